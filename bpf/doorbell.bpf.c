@@ -5,19 +5,23 @@
  * weft_egress, for each packet:
  * 1. Parse the headers into the flow key. Drop a packet whose class cannot be determined.
  * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow.
- * 3. Place a new flow: classify it by the match table, select a ring, announce it by a record, once (Loom, section
- *    4.3.2). Renew a known flow whose metadata has changed.
+ * 3. Place a new flow: classify it by the match tables, select a ring, announce it by a record, once (Loom, section
+ *    4.3.2). Renew a known flow whose metadata has changed, or that was classified by earlier tables.
  * 4. Refuse the packet while its flow has packets left in another ring.
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count and a bit. A flow that the NIC knows needs no message and no wake-up.
+ * 7. Post the doorbell: a count, the ring's bit and the port's bit. A flow that the NIC knows needs no message and no
+ *    wake-up.
  *
  * weft_peer_ingress drops packets that bypassed weft_egress. weft_expire removes silent flows from the table.
  *
  * The doorbell is posted before the packet reaches its ring, and packets of two cores may enter a ring in another
  * order than their doorbells. A doorbell therefore only counts packets. A ring holds packets of one lane, so no
  * packet can be charged to the wrong class.
+ *
+ * Each port of a NIC has an instance of this object with its own page, flows, lanes, guard and fragments. All instances
+ * share the match tables, `records`, `wakes`, `summary` and `queues` (crates/weft-nic/src/doorbell/maps.rs).
  *
  * Ownership: any core writes counts and bits, by atomic operations; the NIC writes `done` and `passed_ns`. A flow's
  * place changes by compare and swap, and only the core that succeeds changes the lanes' counts.
@@ -53,7 +57,16 @@ struct {
 } doorbells SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct weft_summary);
+} summary SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC); /* an idle port has no flows, and no memory for them */
 	__uint(max_entries, 65536);
 	__type(key, struct weft_owned_key); /* its first part is `key` below */
 	__type(value, struct weft_flow);
@@ -92,11 +105,8 @@ struct {
 	__type(value, struct weft_queues);
 } queues SEC(".maps");
 
-/*
- * Set before loading. No count is ever 0: Linux 6.18 refuses a bpf_loop of known length 0 with a verifier bug. An
- * unused cgroup entry has id 0, and the last rule matches everything.
- */
-const volatile struct weft_config config = { .rules = 1, .cgroups = 1, .rings = 1, .queues = 1 };
+/* Set before loading. What a change of the policy alters is in the tables instead (tables.h). */
+const volatile struct weft_config config = { .rings = 1, .queues = 1 };
 
 /*
  * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
@@ -152,8 +162,8 @@ static __always_inline __u32 rings_per_queue(void)
  * the same time have separate rings: a ring that has just become empty may belong to a flow between two packets. If
  * no ring is empty, the flow takes the next in order. An untracked flow is placed by its own hash.
  */
-static __always_inline __u16 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
-					   const struct weft_flow_key *key, int tracked)
+static __noinline __u32 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u32 lane_id,
+				      const struct weft_flow_key *key, int tracked)
 {
 	__u32 rings = rings_per_queue();
 	__u32 first = queue * rings, n, best;
@@ -245,25 +255,26 @@ static __noinline int output(struct weft_record *record)
 	return bpf_ringbuf_output(&records, record, sizeof(*record), BPF_RB_NO_WAKEUP) == 0;
 }
 
-static __always_inline void announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
-				     __u16 class, __u16 kind)
+/* A separate function, so that its stack is not added to that of the classification. */
+static __noinline int announce(struct weft_doorbells *d, const struct weft_flow_key *key, struct weft_flow *flow,
+			       __u16 class, __u16 kind)
 {
-	struct weft_record record = {
-		.key = *key,
-		.cgroup = flow->cgroup,
-		.mark = flow->mark,
-		.priority = flow->priority,
-		.lane = flow->lane,
-		.ring = flow->ring,
-		.class = class,
-		.kind = kind,
-	};
+	struct weft_record record = { .class = class, .kind = kind };
 
+	if (!d || !key || !flow)
+		return 0;
+	record.key = *key;
+	record.cgroup = flow->cgroup;
+	record.mark = flow->mark;
+	record.priority = flow->priority;
+	record.lane = flow->lane;
+	record.ring = flow->ring;
 	flow->announced = output(&record);
 	if (flow->announced)
 		__sync_fetch_and_add(&d->records, 1);
 	else
 		__sync_fetch_and_add(&d->records_lost, 1);
+	return 0;
 }
 
 /*
@@ -279,8 +290,10 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 {
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
-	__u64 bit = 1ull << (ring & 63);
-	__u32 sleeping;
+	__u64 bit = 1ull << (ring & 63), port_bit = 1ull << (config.place & 63);
+	__u32 sleeping, zero = 0;
+	struct weft_summary *s;
+	__u64 *ports;
 
 	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
 	/*
@@ -291,24 +304,39 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	if (*(volatile __u64 *)word & bit)
 		return;
 	fully_ordered(__sync_fetch_and_or(word, bit));
+	/* The same again for ring and port: the NIC clears the port's bit before it takes the rings' bits. */
+	s = bpf_map_lookup_elem(&summary, &zero);
+	if (!s)
+		return;
+	ports = &s->ready_ports[(config.place >> 6) & (WEFT_PORTS / 64 - 1)];
+	if (!(*(volatile __u64 *)ports & port_bit))
+		fully_ordered(__sync_fetch_and_or(ports, port_bit));
+	else
+		/* Adds nothing: a barrier. The core that set the port's bit may not wake the NIC for its own ring. */
+		fully_ordered(__sync_fetch_and_add(&doorbell->packets, 0));
 	/*
 	 * Before it sleeps, the NIC sets the flag and then checks the bits again: one of the two sides sees the
 	 * other.
 	 */
-	sleeping = *(volatile __u32 *)&d->sleeping;
+	sleeping = *(volatile __u32 *)&s->sleeping;
 	if (sleeping == WEFT_SLEEPS_FOR_URGENT && !(*(volatile __u64 *)&d->urgent[(ring >> 6) & (WEFT_RINGS / 64 - 1)] & bit))
 		return;
-	if (sleeping && __sync_lock_test_and_set(&d->sleeping, 0)) {
-		__u64 wake = __sync_fetch_and_add(&d->wakeups, 1);
+	if (sleeping && __sync_lock_test_and_set(&s->sleeping, 0)) {
+		__u64 wake = __sync_fetch_and_add(&s->wakeups, 1);
 
 		bpf_ringbuf_output(&wakes, &wake, sizeof(wake), BPF_RB_FORCE_WAKEUP);
 	}
 }
 
 /* Places a new flow: classifies it, selects its ring, and tracks it unless its lane has reached its flow bound. */
-static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
 {
-	struct weft_flow flow = { .cgroup = owner_of(skb), .mark = skb->mark, .priority = skb->priority };
+	struct weft_flow flow = {
+		.cgroup = bpf_skb_cgroup_id(skb),
+		.mark = skb->mark,
+		.priority = skb->priority,
+		.generation = WEFT_GENERATION(current),
+	};
 	struct weft_lane_flows *count;
 	struct weft_flow *known;
 	struct weft_lane *lane;
@@ -317,7 +345,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 
 	if (!key || !d)
 		return 0;
-	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
+	lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -363,14 +391,44 @@ static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow
 	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup;
 }
 
-/* Updates a known flow whose mark, priority or cgroup has changed, or whose record was lost. */
-static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d)
+/* Whether a packet renews its flow that was classified by earlier tables. As above, it must know the flow's owner. */
+static __always_inline int outdated(const struct weft_flow *flow, __u64 cgroup, __u64 current)
 {
+	return flow->generation != WEFT_GENERATION(current) && (cgroup || !flow->cgroup);
+}
+
+/*
+ * Moves a flow to the lane that it belongs to, if it may move now. Returns whether it is there.
+ */
+static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_flow_key *key, struct weft_doorbells *d,
+				       struct weft_flow *flow, union weft_place old, __u32 lane_id, const struct weft_lane *lane)
+{
+	union weft_place new = { .lane = lane_id };
+
+	if (!may_move(d, flow, old.ring, lane->spread))
+		return 0;
+	new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
+	if (!relocate(d, flow, old, new))
+		return 0;
+	/* Includes packets posted by another core since: it checks the place again after its doorbell. */
+	if (lane->spread == WEFT_SPREAD_ROUND_ROBIN && !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
+		raise_barrier(d, flow, old.ring);
+	return 1;
+}
+
+/*
+ * Updates a known flow whose mark, priority or cgroup has changed, that was classified by earlier tables, or whose
+ * record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
+ */
+static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
+{
+	__u64 cgroup = bpf_skb_cgroup_id(skb);
 	struct weft_flow *flow;
 	struct weft_lane *lane;
-	__u64 cgroup = owner_of(skb);
-	union weft_place old, new;
+	union weft_place old;
 	__u32 lane_id;
+	__u16 kind;
+	int moves;
 
 	if (!key || !d)
 		return 0;
@@ -380,34 +438,63 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	old = place_of(flow);
 	if (old.lane & WEFT_LANE_GONE)
 		return 0;
-	if (!changed(skb, flow, cgroup)) {
-		lane_id = old.lane;
-		lane = bpf_map_lookup_elem(&lanes, &lane_id);
-		if (lane)
-			announce(d, key, flow, lane->class, WEFT_RECORD_NEW);
-		return 0;
+	lane_id = old.lane;
+	kind = WEFT_RECORD_NEW;
+	if (changed(skb, flow, cgroup) || outdated(flow, cgroup, current)) {
+		lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
+		kind = WEFT_RECORD_CHANGED;
 	}
-	lane_id = classify(skb, key, config.cgroups, config.rules) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
-	if (lane_id != old.lane) {
-		if (!may_move(d, flow, old.ring, lane->spread))
+	/* A lane's number may have been given to another lane while the flow was silent. */
+	moves = lane_id != old.lane || (__u16)(old.ring - lane->first_ring) >= lane->rings;
+	if (moves && !change_lane(skb, key, d, flow, old, lane_id, lane))
+		return 0;
+	if (kind == WEFT_RECORD_CHANGED) {
+		int known = flow->announced && !moves && !changed(skb, flow, cgroup);
+
+		flow->changed_ns = 0;
+		flow->cgroup = cgroup;
+		flow->mark = skb->mark;
+		flow->priority = skb->priority;
+		flow->generation = WEFT_GENERATION(current);
+		if (known)
 			return 0;
-		new.lane = lane_id;
-		new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
-		if (!relocate(d, flow, old, new))
-			return 0;
-		/* Includes packets posted by another core since: it checks the place again after its doorbell. */
-		if (lane->spread == WEFT_SPREAD_ROUND_ROBIN &&
-		    !long_silent(&d->rings[old.ring & (WEFT_RINGS - 1)], flow))
-			raise_barrier(d, flow, old.ring);
 	}
-	flow->changed_ns = 0;
-	flow->cgroup = cgroup;
-	flow->mark = skb->mark;
-	flow->priority = skb->priority;
-	announce(d, key, flow, lane->class, WEFT_RECORD_CHANGED);
+	announce(d, key, flow, lane->class, kind);
+	return 0;
+}
+
+/*
+ * Takes over a flow from its other key: with new tables, flows may be told apart by their cgroups (guard.h), or no
+ * longer. Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
+ */
+static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d, __u64 rekeyed_ns)
+{
+	struct weft_owned_key other;
+	union weft_place gone;
+	struct weft_flow *old;
+	struct weft_flow flow;
+
+	if (!owned || !d)
+		return 0;
+	other = *owned;
+	other.cgroup = owned->cgroup ? 0 : bpf_skb_cgroup_id(skb);
+	old = bpf_map_lookup_elem(&flows, &other);
+	/* What was seen later is a flow by the new keys. A program may have read the old tables a moment before. */
+	if (!old || *(volatile __u64 *)&old->last_seen_ns > rekeyed_ns + WEFT_TRANSIT_NS)
+		return 0;
+	flow = *old;
+	if (flow.lane & WEFT_LANE_GONE || bpf_map_update_elem(&flows, owned, &flow, BPF_NOEXIST))
+		return 0;
+	/* The lane's count passes to the new entry with the place, unless a program with the old tables moves the flow now. */
+	gone = place_of(&flow);
+	gone.lane |= WEFT_LANE_GONE;
+	if (__sync_val_compare_and_swap(&old->place, flow.place, gone.both) == flow.place)
+		bpf_map_delete_elem(&flows, &other);
+	else
+		__sync_fetch_and_add(&lane_flows(d, flow.lane)->flows, 1);
 	return 0;
 }
 
@@ -418,19 +505,24 @@ int weft_egress(struct __sk_buff *skb)
 	struct weft_owned_key owned = {};
 	struct weft_flow_key *key = &owned.key;
 	struct weft_doorbells *d;
+	struct weft_tables *t;
+	struct weft_bank *bank;
 	struct weft_flow *flow;
 	struct weft_guard *g;
 	struct weft_lane *lane;
 	union weft_place place = {};
 	__u32 zero = 0, lane_id = ~0u, ring;
-	__u64 bytes, packets, placed;
+	__u64 bytes, packets, placed, current;
 	int waits = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	g = bpf_map_lookup_elem(&guard, &zero);
-	if (!d || !g || (g->flags & WEFT_GUARD_CLOSED))
+	t = bpf_map_lookup_elem(&tables, &zero);
+	if (!d || !g || !t || (g->flags & WEFT_GUARD_CLOSED))
 		return TC_ACT_SHOT;
-	if (!read_owned_key(skb, g, &owned, &headers)) {
+	current = current_tables(t);
+	bank = bank_of(t, current);
+	if (!read_owned_key(skb, bank->flags, &owned, &headers)) {
 		__sync_fetch_and_add(&g->obscured, 1);
 		return TC_ACT_SHOT;
 	}
@@ -439,14 +531,18 @@ int weft_egress(struct __sk_buff *skb)
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
 	flow = lane_id == ~0u ? bpf_map_lookup_elem(&flows, key) : 0;
+	if (lane_id == ~0u && !flow && bank->rekeyed_ns) {
+		adopt(skb, &owned, d, bank->rekeyed_ns);
+		flow = bpf_map_lookup_elem(&flows, key);
+	}
 	if (lane_id != ~0u) {
 		lane = bpf_map_lookup_elem(&lanes, &lane_id);
 		ring = lane ? lane->first_ring : 0;
 	} else if (flow) {
-		__u64 cgroup = owner_of(skb);
+		__u64 cgroup = bpf_skb_cgroup_id(skb);
 
-		if (!flow->announced || changed(skb, flow, cgroup))
-			renew(skb, key, d);
+		if (!flow->announced || changed(skb, flow, cgroup) || outdated(flow, cgroup, current))
+			renew(skb, key, d, current);
 		else if (flow->changed_ns)
 			flow->changed_ns = 0;
 		*(volatile __u64 *)&flow->last_seen_ns = bpf_ktime_get_ns();
@@ -455,7 +551,7 @@ int weft_egress(struct __sk_buff *skb)
 		ring = place.ring;
 		waits = (place.lane & WEFT_LANE_GONE) || held_back(d, flow);
 	} else {
-		placed = place_new(skb, key, d);
+		placed = place_new(skb, key, d, current);
 		lane_id = placed >> 16;
 		ring = placed & 0xffff;
 	}

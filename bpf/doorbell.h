@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The data shared by the eBPF program at the port's egress and the NIC's transmit worker.
+ * The data shared by the eBPF program at a port's egress and the NIC's transmit worker: a page for each port, and one
+ * summary for all ports.
  * crates/weft-nic/src/layout.rs is the same in Rust; both sides assert the sizes.
  */
 #ifndef WEFT_DOORBELL_H
@@ -11,6 +12,7 @@
 #define WEFT_RINGS 256	  /* maximum number of queues of one macvtap: TAP_MAX_QUEUES, drivers/net/tap.c */
 #define WEFT_LANES 512
 #define WEFT_CLASSES 256
+#define WEFT_PORTS 4096 /* of one NIC */
 
 /* The doorbell of one descriptor ring, in its own cache line since any core may post it. */
 struct weft_ring_doorbell {
@@ -48,16 +50,22 @@ struct weft_lane_flows {
 #define WEFT_SLEEPS_FOR_ANY 1
 #define WEFT_SLEEPS_FOR_URGENT 2 /* the link is busy: only rings in `urgent` */
 
-/* The shared page: an mmapable array map of one element. */
-struct weft_doorbells {
-	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last took the bits */
-	__u64 urgent[WEFT_RINGS / 64]; /* written by the NIC, bit q: ring q wakes it although the link is busy */
+/* The page of all ports of a NIC: an mmapable array map of one element. */
+struct weft_summary {
+	__u64 ready_ports[WEFT_PORTS / 64]; /* bit p: a ring of port p was posted since the NIC last took the bits */
 	__u32 sleeping; /* WEFT_SLEEPS_*: the NIC requests one wake-up */
 	__u32 pad1[15];
 	__u64 wakeups;
+	__u64 pad2[7];
+};
+
+/* The page of one port: an mmapable array map of one element. */
+struct weft_doorbells {
+	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last took the bits */
+	__u64 urgent[WEFT_RINGS / 64]; /* written by the NIC, bit q: ring q wakes it although the link is busy */
 	__u64 records; /* of flows that are new or have changed */
 	__u64 records_lost;
-	__u64 pad2[5];
+	__u64 pad[6];
 	struct weft_ring_doorbell rings[WEFT_RINGS];
 	struct weft_class_doorbell classes[WEFT_CLASSES];
 	struct weft_lane_flows lanes[WEFT_LANES];
@@ -76,10 +84,10 @@ struct weft_lane {
 
 /* The read-only data of the program. */
 struct weft_config {
-	__u32 rules;
-	__u32 cgroups;
 	__u32 rings; /* queues of the macvtap */
 	__u32 queues; /* WEFT_SPREAD_QUEUES: hardware queues, each of rings / queues rings */
+	__u32 port; /* the number of the port in the NIC's table of port names, from 1; 0: none */
+	__u32 place; /* the port's bit in weft_summary */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
@@ -100,7 +108,8 @@ struct weft_flow {
 		};
 		__u32 place; /* both in one word */
 	};
-	__u32 announced;
+	__u16 announced;
+	__u16 generation; /* of the tables by which it was classified */
 };
 
 #define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))
@@ -145,5 +154,6 @@ _Static_assert(sizeof(struct weft_lane) == 32, "lane");
 _Static_assert(sizeof(struct weft_flow) == 48, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
-_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512, "doorbells");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512, "doorbells");
+_Static_assert(sizeof(struct weft_summary) == WEFT_PORTS / 8 + 64 + 64, "summary");
 #endif

@@ -9,9 +9,8 @@
 
 #include "doorbell.h"
 #include "flow_key.h"
+#include "tables.h"
 
-#define WEFT_GUARD_PORTS 1   /* the policy tests ports */
-#define WEFT_GUARD_CGROUPS 2 /* the policy tests cgroups */
 #define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
 #define WEFT_GUARD_TAP 8     /* the port is a TAP: UDP GSO stays whole, and the evidence is in the hash (tap.h) */
 #define WEFT_GUARD_CLOSED 16 /* the NIC is stopping: no packet enters any more */
@@ -20,7 +19,7 @@
 
 struct weft_guard {
 	__u64 token; /* random per run; unknown to senders */
-	__u64 epoch; /* incremented when the table of cgroups changes */
+	__u64 pad3;
 	__u32 flags; /* WEFT_GUARD_* */
 	__u32 infrastructure; /* its lane; 0xffffffff: none */
 	__u32 nanos_per_kib;  /* ns per KiB at the rate of the share of the host itself */
@@ -73,20 +72,6 @@ static __always_inline int was_announced(struct __sk_buff *skb, const struct wef
 	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == (__u32)(g->token >> 32);
 }
 
-/*
- * The owner of a flow. A flow's entry is valid until its owner changes. All owners change with the table of
- * cgroups, so every flow is classified again. 0: no owner, for packets without a socket.
- */
-static __always_inline __u64 owner_of(struct __sk_buff *skb)
-{
-	struct weft_guard *g;
-	__u64 id = bpf_skb_cgroup_id(skb);
-	__u32 zero = 0;
-
-	g = bpf_map_lookup_elem(&guard, &zero);
-	return id && g ? id + (g->epoch << 48) : id;
-}
-
 /* The flow table's key: the same five-tuple from two cgroups is two flows. */
 struct weft_owned_key {
 	struct weft_flow_key key;
@@ -112,7 +97,7 @@ struct weft_fragment {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 4096);
 	__type(key, struct weft_fragment_key);
 	__type(value, struct weft_fragment);
 } fragments SEC(".maps");
@@ -154,18 +139,21 @@ static __noinline int join_fragments(struct weft_flow_key *key, const struct wef
 	return 1;
 }
 
-/* Reads the key of a packet. Returns whether its class can be determined from the key. */
-static __always_inline int read_owned_key(struct __sk_buff *skb, struct weft_guard *g, struct weft_owned_key *owned,
+/*
+ * Reads the key of a packet. `tested`: the flags of the tables (WEFT_TABLES_*). Returns whether the class can be
+ * determined from the key.
+ */
+static __always_inline int read_owned_key(struct __sk_buff *skb, __u32 tested, struct weft_owned_key *owned,
 					  struct weft_headers *headers)
 {
 	struct weft_flow_key *key = &owned->key;
 
-	if (g->flags & WEFT_GUARD_CGROUPS)
+	if (tested & WEFT_TABLES_CGROUPS)
 		owned->cgroup = bpf_skb_cgroup_id(skb);
 	read_headers(skb, key, headers);
 	if (headers->part == WEFT_PART_WHOLE)
 		return 1;
-	if (!(g->flags & WEFT_GUARD_PORTS)) {
+	if (!(tested & WEFT_TABLES_PORTS)) {
 		key->protocol = headers->part == WEFT_PART_OBSCURED ? key->protocol : headers->fragmented;
 		key->sport = key->dport = 0;
 		return 1;

@@ -1,118 +1,59 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The match table: the lane of a packet is that of the first row that it matches. */
+/*
+ * The search of the match tables (tables.h): the first matching row gives the class, and the longest matching
+ * destination of the class gives the lane.
+ *
+ * It is a tuple space search (Srinivasan, Suri, Varghese, SIGCOMM 1999): one look-up for each group of rows with equal
+ * masks. Groups are ordered by their smallest row, so the search ends at the first group that cannot have a smaller
+ * row than the one found. Its cost grows with the number of groups, not of rows.
+ */
 #ifndef WEFT_MATCH_H
 #define WEFT_MATCH_H
 
 #include "flow_key.h"
+#include "tables.h"
 
-#define WEFT_RULES 512
-#define WEFT_CGROUPS 64
-
-/* One row of the match table; see weft_packet::Match. Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
-struct weft_rule {
-	__u8 tests; /* WEFT_TEST_* */
-	__u8 protocol;
-	__u8 cgroup;
-	__u8 pad0;
-	__u16 lane;
-	__u16 pad1;
-	__u32 src[4], src_mask[4];
-	__u32 dst[4], dst_mask[4];
-	__u16 sport_first, sport_last, dport_first, dport_last; /* host order */
-	__u32 mark, mark_mask;
-	__u32 priority;
-	__u32 pad2;
+union weft_key {
+	struct weft_fields fields;
+	__u32 word[sizeof(struct weft_fields) / 4];
 };
 
-#define WEFT_TEST_PROTOCOL 1
-#define WEFT_TEST_ADDRESS 2 /* any of src and dst; also: must be IP */
-#define WEFT_TEST_PORTS 4
-#define WEFT_TEST_MARK 8
-#define WEFT_TEST_PRIORITY 16
-#define WEFT_TEST_CGROUP 32
-#define WEFT_TEST_IPV6 64 /* an IPv6 prefix may contain ::ffff:0:0/96, which represents IPv4 here */
-
-struct weft_cgroup {
-	__u64 id;
-	__u32 level; /* WEFT_LEVEL_ANY: unknown, where the root of the hierarchy is not visible */
-	__u32 pad;
+/* The first words of struct weft_fields are those of the flow key, whose padding has the place of `port`. */
+union weft_flow_words {
+	struct weft_flow_key key;
+	__u32 word[sizeof(struct weft_flow_key) / 4];
 };
 
-#define WEFT_LEVEL_ANY 0xffffffff
-#define WEFT_LEVELS 32 /* levels searched for cgroups of an unknown level */
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEFT_RULES);
-	__type(key, __u32);
-	__type(value, struct weft_rule);
-} rules SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, WEFT_CGROUPS);
-	__type(key, __u32);
-	__type(value, struct weft_cgroup);
-} cgroups SEC(".maps");
-
-static __always_inline int prefix_differs(const __u32 a[4], const __u32 net[4], const __u32 mask[4])
-{
-	return ((a[0] & mask[0]) ^ net[0]) | ((a[1] & mask[1]) ^ net[1]) | ((a[2] & mask[2]) ^ net[2]) |
-	       ((a[3] & mask[3]) ^ net[3]);
-}
+#define WEFT_FLOW_WORDS (sizeof(struct weft_flow_key) / 4)
 
 struct search {
 	struct __sk_buff *skb;
-	struct weft_flow_key *key;
+	struct weft_bank *bank;
 	__u64 members; /* bit i: the sender is in or below cgroup i of the policy */
-	__u32 lane;
+	__u64 left;    /* the members of the current group not yet looked up */
+	__u32 index;   /* of the bank */
+	__u32 from;    /* the first group */
+	struct weft_entry best;
+	const union weft_flow_words *packet;
+	__u32 port;    /* the field `port` of the packet, in its upper half as in struct weft_fields */
+	union weft_key key;
 };
-
-static long try_rule(__u32 index, struct search *s)
-{
-	struct weft_rule *r = bpf_map_lookup_elem(&rules, &index);
-	struct weft_flow_key *k = s->key;
-
-	if (!r)
-		return 1;
-	if ((r->tests & (WEFT_TEST_PROTOCOL | WEFT_TEST_ADDRESS | WEFT_TEST_PORTS)) && !k->is_ip)
-		return 0;
-	if ((r->tests & WEFT_TEST_IPV6) && k->is_ip != WEFT_IS_IPV6)
-		return 0;
-	if ((r->tests & WEFT_TEST_PROTOCOL) && r->protocol != k->protocol)
-		return 0;
-	if ((r->tests & WEFT_TEST_ADDRESS) &&
-	    (prefix_differs(k->src, r->src, r->src_mask) || prefix_differs(k->dst, r->dst, r->dst_mask)))
-		return 0;
-	if ((r->tests & WEFT_TEST_PORTS) && (k->sport < r->sport_first || k->sport > r->sport_last ||
-					     k->dport < r->dport_first || k->dport > r->dport_last))
-		return 0;
-	if ((r->tests & WEFT_TEST_MARK) && (s->skb->mark & r->mark_mask) != r->mark)
-		return 0;
-	if ((r->tests & WEFT_TEST_PRIORITY) && s->skb->priority != r->priority)
-		return 0;
-	if ((r->tests & WEFT_TEST_CGROUP) && !((s->members >> (r->cgroup & 63)) & 1))
-		return 0;
-	s->lane = r->lane;
-	return 1;
-}
 
 static long try_cgroup(__u32 index, struct search *s)
 {
-	struct weft_cgroup *c = bpf_map_lookup_elem(&cgroups, &index);
-	__u32 level;
+	struct weft_cgroup *c = &s->bank->cgroup[index & (WEFT_CGROUPS - 1)];
+	__u64 id = *(volatile __u64 *)&c->id;
+	__u32 known = *(volatile __u32 *)&c->level, level;
 
-	if (!c)
-		return 1;
-	if (!c->id)
+	if (!id)
 		return 0;
-	if (c->level != WEFT_LEVEL_ANY) {
-		if (bpf_skb_ancestor_cgroup_id(s->skb, c->level) == c->id)
+	if (known != WEFT_LEVEL_ANY) {
+		if (bpf_skb_ancestor_cgroup_id(s->skb, known) == id)
 			s->members |= 1ull << (index & 63);
 		return 0;
 	}
 	for (level = 0; level < WEFT_LEVELS; level++) {
-		if (bpf_skb_ancestor_cgroup_id(s->skb, level) == c->id) {
+		if (bpf_skb_ancestor_cgroup_id(s->skb, level) == id) {
 			s->members |= 1ull << (index & 63);
 			break;
 		}
@@ -120,17 +61,100 @@ static long try_cgroup(__u32 index, struct search *s)
 	return 0;
 }
 
-static __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u32 known_cgroups,
-				 __u32 known_rules)
+static __always_inline void look_up(struct search *s)
 {
-	struct search s = { .skb = skb, .key = key };
+	void *map = bpf_map_lookup_elem(&entries, &s->index);
+	struct weft_entry *e;
 
-	if (!key)
-		return 0;
-	bpf_loop(known_cgroups, try_cgroup, &s, 0);
-	bpf_loop(known_rules, try_rule, &s, 0);
-	return s.lane;
+	if (!map)
+		return;
+	e = bpf_map_lookup_elem(map, &s->key);
+	if (e && e->row < s->best.row)
+		s->best = *e;
 }
 
-_Static_assert(sizeof(struct weft_rule) == 96, "rule");
+/* The number of the lowest bit that is set. The machine of eBPF has no instruction for it. */
+static __always_inline __u32 lowest_bit(__u64 word)
+{
+	__u32 number = 0, zeros;
+
+#pragma unroll
+	for (zeros = 32; zeros; zeros >>= 1) {
+		__u64 none = !(word & ((1ull << zeros) - 1));
+
+		number += none * zeros;
+		word >>= none * zeros;
+	}
+	return number;
+}
+
+static long try_member(__u32 index, struct search *s)
+{
+	if (!s->left)
+		return 1;
+	s->key.fields.cgroup = lowest_bit(s->left);
+	s->left &= s->left - 1;
+	look_up(s);
+	return 0;
+}
+
+static long try_group(__u32 index, struct search *s)
+{
+	__u32 number = s->from + index, i;
+	struct weft_group *g = group_of(s->bank, number);
+
+	if (s->best.row <= g->first)
+		return 1;
+#pragma unroll
+	for (i = 0; i < WEFT_FLOW_WORDS - 1; i++)
+		s->key.word[i] = s->packet->word[i] & g->mask[i];
+	s->key.word[i] = (s->packet->word[i] | s->port) & g->mask[i];
+	s->key.fields.mark = s->skb->mark & g->mask[WEFT_FLOW_WORDS];
+	s->key.fields.priority = s->skb->priority & g->mask[WEFT_FLOW_WORDS + 1];
+	s->key.fields.group = number;
+	s->key.fields.cgroup = 0;
+	if (!g->by_cgroup) {
+		look_up(s);
+		return 0;
+	}
+	s->left = s->members;
+	bpf_loop(WEFT_CGROUPS, try_member, s, 0);
+	return 0;
+}
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define UPPER_HALF(number) ((__u32)(number) << 16)
+#else
+#define UPPER_HALF(number) ((__u32)(__u16)(number))
+#endif
+
+/*
+ * The lane (or weight) of a packet by the tables of the generation `current`, at the port with that number. A global
+ * function, which the verifier checks once and not for each path that leads to it.
+ */
+__noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u64 current, __u32 port)
+{
+	struct search s = { .skb = skb, .index = current & 1, .best = { .row = ~0u, .class = WEFT_ANY_DESTINATION } };
+	struct weft_tables *t;
+	__u32 zero = 0;
+
+	t = bpf_map_lookup_elem(&tables, &zero);
+	if (!key || !t)
+		return 0;
+	s.bank = bank_of(t, current);
+	s.packet = (const union weft_flow_words *)key;
+	s.port = UPPER_HALF(port);
+	bpf_loop(s.bank->cgroups, try_cgroup, &s, 0);
+	bpf_loop(s.bank->groups, try_group, &s, 0);
+	if (s.best.class == WEFT_ANY_DESTINATION)
+		return s.best.given;
+	s.port = UPPER_HALF(s.best.class);
+	s.from = s.bank->groups;
+	s.best.row = ~0u;
+	bpf_loop(s.bank->destinations, try_group, &s, 0);
+	return s.best.given;
+}
+
+_Static_assert(__builtin_offsetof(struct weft_flow_key, pad) == __builtin_offsetof(struct weft_fields, port), "port");
+_Static_assert(__builtin_offsetof(struct weft_fields, mark) == 4 * WEFT_FLOW_WORDS, "mark");
 #endif

@@ -3,8 +3,9 @@
  * The receive direction in the kernel: one program at the ingress of the uplink's device (clsact).
  *
  * weft_receive, for each packet that arrives for the port:
- * 1. Count it.
- * 2. Send it out of the port's far end, so that the port receives it (veth_xmit, drivers/net/veth.c).
+ * 1. Drop the port's own packet: its broadcast leaves through the NIC's device, so the kernel returns it to the port's.
+ * 2. Count it.
+ * 3. Send it out of the port's far end, so that the port receives it (veth_xmit, drivers/net/veth.c).
  *
  * The device is a macvtap. Its parent's rx handler has already selected the packets of the port's hardware address,
  * broadcast and multicast (macvlan_handle_frame, drivers/net/macvlan.c). The program runs before the macvtap's own rx
@@ -13,6 +14,8 @@
  *
  * The veth ends treat the packet as one from a wire: they set its type by the port's hardware address, and drop a
  * packet above the port's MTU unless it is a GSO packet, which stays whole (is_skb_forwardable, net/core/dev.c).
+ *
+ * At the NIC's own device (no `far_end`), which has no port, it drops everything: broadcast and multicast.
  *
  * Balance: the far end counts what it delivers and what it drops. The NIC compares these counters with `received`.
  *
@@ -39,8 +42,24 @@ struct {
 	__type(value, struct weft_received);
 } received SEC(".maps");
 
-/* The interface number of the port's far end, in the namespace of the uplink's device. Set before loading. */
-const volatile __u32 far_end = 0;
+/* Set before loading. */
+struct weft_receiver {
+	__u32 far_end; /* the interface number of the port's far end, in the namespace of the uplink's device; 0: none */
+	__u8 mac[6];   /* the port's hardware address */
+	__u8 pad[2];
+};
+
+const volatile struct weft_receiver receiver = {};
+
+/* Whether the port itself sent the packet. */
+static __always_inline int is_own(struct __sk_buff *skb)
+{
+	__u8 source[6];
+
+	return bpf_skb_load_bytes(skb, 6, source, sizeof(source)) == 0 && source[0] == receiver.mac[0] &&
+	       source[1] == receiver.mac[1] && source[2] == receiver.mac[2] && source[3] == receiver.mac[3] &&
+	       source[4] == receiver.mac[4] && source[5] == receiver.mac[5];
+}
 
 SEC("tc")
 int weft_receive(struct __sk_buff *skb)
@@ -48,12 +67,14 @@ int weft_receive(struct __sk_buff *skb)
 	struct weft_received *count;
 	__u32 zero = 0;
 
+	if (!receiver.far_end || is_own(skb))
+		return TC_ACT_SHOT;
 	count = bpf_map_lookup_elem(&received, &zero);
 	if (!count)
 		return TC_ACT_UNSPEC;
 	count->packets++;
 	count->bytes += skb->len;
-	return bpf_redirect(far_end, 0);
+	return bpf_redirect(receiver.far_end, 0);
 }
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

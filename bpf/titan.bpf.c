@@ -93,6 +93,8 @@ static __always_inline __u64 assign(struct __sk_buff *skb, struct weft_titan_flo
 			return 0;
 		alone = is_alone(k, sk);
 		if (!IS_ACTIVE(old)) {
+			if (config.rules > 1)
+				weigh_flow(skb, f);
 			now = activate(skb, f, old, segments, alone);
 			if (now != LOOK_AGAIN)
 				return now;

@@ -7,13 +7,12 @@
 
 #define WEFT_CPUS 1024
 
-/* The read-only data of the programs. The counts of rules and cgroups are never 0: see bpf/doorbell.bpf.c. */
+/* The read-only data of the programs. */
 struct weft_titan_config {
 	__u32 queues;
 	__u32 assignment;   /* WEFT_ASSIGN_* */
 	__u32 pooled;	    /* 1: choose among the queues of the sending core's pool, 0: among all */
-	__u32 rules;	    /* rows of the match table; the last matches everything */
-	__u32 cgroups;
+	__u32 rules;	    /* rows of the classification table (tables.h); the last matches everything */
 	__u32 most_flows;   /* maximum number of active flows; further ones are left to the device's choice */
 	__u32 with_action;  /* 1: a tc action after this classifier selects queue hash % queues */
 	__u32 device_holds; /* 1: the device is our NIC, which writes the packets held outside its rings into the page */
@@ -101,7 +100,7 @@ struct weft_titan_totals {
 	__u64 given_up;	   /* updates given up because other cores changed the word too often: a departure or its bytes were not counted */
 };
 
-_Static_assert(sizeof(struct weft_titan_config) == 36, "config");
+_Static_assert(sizeof(struct weft_titan_config) == 32, "config");
 _Static_assert(sizeof(struct weft_titan_pool) == 260, "pool");
 _Static_assert(sizeof(struct weft_titan_flow) == 64, "flow");
 _Static_assert(sizeof(struct weft_titan_totals) == 64, "totals");

@@ -82,9 +82,14 @@ static __always_inline struct weft_titan_pool *pool_here(void)
 static __noinline __u32 weigh(struct __sk_buff *skb)
 {
 	struct weft_flow_key key = {};
+	struct weft_tables *t;
+	__u32 zero = 0;
 
+	t = bpf_map_lookup_elem(&tables, &zero);
+	if (!t)
+		return 0;
 	read_flow_key(skb, &key);
-	return classify(skb, &key, config.cgroups, config.rules);
+	return classify(skb, &key, current_tables(t), 0);
 }
 
 /* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue in which it would be. */
@@ -166,26 +171,38 @@ static __noinline __u64 active(struct weft_queues *page)
 	return sum.best_load;
 }
 
-/* The weight of the packet's flow: the stored one, unless its mark or cgroup has changed. */
-static __always_inline __u32 weight_of(struct __sk_buff *skb, struct weft_titan_flow *f)
+/*
+ * Keeps the weight of a flow that may become active: the stored one, unless the packet's mark or cgroup has changed. Not
+ * called from `activate`, to whose stack that of the classification would be added.
+ */
+static __noinline int weigh_flow(struct __sk_buff *skb, struct weft_titan_flow *f)
 {
 	__u64 weighed, key;
 	__u32 weight;
 
-	if (config.rules <= 1)
-		return config.default_weight ? config.default_weight : 1;
+	if (!f)
+		return 0;
 	/* Odd numbers; the upper bits of the products depend on all bits of the factors. */
 	key = bpf_skb_cgroup_id(skb) * 0x9e3779b97f4a7c15ull;
 	key = (key ^ key >> 32 ^ skb->mark) * 0xd6e8feb86659fd93ull;
 	weighed = *(volatile __u64 *)&f->weighed;
-	weight = weighed & 0xffff;
-	if (!weight || weighed >> 16 != key >> 16) {
-		weight = weigh(skb) & 0xffff;
-		if (!weight)
-			weight = 1;
-		*(volatile __u64 *)&f->weighed = (key & ~0xffffull) | weight;
-	}
-	return weight;
+	if (weighed & 0xffff && weighed >> 16 == key >> 16)
+		return 0;
+	weight = weigh(skb) & 0xffff;
+	if (!weight)
+		weight = 1;
+	*(volatile __u64 *)&f->weighed = (key & ~0xffffull) | weight;
+	return 0;
+}
+
+/* The weight of a flow, after `weigh_flow`. */
+static __always_inline __u32 weight_of(const struct weft_titan_flow *f)
+{
+	__u32 weight = *(volatile __u64 *)&f->weighed & 0xffff;
+
+	if (config.rules <= 1)
+		weight = config.default_weight;
+	return weight ? weight : 1;
 }
 
 /* The result for a packet whose flow is not active; otherwise the flow's word, which has segments. */
@@ -232,7 +249,7 @@ static __noinline __u64 activate(struct __sk_buff *skb, struct weft_titan_flow *
 	}
 	if (config.most_flows < WEFT_FLOWS && active(page) >= config.most_flows)
 		return leave_alone(f, old, &t->beyond);
-	weight = weight_of(skb, f);
+	weight = weight_of(f);
 	if (alone && f->bytes && nic_holds(page, skb, QUEUE(old))) {
 		alone = 0;
 		kept = 1;

@@ -89,7 +89,7 @@ struct {
 	__type(value, struct seen);
 } seen SEC(".maps");
 
-const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .cgroups = 1, .default_weight = 1 };
+const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .default_weight = 1 };
 
 /* See struct weft_titan_flow. */
 #define OUT(state) ((__u32)((state) & WEFT_FLOW_OUT))

@@ -5,8 +5,8 @@ use std::process::Command;
 
 /// The objects of this crate, each `bpf/NAME.bpf.c`, and the headers that they include.
 const OBJECTS: [&str; 2] = ["doorbell", "receive"];
-const HEADERS: [&str; 8] =
-    ["admit.h", "doorbell.h", "flow_key.h", "guard.h", "match.h", "moves.h", "queues.h", "tap.h"];
+const HEADERS: [&str; 9] =
+    ["admit.h", "doorbell.h", "flow_key.h", "guard.h", "match.h", "moves.h", "queues.h", "tables.h", "tap.h"];
 
 fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

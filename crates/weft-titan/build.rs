@@ -16,6 +16,7 @@ const SOURCES: [(&str, &[&str]); 2] = [
             "queues.h",
             "flow_key.h",
             "match.h",
+            "tables.h",
         ],
     ),
     ("tracing_check", &[]),

@@ -44,7 +44,7 @@ use thiserror::Error;
 pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;
-pub use program::{ProgramFd, ProgramInfo, program_info, program_maps, programs_named};
+pub use program::{ProgramFd, ProgramInfo, SkbFields, TestRun, program_info, program_maps, programs_named};
 pub use tracing::TracingLink;
 
 /// An error of an eBPF operation.
@@ -208,10 +208,7 @@ impl Object {
     /// # Errors
     /// If the kernel refuses the program (missing capabilities, kernel too old), or the image has no read-only data of that size.
     pub fn load(image: &[u8], rodata: &[u8]) -> Result<Self, BpfError> {
-        Self::load_with(
-            image,
-            &ObjectOptions { name: "doorbell", rodata: Some(rodata), ..Default::default() },
-        )
+        Self::load_reusing(image, rodata, &[])
     }
 
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>, BpfError> {

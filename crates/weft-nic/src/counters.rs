@@ -101,35 +101,18 @@ pub struct LagGauge {
     pub bound: Gauge,
 }
 
-/// The counters of the whole NIC.
+impl LagGauge {
+    /// Starts the measurement anew, for the leaves of another policy.
+    pub fn restart(&self) {
+        [&self.bytes, &self.nanos, &self.bound].iter().for_each(|gauge| gauge.set(0));
+    }
+}
+
+/// The counters of one port, written by the transmit worker, and by the receive thread where they are marked (rx).
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct PortCounters {
     /// By class.
     pub classes: Vec<ClassCounters>,
-    /// Writes to the uplink, and their frame bytes.
-    pub uplink_writes: Counter,
-    /// Failed writes to the uplink, and their frame bytes: no room yet, or refused.
-    pub uplink_failed: Counter,
-    /// Waits of the worker for room in the uplink.
-    pub uplink_waits: Counter,
-    /// Failed reads from the uplink (rx), without those of an empty queue or after a signal.
-    pub rx_read_failed: Counter,
-    /// Whether the rx thread ended before the NIC was stopped: 1, or 0.
-    pub rx_ended: Gauge,
-    /// Packets read from the uplink (rx).
-    pub rx: Counter,
-    /// Packets written to the port (rx), by the result of the writes.
-    pub rx_passed: Counter,
-    /// Packets refused by the port (rx).
-    pub rx_refused: Counter,
-    /// By leaf; empty for an emulated link.
-    pub lags: Vec<LagGauge>,
-    /// Turns of urgent classes that began although the link's clock was ahead of the wall clock.
-    pub overdrawn: Counter,
-    /// The furthest that the link's clock was ahead when such a turn began, in nanoseconds.
-    pub ahead_max: Gauge,
-    /// The rate that the uplink's device shows by its back-pressure, in bits per second; 0 while it is not the bottleneck.
-    pub observed_bps: Gauge,
     /// Fetches that found a posted ring empty: the doorbell was ahead of its packet.
     pub doorbell_ahead: Counter,
     /// Packets posted and lost: dropped between doorbell and ring.
@@ -138,6 +121,45 @@ pub struct Counters {
     pub strays: Counter,
     /// Packets of rings that classes share whose flow has no record: they count for the default class.
     pub unrecorded: Counter,
+    /// The error of a read by which the worker found the port's devices deleted; 0 while they exist.
+    pub failed: Gauge,
+    /// Failed reads from the uplink (rx), without those of an empty queue or after a signal.
+    pub rx_read_failed: Counter,
+    /// Whether the rx thread gave the port up before it was removed: 1, or 0.
+    pub rx_ended: Gauge,
+    /// Packets read from the uplink (rx).
+    pub rx: Counter,
+    /// Packets written to the port (rx), by the result of the writes.
+    pub rx_passed: Counter,
+    /// Packets refused by the port (rx).
+    pub rx_refused: Counter,
+}
+
+impl PortCounters {
+    /// Creates counters for `classes` classes.
+    pub fn new(classes: usize) -> Self {
+        let classes = (0..classes).map(|_| ClassCounters::default()).collect();
+        Self { classes, ..Self::default() }
+    }
+}
+
+/// The counters of a NIC that belong to no port.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Writes to the uplink, and their frame bytes.
+    pub uplink_writes: Counter,
+    /// Failed writes to the uplink, and their frame bytes: no room yet, or refused.
+    pub uplink_failed: Counter,
+    /// Waits of the worker for room in the uplink.
+    pub uplink_waits: Counter,
+    /// By leaf; empty for an emulated link.
+    pub lags: Vec<LagGauge>,
+    /// Turns of urgent classes that began although the link's clock was ahead of the wall clock.
+    pub overdrawn: Counter,
+    /// The furthest that the link's clock was ahead when such a turn began, in nanoseconds.
+    pub ahead_max: Gauge,
+    /// The rate that the uplink's device shows by its back-pressure, in bits per second; 0 while it is not the bottleneck.
+    pub observed_bps: Gauge,
     /// Sleeps of the worker that waited for a doorbell.
     pub sleeps: Counter,
     /// Sleeps that timed out although a doorbell was posted and its wake-up was not received.
@@ -160,18 +182,15 @@ pub struct Counters {
     pub weights_age_max: Gauge,
     /// The number of flows known by a metadata record.
     pub flows: Gauge,
+    /// Changes of the policy.
+    pub changes: Counter,
+    /// The longest time that a change took the worker, in nanoseconds.
+    pub change_pause_max: Gauge,
 }
 
 impl Counters {
-    /// Creates counters for `classes` classes.
-    pub fn new(classes: usize, leaves: usize) -> Self {
-        let classes = (0..classes).map(|_| ClassCounters::default()).collect();
-        let lags = (0..leaves).map(|_| LagGauge::default()).collect();
-        Self { classes, lags, ..Self::default() }
-    }
-
-    /// The sum of one counter over the classes.
-    pub fn total(&self, pick: impl Fn(&ClassCounters) -> &Counter) -> Count {
-        self.classes.iter().map(|c| pick(c).get()).fold(Count::default(), Count::plus)
+    /// Creates counters for `leaves` leaves of a policy.
+    pub fn new(leaves: usize) -> Self {
+        Self { lags: (0..leaves).map(|_| LagGauge::default()).collect(), ..Self::default() }
     }
 }

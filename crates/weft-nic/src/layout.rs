@@ -2,11 +2,15 @@
 
 use crate::sync::{AtomicU32, AtomicU64};
 use core::net::IpAddr;
-use weft_host::bpf::SharedLayout;
+use core::ops::Deref;
+use std::sync::Arc;
+use weft_host::bpf::{SharedLayout, SharedValue};
 use weft_units::{FlowKey, Protocol};
 
 /// The maximum number of queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
 pub const RINGS: usize = 256;
+/// The maximum number of ports of a NIC.
+pub const PORTS: usize = 4096;
 /// The maximum number of lanes of a policy.
 pub const LANES: usize = 512;
 /// The maximum number of classes of a policy.
@@ -65,7 +69,21 @@ pub struct LaneFlows {
     pub untracked: AtomicU64,
 }
 
-/// The shared page.
+/// The page of all ports of a NIC.
+#[repr(C, align(64))]
+#[derive(Debug)]
+pub struct Summary {
+    /// Bit p: a ring of port p was posted since the NIC last took the bits.
+    pub ready_ports: [AtomicU64; PORTS / 64],
+    /// The doorbells for which the NIC requests one wake-up: none (0), any (1), or those of urgent rings (2).
+    pub sleeping: AtomicU32,
+    pad1: [AtomicU32; 15],
+    /// Wake-ups sent.
+    pub wakeups: AtomicU64,
+    pad2: [AtomicU64; 7],
+}
+
+/// The page of one port.
 #[repr(C, align(64))]
 #[derive(Debug)]
 pub struct Shared {
@@ -73,16 +91,11 @@ pub struct Shared {
     pub ready: [AtomicU64; RINGS / 64],
     /// Bit q: a doorbell of ring q wakes the NIC although the link is busy. Written by the NIC.
     pub urgent: [AtomicU64; RINGS / 64],
-    /// The doorbells for which the NIC requests one wake-up: none (0), any (1), or those of urgent rings (2).
-    pub sleeping: AtomicU32,
-    pad1: [AtomicU32; 15],
-    /// Wake-ups sent.
-    pub wakeups: AtomicU64,
     /// Metadata records sent.
     pub records: AtomicU64,
     /// Metadata records that found the record ring full. They are sent again with the flow's next packet.
     pub records_lost: AtomicU64,
-    pad2: [AtomicU64; 5],
+    pad: [AtomicU64; 6],
     /// The doorbells, by ring.
     pub rings: [RingBell; RINGS],
     /// The counts, by class.
@@ -91,12 +104,26 @@ pub struct Shared {
     pub lanes: [LaneFlows; LANES],
 }
 
+fn zeros<const N: usize>() -> [AtomicU64; N] {
+    core::array::from_fn(|_| AtomicU64::new(0))
+}
+
+impl Default for Summary {
+    /// Creates a page without posted ports, for a posting side in this process.
+    fn default() -> Self {
+        Self {
+            ready_ports: zeros(),
+            sleeping: 0.into(),
+            pad1: core::array::from_fn(|_| AtomicU32::new(0)),
+            wakeups: 0.into(),
+            pad2: zeros(),
+        }
+    }
+}
+
 impl Default for Shared {
     /// Creates a page without posted packets, for a posting side in this process.
     fn default() -> Self {
-        fn zeros<const N: usize>() -> [AtomicU64; N] {
-            core::array::from_fn(|_| AtomicU64::new(0))
-        }
         let ring = |_| RingBell {
             packets: 0.into(),
             taken: 0.into(),
@@ -120,12 +147,9 @@ impl Default for Shared {
         Self {
             ready: zeros(),
             urgent: zeros(),
-            sleeping: 0.into(),
-            pad1: core::array::from_fn(|_| AtomicU32::new(0)),
-            wakeups: 0.into(),
             records: 0.into(),
             records_lost: 0.into(),
-            pad2: zeros(),
+            pad: zeros(),
             rings: core::array::from_fn(ring),
             classes: core::array::from_fn(class),
             lanes: core::array::from_fn(lane),
@@ -135,11 +159,46 @@ impl Default for Shared {
 
 const _: () = assert!(size_of::<RingBell>() == 64);
 const _: () = assert!(size_of::<ClassBell>() == 128);
-const _: () = assert!(size_of::<Shared>() == 64 * 3 + 64 * RINGS + 128 * CLASSES + 16 * LANES);
+const _: () = assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES);
+
+const _: () = assert!(size_of::<Summary>() == PORTS / 8 + 64 * 2);
+
+// SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_summary (both
+// sides assert the size, and tests on real packets read what the program wrote).
+unsafe impl SharedLayout for Summary {}
 
 // SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_doorbells (both
 // sides assert the sizes, and a test on real packets reads what the program wrote).
 unsafe impl SharedLayout for Shared {}
+
+/// A shared page, mapped from the kernel or in this process's own memory. Cheap to clone.
+#[derive(Debug)]
+pub enum Page<T: SharedLayout> {
+    /// The value of a map that a program shares.
+    Mapped(Arc<SharedValue<T>>),
+    /// A value whose posting side is this process.
+    Own(Arc<T>),
+}
+
+impl<T: SharedLayout> Clone for Page<T> {
+    fn clone(&self) -> Self {
+        match self {
+            Self::Mapped(value) => Self::Mapped(Arc::clone(value)),
+            Self::Own(value) => Self::Own(Arc::clone(value)),
+        }
+    }
+}
+
+impl<T: SharedLayout> Deref for Page<T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        match self {
+            Self::Mapped(value) => value,
+            Self::Own(value) => value,
+        }
+    }
+}
 
 /// The placement of a lane's flows in its rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,7 +229,7 @@ pub struct LaneEntry {
     pub class: u16,
     /// The first ring.
     pub first_ring: u16,
-    /// The number of rings, at least one.
+    /// The number of rings; 0 for a number that no lane has.
     pub rings: u16,
     /// The placement of its flows.
     pub spread: Spread,
@@ -185,6 +244,20 @@ pub struct LaneEntry {
 }
 
 impl LaneEntry {
+    /// The entry of a number that no lane has. No flow is placed in it.
+    pub fn vacant() -> Self {
+        Self {
+            class: 0,
+            first_ring: 0,
+            rings: 0,
+            spread: Spread::RoundRobin,
+            flow_bound: 0,
+            qdisc_class: 0,
+            packet_bound: 0,
+            ring_bound: 0,
+        }
+    }
+
     /// The map element.
     pub fn to_bytes(self) -> [u8; 32] {
         let mut out = [0; 32];

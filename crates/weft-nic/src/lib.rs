@@ -9,9 +9,11 @@
 //!    +-- bit and count in a shared page --------+
 //! ```
 //!
+//! A NIC has any number of ports, each with its own page and rings, one worker, and one uplink ([`nic::SoftwareNic`]).
 //! A packet stays in its ring, charged to its socket, until its turn: the fetch is the completion that TCP small queues
 //! waits for. [`nic`] assembles the stages; [`worker`] is the loop.
 
+mod commands;
 pub mod counters;
 pub mod departures;
 pub mod doorbell;

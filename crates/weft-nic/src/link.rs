@@ -89,6 +89,12 @@ impl Link {
         Self { exact: None, catch_up: Nanos::ZERO, free_at: now, lost: Nanos::ZERO }
     }
 
+    /// Changes the rate; `None` for a link without one of its own. The clock stays where it is.
+    pub fn change(&mut self, rate: Option<BitsPerSec>, catch_up: Nanos) {
+        self.exact = rate.map(ExactRate::at_least_one);
+        self.catch_up = if rate.is_some() { catch_up } else { Nanos::ZERO };
+    }
+
     /// The link's clock: the engine's "now".
     pub fn now(&self) -> Instant {
         self.free_at

@@ -1,64 +1,68 @@
-//! The software NIC: a port, an uplink, a policy, and three threads.
+//! The software NIC: ports, an uplink, a policy, and three threads.
 //!
-//! [`SoftwareNic::start`], in this order:
+//! [`SoftwareNic::start_without_port`], in this order:
 //! 1. The plan fixes which lane has which rings. [`NicPlan`] holds policy, configuration and rings together, so they
 //!    cannot disagree.
-//! 2. The engine is built with one flow per ring.
-//! 3. The eBPF programs are loaded and attached: at the port's egress, and at the far end's ingress, which drops
-//!    packets that bypassed the egress.
-//! 4. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
-//! 5. The receive direction goes to the kernel where it can ([`ReceivePath`]).
-//! 6. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
-//! 7. The port is brought up. Until then no packet enters, so none passes uncounted.
+//! 2. The engine is built, and the maps that all ports share.
+//! 3. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
+//! 4. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
+//!
+//! Ports are added and removed while the NIC runs (`nic/ports.rs`). [`SoftwareNic::start`] starts a NIC with one port,
+//! which receives by the uplink's device.
 //!
 //! [`SoftwareNic::stop`], in this order:
-//! 1. The port is taken down.
+//! 1. All ports are taken down.
 //! 2. The worker sends the packets that have entered, for at most the grace period.
-//! 3. The threads stop and are joined. The worker counts the packets left in the rings as held.
-//! 4. The redirect ends: the uplink's device is taken down.
+//! 3. The ports are removed. The packets left in their rings count as held.
+//! 4. The threads stop and are joined.
 //! 5. The totals are read. They are exact from then on.
 //!
 //! Ownership: the worker owns the rings, the engine and the link; each counter has one writing thread; `SoftwareNic`
-//! owns the devices and reads the counters. Dropping it removes the devices.
+//! owns the devices and reads the counters. Dropping it removes the devices. The uplink's device belongs to the NIC and
+//! to no port.
 //!
-//! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A worker
-//! that ended early is reported by [`SoftwareNic::is_running`], and its error by [`SoftwareNic::stop`].
+//! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A NIC
+//! whose only port lost its devices is reported by [`SoftwareNic::is_running`], and by [`SoftwareNic::stop`] as an error.
 
+mod change;
 mod device;
 mod plan;
+mod port;
+mod ports;
 mod programs;
-pub(crate) mod scheduler;
+mod scheduler;
 mod threads;
 
-use crate::counters::{ClassCounters, Count, Counters};
+use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
-use crate::doorbell::{CgroupEntry, Doorbells, Shared, TableError, TapProgramError};
-use crate::layout::ClassBell;
+use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
-use crate::plan::{Mode, PlanError, RingPlan};
+use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
-use crate::readings::{LastReadings, Readings};
-use crate::redirect::{ReceivePath, ThreadReason};
+use crate::readings::UplinkReadings;
+use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
-use crate::sync::{AtomicU64, Ordering};
-pub use crate::totals::{ClassTotals, Lag, Totals};
-use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
+use crate::sync::Ordering;
+pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
+use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
+pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
+#[cfg(test)]
+pub(crate) use device::limited;
 pub use plan::NicPlan;
-use programs::{attach_doorbells, close};
-use rustix::io::Errno;
+pub use port::{NicPort, PortId, PortParts};
+pub use ports::{NIC_RINGS, WireCounters};
+use programs::close;
 use scheduler::make_engine;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, channel};
-use std::thread::JoinHandle;
-use threads::{start_rx, start_tidy, start_worker};
+use threads::Threads;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, ClassId, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -92,6 +96,9 @@ pub enum NicError {
     /// The policy exceeds the match table.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The match tables could not be written.
+    #[error(transparent)]
+    Prepare(#[from] PrepareError),
     /// The policy exceeds the rings.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -110,6 +117,41 @@ pub enum NicError {
     /// The kernel cannot carry received packets to the port, and nothing else was allowed.
     #[error("no receive in the kernel: {0}; allow the thread with --receive auto")]
     Receive(#[from] ThreadReason),
+    /// Only a policy's NIC may have more than one port.
+    #[error(
+        "{name} cannot be a second port: without a policy's own rings the classes of packets are known for one port only; \
+         run a policy, or start another NIC"
+    )]
+    OnePort {
+        /// The port.
+        name: String,
+    },
+    /// The port has no device to receive by.
+    #[error(
+        "{name} has no device to receive by: only the first port can receive by the uplink's, unless that only transmits"
+    )]
+    NoReceiver {
+        /// The port.
+        name: String,
+    },
+    /// The NIC has no such port.
+    #[error("the NIC has no {id}; it was removed")]
+    NoSuchPort {
+        /// The identity given.
+        id: PortId,
+    },
+    /// The engine keeps its program: a bug of the plan, reported instead of executed.
+    #[error("the engine refuses the change: {0}")]
+    Exchange(#[from] ExchangeError),
+    /// The policy of a NIC without one cannot be changed.
+    #[error("this mode of the NIC has no policy to change")]
+    NoPolicy,
+    /// The emulated link cannot become a device, nor a device an emulated link.
+    #[error("the kind of link cannot change while the NIC runs")]
+    OtherLink,
+    /// The policy or the ports changed after the change was prepared.
+    #[error("the policy or the ports have changed meanwhile; try again")]
+    Stale,
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -121,29 +163,30 @@ pub enum NicError {
 /// A running NIC.
 #[derive(Debug)]
 pub struct SoftwareNic {
-    port: Port,
-    doorbells: Arc<Doorbells>,
+    // First, so that the worker has ended before devices are deleted.
+    threads: Threads,
+    plan: NicPlan,
+    maps: Arc<NicMaps>,
     counters: Arc<Counters>,
     uplink: Arc<OwnedFd>,
     uplink_device: UplinkWatch,
-    receive: ReceivePath,
     samples: Receiver<Sample>,
     departures: Option<Departures>,
-    /// The last reading of the kernel's counters.
-    readings: LastReadings,
-    stop: Arc<AtomicBool>,
-    worker: Option<JoinHandle<Result<(), Errno>>>,
-    rx: Option<JoinHandle<()>>,
-    tidy: Option<JoinHandle<()>>,
-    plan: RingPlan,
-    /// The rate in whose share infrastructure is sent while the link's own is unknown; `None` for a link of a given rate.
-    rate_unless_observed: Option<BitsPerSec>,
+    ports: Vec<NicPort>,
+    /// The number of ports added so far.
+    next_id: u64,
+    /// The sum of the removed ports.
+    removed: PortTotals,
+    /// The number of changes of the policy.
+    generation: u64,
+    /// The numbers that rest.
+    vacancies: Vacancies,
 }
 
 /// The cgroup table of a running NIC.
 #[derive(Clone, Debug)]
 pub struct CgroupTable {
-    doorbells: Arc<Doorbells>,
+    maps: Arc<NicMaps>,
 }
 
 impl CgroupTable {
@@ -151,8 +194,8 @@ impl CgroupTable {
     ///
     /// # Errors
     /// When the policy has no such cgroup.
-    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
-        self.doorbells.set_cgroup(index, cgroup)
+    pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
+        self.maps.set_cgroup(index, cgroup)
     }
 }
 
@@ -162,91 +205,103 @@ struct UplinkWatch {
     device: Uplink,
     /// The device's counters when the NIC started.
     before: Count,
+    readings: UplinkReadings,
 }
 
 impl SoftwareNic {
-    /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`. Brings the port up.
+    /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`, by which the port also
+    /// receives. Brings the port up.
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
-    pub fn start(plan: NicPlan, mut port: Port, uplink: Uplink) -> Result<Self, NicError> {
-        let (config, plan) = plan.into_parts(port.ring_packets);
-        let fds = core::mem::take(&mut port.rings);
-        let rx_fd = fds
-            .first()
-            .ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?
-            .try_clone()
-            .map_err(|e| NicError::Stopped(format!("duplicate a ring's descriptor: {e}")))?;
-        let (engine, rings, ring_of_flow) = make_engine(&plan, fds)?;
-        let doorbells = attach_doorbells(&config, &plan, &port)?;
+    pub fn start(plan: NicPlan, port: Port, uplink: Uplink) -> Result<Self, NicError> {
+        let rings = plan.rings().clone();
+        let mut nic = Self::start_without_port(plan, uplink)?;
+        nic.add_port(PortParts { port, plan: rings, receive: None })?;
+        Ok(nic)
+    }
+
+    /// Starts the NIC of `plan` above `uplink`, without a port.
+    ///
+    /// # Errors
+    /// When the policy does not fit, the kernel refuses a map, or a thread cannot be started.
+    pub fn start_without_port(plan: NicPlan, uplink: Uplink) -> Result<Self, NicError> {
+        let (config, rings) = (plan.config(), plan.rings());
+        let engine = make_engine(rings)?;
+        let maps = NicMaps::create(rings, &config.cgroups)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
-            doorbells.queues().nic_queues.store(u64::from(queues), Ordering::Release);
+            maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
+        }
+        if uplink.only_transmits() {
+            // A kernel that refuses the program fills a queue that nobody reads, and drops the rest.
+            let _ = redirect::discard(&uplink);
         }
         let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
-        let device = device(&config, &plan, chunk.min(uplink.longest_segment()?));
-        let classes = plan.classes();
-        let leaves = if device.is_some() { plan.program.leaves.len() } else { 0 };
-        let counters = Arc::new(Counters::new(classes, leaves));
-        let stop = Arc::new(AtomicBool::new(false));
+        let device = device(config, rings, chunk.min(uplink.longest_segment()?));
+        // More than the policy has, for later policies.
+        let leaves = if device.is_some() { crate::doorbell::LANES } else { 0 };
+        let counters = Arc::new(Counters::new(leaves));
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
         uplink.bound_queue(device.as_ref().map_or_else(|| queue_below(config.rate, chunk), Device::bound))?;
         let (before, _) = uplink.arrived()?;
-        let receive = ReceivePath::choose(&port, &uplink)?;
         let (out, samples) = channel();
         let now = clock::now();
         let observed = matches!(config.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
         let (recorder, departures) = config.departures.map(departures).unzip();
         let parts = WorkerParts {
-            rings,
-            ring_of_flow,
             uplink: Arc::clone(&fd),
             link: if observed { Link::observed(now) } else { Link::new(config.rate, config.catch_up, now) },
             device,
             segments_per_turn: config.segments_per_turn,
             counters: Arc::clone(&counters),
-            sampler: Sampler::new(config.window, now, classes, out),
-            default_class: ClassId::from_index(plan.policy().classes.len().saturating_sub(1)),
+            sampler: Sampler::new(config.window, now, rings.class_slots(), out),
+            classes: rings.class_slots(),
+            default_class: plan.policy().default_class(),
             departures: recorder,
             cut_below: uplink.counts_failed_writes(),
         };
-        let shared_rings = plan.rings.iter().any(|ring| ring.class.is_none());
-        let worker = start_worker(engine, parts, Arc::clone(&doorbells), Arc::clone(&stop), shared_rings)?;
-        let rx = start_rx(&fd, rx_fd, &counters, &stop)?;
-        let tidy = start_tidy(&doorbells, &plan, &stop)?;
-        port.up()?;
+        let shared_rings = rings.rings.iter().any(|ring| ring.class.is_none());
+        let threads = Threads::start(engine, parts, &maps, shared_rings)?;
+        let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
+        let (ports, next_id) = (Vec::new(), 0);
+        let classes = vec![ClassTotals::default(); rings.classes()];
+        let removed = PortTotals { classes, ..PortTotals::default() };
         Ok(Self {
-            port,
-            doorbells,
+            threads,
+            plan,
+            maps,
             counters,
             uplink: fd,
-            uplink_device: UplinkWatch { device: uplink, before },
-            receive,
+            uplink_device,
             samples,
             departures,
-            readings: LastReadings::new(before),
-            stop,
-            worker: Some(worker),
-            rx: Some(rx),
-            tidy: Some(tidy),
-            plan,
-            rate_unless_observed: observed.then_some(config.rate),
+            ports,
+            next_id,
+            removed,
+            generation: 0,
+            vacancies: Vacancies::default(),
         })
     }
 
-    /// Applies the MTU and the carrier of the interface behind the uplink to the port and the uplink's device, and the
+    /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device, and the
     /// observed rate of the link, if it has no other, to the share of infrastructure.
     ///
     /// # Errors
-    /// When the port no longer exists.
+    /// When a port no longer exists; the others have followed.
     pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
         // The kernel lowers a macvlan's MTU with its parent's and never raises it.
         let _ = self.uplink_device.device.set_mtu(mtu);
-        if let Some(unknown) = self.rate_unless_observed {
-            self.doorbells.guard().set_link_rate(self.observed_rate().unwrap_or(unknown));
+        if self.observes_rate() {
+            self.divide_infrastructure();
         }
-        Ok(self.port.follow(mtu, carrier)?)
+        self.ports.iter().map(|port| port.follow(mtu, carrier)).fold(Ok(()), Result::and)
+    }
+
+    /// Whether the link has no rate but that of the uplink's device.
+    fn observes_rate(&self) -> bool {
+        matches!(self.plan.config().link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }))
     }
 
     /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
@@ -259,46 +314,25 @@ impl SoftwareNic {
         &self.samples
     }
 
-    /// The carrier of received packets.
-    pub fn receive_path(&self) -> &ReceivePath {
-        &self.receive
-    }
-
-    /// The port.
-    pub fn port(&self) -> &Port {
-        &self.port
-    }
-
     /// The cgroup table of the policy, which may be written while the NIC runs.
     pub fn cgroups(&self) -> CgroupTable {
-        CgroupTable { doorbells: Arc::clone(&self.doorbells) }
-    }
-
-    /// The doorbell page: posted and done counts per ring.
-    pub fn doorbells(&self) -> &Shared {
-        self.doorbells.shared()
+        CgroupTable { maps: Arc::clone(&self.maps) }
     }
 
     /// The page of the hardware queues, written and read by a program that assigns queues. Used only by
     /// [`Mode::Multiqueue`].
     pub fn queue_page(&self) -> &QueuePage {
-        self.doorbells.queues()
+        self.maps.queues()
     }
 
-    /// The plan of its rings.
-    pub fn ring_plan(&self) -> &RingPlan {
+    /// The plan, for the plans of further ports.
+    pub fn plan(&self) -> &NicPlan {
         &self.plan
     }
 
-    /// The number of tracked flows by class.
-    pub fn flows_by_class(&self) -> Vec<u32> {
-        let mut flows = vec![0; self.counters.classes.len()];
-        for (lane, tracked) in self.plan.lanes.iter().zip(&self.doorbells.shared().lanes) {
-            if let Some(sum) = flows.get_mut(usize::from(lane.class)) {
-                *sum += tracked.flows.load(Ordering::Relaxed);
-            }
-        }
-        flows
+    /// The plan of the rings of a port with the NIC's own share of resources.
+    pub fn ring_plan(&self) -> &RingPlan {
+        self.plan.rings()
     }
 
     /// The processor time of the worker so far, at most 20 ms old.
@@ -306,58 +340,43 @@ impl SoftwareNic {
         Nanos(self.counters.worker_cpu.get())
     }
 
-    /// Whether the worker still runs; it ends early only when the port's devices are deleted.
+    /// Whether the NIC still carries packets; it ends early only when the devices of all its ports are deleted.
     pub fn is_running(&self) -> bool {
-        self.worker.as_ref().is_some_and(|w| !w.is_finished())
+        self.threads.is_running() && self.failed_port().is_none()
     }
 
-    /// The current totals.
+    /// A port whose devices are deleted, if all are like it.
+    fn failed_port(&self) -> Option<&NicPort> {
+        self.ports.first().filter(|_| self.ports.iter().all(NicPort::has_failed))
+    }
+
+    /// The current totals: the sums over the ports, those that were removed included, and the NIC's own.
     ///
     /// # Errors
     /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
-        let shared = self.doorbells.shared();
-        let readings =
-            self.readings.read(&self.port, &self.uplink_device.device, &self.doorbells, &self.receive);
-        let Readings { drops, arrived: (arrived, device_dropped), bpf, guard: guard_cost, failed, .. } =
-            readings;
-        let guard = self.doorbells.guard();
+        let mut ports = self.removed.clone();
+        self.ports.iter().for_each(|port| ports.add(&port.totals()));
+        let ((arrived, device_dropped), failed) =
+            self.uplink_device.readings.read(&self.uplink_device.device);
         let c = &self.counters;
         let uplink_failed = c.uplink_failed.get();
         let counted = self.uplink_device.device.counts_failed_writes();
         let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
-            classes: self.class_totals(),
-            drops,
-            bpf,
-            wakeups: shared.wakeups.load(Ordering::Relaxed),
-            records: shared.records.load(Ordering::Relaxed),
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            changes: c.changes.get().packets.get(),
+            change_pause_max: Nanos(c.change_pause_max.get()),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),
             observed_rate: self.observed_rate(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
-            rx_redirected: readings.redirected,
-            rx_delivered: readings.deliveries.delivered,
-            rx_dropped: readings.deliveries.dropped,
-            rx: c.rx.get(),
-            rx_passed: c.rx_passed.get(),
-            rx_refused: c.rx_refused.get(),
-            rx_read_failed: c.rx_read_failed.get().packets.get(),
-            rx_ended: c.rx_ended.get() > 0,
-            doorbell_ahead: c.doorbell_ahead.get().packets.get(),
-            lost: c.lost.get().packets.get(),
-            strays: c.strays.get().packets.get(),
-            unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
-            obscured_drops: guard.obscured.load(Ordering::Relaxed),
-            infrastructure_excess: guard.excess.load(Ordering::Relaxed),
-            guard: guard_cost,
-            unread: failed,
-            unrecorded: c.unrecorded.get().packets.get(),
+            unread: ports.unread + failed,
+            wakeups: self.wakeups(),
             sleeps: c.sleeps.get().packets.get(),
             wakeups_lost: c.wakeups_lost.get().packets.get(),
             turns: c.turns.get().packets.get(),
@@ -370,37 +389,13 @@ impl SoftwareNic {
                 sum: Nanos(c.weights_age.get()),
                 max: Nanos(c.weights_age_max.get()),
             },
+            ..Totals::from(ports)
         })
-    }
-
-    /// The totals by class, from the program's page and the worker's counters.
-    fn class_totals(&self) -> Vec<ClassTotals> {
-        let pair = |count: &[AtomicU64; 2]| Count {
-            packets: Packets(count[0].load(Ordering::Relaxed)),
-            bytes: Bytes(count[1].load(Ordering::Relaxed)),
-        };
-        let pages = &self.doorbells.shared().classes;
-        let class = |(page, c): (&ClassBell, &ClassCounters)| ClassTotals {
-            bound: pair(&page.bound),
-            full: pair(&page.full),
-            moving: pair(&page.moving),
-            posted: Count {
-                packets: Packets(page.packets.load(Ordering::Relaxed)),
-                bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
-            },
-            fetched: c.fetched.get(),
-            sent: c.sent.get(),
-            refused: c.refused.get(),
-            held: c.held.get(),
-            wire: c.wire.get(),
-            untracked: Packets(page.untracked.load(Ordering::Relaxed)),
-        };
-        pages.iter().zip(&self.counters.classes).map(class).collect()
     }
 
     /// The largest lags, by leaf that has a due.
     fn lags(&self) -> Vec<Lag> {
-        let leaves = self.plan.program.leaves.iter().zip(&self.counters.lags);
+        let leaves = self.plan.rings().program.leaves.iter().zip(&self.counters.lags);
         let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &crate::counters::LagGauge)| {
             let bound = gauge.bound.get();
             let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));
@@ -409,11 +404,11 @@ impl SoftwareNic {
         leaves.filter_map(lag).collect()
     }
 
-    /// Takes the port down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
+    /// Takes the ports down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
     /// left count as held.
     ///
     /// # Errors
-    /// When the worker failed before, with the reason.
+    /// When the worker failed before, or the devices of all ports are deleted.
     pub fn stop(self, grace: Nanos) -> Result<Totals, NicError> {
         self.stop_with_log(grace).map(|(totals, _)| totals)
     }
@@ -421,50 +416,26 @@ impl SoftwareNic {
     /// Stops the NIC as [`stop`](Self::stop), and returns the departure log; an empty one if none was configured.
     ///
     /// # Errors
-    /// When the worker failed before, with the reason.
+    /// As [`stop`](Self::stop).
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
-        close(&self.port, &self.doorbells);
-        let until = clock::now() + grace;
-        while clock::now() < until && self.is_running() {
-            let totals = self.totals()?;
-            let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-            if gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.posted).packets.get()
-            {
-                break;
-            }
-            std::thread::sleep(core::time::Duration::from_millis(5));
+        let failed = self.failed_port().map(|port| {
+            let error = std::io::Error::from_raw_os_error(port.counters.failed.get() as i32);
+            NicError::Stopped(format!("read a descriptor ring of {}: {error}", port.port.name()))
+        });
+        self.ports.iter().for_each(|port| close(&port.port, &port.doorbells));
+        if self.is_running() {
+            NicPort::wait_drained(&self.ports, grace);
         }
-        self.join()?;
-        self.receive.close(&self.uplink_device.device);
+        for port in core::mem::take(&mut self.ports) {
+            self.retire(port);
+        }
+        self.threads.join()?;
         let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
-        Ok((self.totals()?, log))
-    }
-
-    fn join(&mut self) -> Result<(), NicError> {
-        self.stop.store(true, Ordering::SeqCst);
-        if let Some(rx) = self.rx.take() {
-            rx.join().map_err(|_| NicError::Stopped("the receiving thread panicked".to_owned()))?;
-        }
-        if let Some(tidy) = self.tidy.take() {
-            tidy.join().map_err(|_| NicError::Stopped("the flow table's thread panicked".to_owned()))?;
-        }
-        match self.worker.take().map(JoinHandle::join) {
-            None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => {
-                Err(NicError::Stopped(format!("read a descriptor ring of {}: {error}", self.port.name())))
-            }
-            Some(Err(_)) => Err(NicError::Stopped("the transmit worker panicked".to_owned())),
-        }
+        failed.map_or_else(|| Ok((self.totals()?, log)), Err)
     }
 
     /// The uplink's descriptor, for tests that inject packets.
     pub fn uplink_fd(&self) -> &OwnedFd {
         &self.uplink
-    }
-}
-
-impl Drop for SoftwareNic {
-    fn drop(&mut self) {
-        let _ = self.join();
     }
 }

@@ -4,11 +4,18 @@
 //! to the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues
 //! filled by hash, or a queue per flow, all served in turns without regard to the policy.
 
-use crate::layout::{LaneEntry, RINGS, Spread};
-use weft_policy::{BOUND_DEFAULT, CompiledPolicy, INFRASTRUCTURE};
+pub(crate) mod change;
+mod infrastructure;
+mod vacant;
+
+pub(crate) use vacant::Vacancies;
+
+use crate::layout::{CLASSES, LaneEntry, RINGS, Spread};
+use std::sync::Arc;
+use weft_policy::CompiledPolicy;
 use weft_sched::queues::{Inner, Service};
-use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
-use weft_units::{ClassId, LaneId, LeafId, NodeId, Packets};
+use weft_sched::{Child, LaneSpec, LeafDiscipline, LeafSpec, Program};
+use weft_units::{ClassId, LaneId, LeafId, Packets};
 
 /// The scheduling mode of a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,6 +71,38 @@ pub enum PlanError {
         /// The number of rings of the port.
         rings: usize,
     },
+    /// A class of a changed policy finds no ring.
+    #[error(
+        "class {class} is new and the port has no spare descriptor ring for it; wait a second, in which rings of removed \
+         classes become free, or give the port more rings"
+    )]
+    NoSpareRing {
+        /// The class.
+        class: String,
+    },
+    /// The policy and what was removed lately need more numbers than the tables have.
+    #[error(
+        "the policy needs {given} numbers for its {what}, with those removed within the last second, and there are {most}; \
+         wait a second, or merge classes"
+    )]
+    Numbers {
+        /// The classes or the lanes.
+        what: &'static str,
+        /// The numbers needed.
+        given: usize,
+        /// The numbers of the tables.
+        most: usize,
+    },
+    /// The ports of a NIC have all its rings.
+    #[error(
+        "the port needs {rings} descriptor rings, and its NIC has {left} left; give it fewer with --rings, or remove a port"
+    )]
+    NicRings {
+        /// The number of rings of the port.
+        rings: usize,
+        /// The number of rings that are left.
+        left: usize,
+    },
 }
 
 /// A descriptor ring of the plan.
@@ -75,21 +114,27 @@ pub struct RingSpec {
     pub class: Option<ClassId>,
 }
 
-/// The plan, with the policy from which it was derived, so that the two cannot disagree.
+/// The plan, with the policy from which it was derived, so that the two cannot disagree. The policy's part (policy,
+/// program, queues, infrastructure) is the same for all ports of a NIC and shared by their plans; the port's part is its
+/// rings, the lanes' ranges in them, and the size of its flow table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RingPlan {
-    policy: CompiledPolicy,
+    policy: Arc<CompiledPolicy>,
+    /// The policy with infrastructure, where the NIC adds it.
+    whole: Arc<CompiledPolicy>,
     /// The match table's lanes, as the eBPF program uses them.
     pub lanes: Vec<LaneEntry>,
     /// The rings; queue q of the port is ring q.
     pub rings: Vec<RingSpec>,
     /// The program of the engine.
-    pub program: Program,
+    pub program: Arc<Program>,
     /// The hardware queues of a multiqueue NIC, which replace the program.
     pub queues: Option<QueuePlan>,
     /// The lane of ARP, neighbour discovery, DHCP and similar packets, which precedes all others: the last of the
     /// lanes. `None` where the policy has a class of that name, and in modes without a policy.
     pub infrastructure: Option<LaneId>,
+    /// The maximum number of tracked flows, which the lanes divide evenly.
+    pub flow_table: u32,
 }
 
 /// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
@@ -105,8 +150,19 @@ pub struct QueuePlan {
     pub service: Service,
 }
 
-/// The size of the flow table that the lanes of a port share (`flows` in bpf/doorbell.bpf.c).
-const FLOW_TABLE: u32 = 65_536;
+/// The default size of a port's flow table, which its lanes share (`flows` in bpf/doorbell.bpf.c).
+pub const FLOW_TABLE: u32 = 65_536;
+
+/// The resources of one port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortShare {
+    /// The maximum number of rings.
+    pub rings: usize,
+    /// The maximum number of tracked flows.
+    pub flows: u32,
+    /// The rings that are left to classes of later policies, as far as the policy's lanes do not need them.
+    pub spare: usize,
+}
 
 impl RingPlan {
     /// Plans the rings of a port with `budget` rings (at most 256). `flows` estimates the number of flows by class, for
@@ -130,77 +186,100 @@ impl RingPlan {
                 Ok(own_rings(policy, &divide(&wanted, budget), turns_program(policy), |_| LaneId(0)))
             }
             Mode::Loom => {
-                let mut plan = if policy.names_infrastructure() {
-                    loom(policy, budget)
-                } else if lanes == budget {
+                let (whole, infrastructure) = infrastructure::add(policy);
+                if whole.program.lanes.len() > budget {
                     return Err(PlanError::Lanes { lanes: lanes + 1, rings: budget });
-                } else {
-                    with_infrastructure(loom(policy, budget - 1))
-                };
-                // The program's lanes are the plan's, in the same order. Infrastructure has the bound of any class.
-                for (entry, lane) in plan.lanes.iter_mut().zip(&plan.program.lanes) {
-                    entry.packet_bound =
-                        if lane.packet_bound == Packets::MAX { 0 } else { lane.packet_bound.get() };
                 }
-                Ok(plan)
+                Ok(loom((Arc::new(policy.clone()), Arc::new(whole)), infrastructure, (budget, 0)))
             }
         }
     }
 
+    /// Plans the rings of another port of this plan's NIC, in `mode`.
+    ///
+    /// # Errors
+    /// When the policy has more lanes than the port has rings.
+    pub(crate) fn of_port(&self, mode: Mode, share: PortShare, flows: &[u32]) -> Result<Self, PlanError> {
+        let budget = share.rings.clamp(1, RINGS);
+        let mut plan = match mode {
+            Mode::Loom => {
+                let lanes = in_use(&self.whole).count();
+                if lanes > budget {
+                    return Err(PlanError::Lanes { lanes, rings: budget });
+                }
+                let policies = (Arc::clone(&self.policy), Arc::clone(&self.whole));
+                loom(policies, self.infrastructure, (budget, share.spare))
+            }
+            _ => Self::new(&self.policy, mode, budget, flows)?,
+        };
+        plan.program = Arc::clone(&self.program);
+        plan.set_flow_table(share.flows.max(1));
+        Ok(plan)
+    }
+
+    /// Divides a flow table of `flows` entries among the lanes.
+    fn set_flow_table(&mut self, flows: u32) {
+        self.flow_table = flows;
+        let lanes = in_use(&self.whole).count() - usize::from(self.infrastructure.is_some());
+        let each = flows / lanes.max(1) as u32;
+        self.lanes.iter_mut().filter(|lane| lane.flow_bound > 0).for_each(|lane| lane.flow_bound = each);
+    }
+
     /// The policy.
-    pub const fn policy(&self) -> &CompiledPolicy {
+    pub fn policy(&self) -> &CompiledPolicy {
         &self.policy
     }
 
-    /// The number of classes of its packets: the policy's, and infrastructure.
+    /// The policy with infrastructure, where the NIC adds it.
+    pub fn whole(&self) -> &CompiledPolicy {
+        &self.whole
+    }
+
+    /// The number of classes for which counters exist: more than there are, where later policies may have more.
+    pub fn class_slots(&self) -> usize {
+        let changes = self.rings.iter().all(|ring| ring.class.is_some());
+        if changes { CLASSES.max(self.classes()) } else { self.classes() }
+    }
+
+    /// The number of classes of its packets, with infrastructure and with ids that no class has.
     pub fn classes(&self) -> usize {
-        self.policy.classes.len() + usize::from(self.infrastructure.is_some())
+        self.whole.classes.len()
     }
 }
 
-/// Plans the policy's lanes, each with its own rings.
-fn loom(policy: &CompiledPolicy, budget: usize) -> RingPlan {
-    let wanted: Vec<usize> = policy.program.lanes.iter().map(|l| loom_demand(policy, l)).collect();
-    own_rings(policy, &divide(&wanted, budget), policy.program.clone(), |lane| lane)
+/// The lanes of `policy` that are not vacant.
+fn in_use(policy: &CompiledPolicy) -> impl Iterator<Item = &LaneSpec> {
+    policy.program.lanes.iter().filter(|lane| !lane.is_vacant())
 }
 
-/// Adds a lane for infrastructure with its own class, numbered after the policy's, and one ring, above the whole tree.
-/// It needs no limit there, since the egress program admits only its share.
-fn with_infrastructure(mut plan: RingPlan) -> RingPlan {
-    let class = ClassId::from_index(plan.policy.classes.len());
-    let leaf = LeafId::from_index(plan.program.leaves.len());
-    let lane = LaneId::from_index(plan.program.lanes.len());
-    let discipline = LeafDiscipline::Fifo;
-    plan.program.leaves.push(LeafSpec { name: INFRASTRUCTURE.to_owned(), discipline });
-    plan.program.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: BOUND_DEFAULT });
-    let first = Child::Leaf(leaf);
-    let root = match plan.program.root {
-        Child::Node(node) => plan.program.nodes.get_mut(node.index()),
-        Child::Leaf(_) => None,
-    };
-    match root {
-        Some(NodeSpec { discipline: Discipline::Priority, children, .. }) => children.insert(0, first),
-        _ => {
-            let node = NodeId::from_index(plan.program.nodes.len());
-            let children = vec![first, plan.program.root];
-            let name = format!("{INFRASTRUCTURE}+root");
-            plan.program.nodes.push(NodeSpec { name, discipline: Discipline::Priority, children });
-            plan.program.root = Child::Node(node);
-        }
+/// Plans the policy's lanes, each with its own rings. The budget covers the lanes.
+fn loom(
+    (policy, whole): (Arc<CompiledPolicy>, Arc<CompiledPolicy>),
+    infrastructure: Option<LaneId>,
+    (budget, spare): (usize, usize),
+) -> RingPlan {
+    let wanted: Vec<usize> = in_use(&whole).map(|lane| loom_demand(&whole, lane)).collect();
+    let given = divide(&wanted, budget.saturating_sub(spare).max(wanted.len()));
+    let mut plan = own_rings(&whole, &given, whole.program.clone(), |lane| lane);
+    // Rings without a lane of their own are in the engine with the lane of `default`, idle.
+    let default = whole.default_class();
+    let lane = whole.program.lanes.iter().position(|lane| lane.class == default).unwrap_or_default();
+    let spec = RingSpec { lane: LaneId::from_index(lane), class: Some(default) };
+    plan.rings.resize(plan.rings.len().max((plan.rings.len() + spare).min(budget)), spec);
+    if let Some(entry) = infrastructure.and_then(|lane| plan.lanes.get_mut(lane.index())) {
+        *entry = infrastructure::untracked(*entry);
     }
-    plan.lanes.push(LaneEntry {
-        class: class.0 as u16,
-        first_ring: plan.rings.len() as u16,
-        rings: 1,
-        spread: Spread::Hash,
-        flow_bound: 0,
-        qdisc_class: 0,
-        packet_bound: 0,
-        ring_bound: 0,
-    });
-    plan.rings.push(RingSpec { lane, class: Some(class) });
-    plan.infrastructure = Some(lane);
+    for (entry, lane) in plan.lanes.iter_mut().zip(&whole.program.lanes) {
+        entry.packet_bound = packet_bound(lane);
+    }
+    (plan.policy, plan.whole, plan.infrastructure) = (policy, whole, infrastructure);
+    plan.set_flow_table(FLOW_TABLE);
     plan
+}
+
+/// The packet bound of a lane as the egress program has it; 0: none.
+fn packet_bound(lane: &LaneSpec) -> u64 {
+    if lane.packet_bound == Packets::MAX { 0 } else { lane.packet_bound.get() }
 }
 
 impl RingPlan {
@@ -255,7 +334,13 @@ fn own_rings(
 ) -> RingPlan {
     let mut rings = Vec::new();
     let mut lanes = Vec::new();
-    for (i, (lane, &count)) in policy.program.lanes.iter().zip(given).enumerate() {
+    let mut given = given.iter();
+    for (i, lane) in policy.program.lanes.iter().enumerate() {
+        if lane.is_vacant() {
+            lanes.push(LaneEntry::vacant());
+            continue;
+        }
+        let count = given.next().copied().unwrap_or(1);
         lanes.push(LaneEntry {
             class: lane.class.0 as u16,
             first_ring: rings.len() as u16,
@@ -269,7 +354,17 @@ fn own_rings(
         let ring = RingSpec { lane: engine_lane(LaneId::from_index(i)), class: Some(lane.class) };
         rings.extend(core::iter::repeat_n(ring, count));
     }
-    RingPlan { policy: policy.clone(), lanes, rings, program, queues: None, infrastructure: None }
+    let policy = Arc::new(policy.clone());
+    RingPlan {
+        whole: Arc::clone(&policy),
+        policy,
+        lanes,
+        rings,
+        program: Arc::new(program),
+        queues: None,
+        infrastructure: None,
+        flow_table: FLOW_TABLE,
+    }
 }
 
 /// Plans lanes that share all rings.
@@ -284,13 +379,16 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         packet_bound: 0,
         ring_bound: 0,
     };
+    let shared = Arc::new(policy.clone());
     RingPlan {
-        policy: policy.clone(),
+        whole: Arc::clone(&shared),
+        policy: shared,
         lanes: policy.program.lanes.iter().map(entry).collect(),
         rings: vec![RingSpec { lane: LaneId(0), class: None }; count],
-        program: turns_program(policy),
+        program: Arc::new(turns_program(policy)),
         queues: None,
         infrastructure: None,
+        flow_table: FLOW_TABLE,
     }
 }
 
@@ -317,7 +415,7 @@ fn multiqueue(
 /// A program without policy: one leaf whose queues are served in turns. FIFO over queues is round robin, since a queue
 /// is appended after its turn or when it becomes busy.
 fn turns_program(policy: &CompiledPolicy) -> Program {
-    let default = ClassId::from_index(policy.classes.len().saturating_sub(1));
+    let default = policy.default_class();
     Program {
         root: Child::Leaf(LeafId(0)),
         nodes: Vec::new(),

@@ -91,6 +91,7 @@ pub struct PortConfig<'a> {
 pub struct Port {
     app: NetNs,
     near: Numbered,
+    mac: Mac,
     pub(crate) rings: Vec<OwnedFd>,
     /// The number of packets that may wait for a ring.
     pub(crate) ring_packets: u32,
@@ -167,7 +168,14 @@ impl Port {
         let app = config.app.handle().map_err(LinkError::from)?;
         let (veth, rings) = Veth::create(config, &app)?;
         let near = Numbered::named(&app, config.name)?;
-        Ok(Self { app, near, rings, ring_packets: config.ring_packets, behind: Behind::Veth(veth) })
+        Ok(Self {
+            app,
+            near,
+            mac: config.mac,
+            rings,
+            ring_packets: config.ring_packets,
+            behind: Behind::Veth(veth),
+        })
     }
 
     /// Creates a port that is a TAP. It is down: attach the doorbell first.
@@ -178,7 +186,14 @@ impl Port {
         let app = config.app.handle().map_err(LinkError::from)?;
         let (tap, rings) = Tap::create(config)?;
         let near = Numbered::named(&app, config.name)?;
-        Ok(Self { app, near, rings, ring_packets: config.ring_packets, behind: Behind::Tap(tap) })
+        Ok(Self {
+            app,
+            near,
+            mac: config.mac,
+            rings,
+            ring_packets: config.ring_packets,
+            behind: Behind::Tap(tap),
+        })
     }
 
     /// The descriptor by which the programs of a TAP are set; `None` for a veth.
@@ -219,6 +234,19 @@ impl Port {
     /// The namespace of the near end.
     pub fn app(&self) -> &NetNs {
         &self.app
+    }
+
+    /// The hardware address that the near end was created with.
+    pub fn mac(&self) -> Mac {
+        self.mac
+    }
+
+    /// Whether the port's devices still exist. The near end may have been moved to another namespace.
+    pub fn exists(&self) -> bool {
+        match &self.behind {
+            Behind::Veth(veth) => veth.far.show().is_ok(),
+            Behind::Tap(_) => self.near.show().is_ok(),
+        }
     }
 
     /// The name that the near end was created with. The device may have been renamed since.

@@ -1,4 +1,4 @@
-//! The last readings of the kernel's counters, for the NIC's devices and programs.
+//! The last readings of the kernel's counters, for the devices and programs of a port, and for the uplink.
 
 use crate::counters::Count;
 use crate::doorbell::Doorbells;
@@ -13,8 +13,6 @@ use weft_host::bpf::RunStats;
 pub(crate) struct Readings {
     /// Packets dropped between the port's egress and its rings.
     pub(crate) drops: PortDrops,
-    /// Packets that the uplink's device counts as arrived and as dropped.
-    pub(crate) arrived: (Count, u64),
     /// The run-time cost of the program at the egress.
     pub(crate) bpf: RunStats,
     /// The run-time cost of the program at the port's far end.
@@ -27,33 +25,45 @@ pub(crate) struct Readings {
     pub(crate) failed: u64,
 }
 
-/// The last readings of a NIC. A failed reading keeps the previous one, since an unreadable counter is no reason to
+/// The last readings of a port. A failed reading keeps the previous one, since an unreadable counter is no reason to
 /// stop carrying packets.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LastReadings(Mutex<Readings>);
 
 impl LastReadings {
-    /// Starts without readings, except the baseline `before` of the uplink's device.
-    pub(crate) fn new(before: Count) -> Self {
-        Self(Mutex::new(Readings { arrived: (before, 0), ..Readings::default() }))
-    }
-
     /// Reads all counters.
-    pub(crate) fn read(
-        &self,
-        port: &Port,
-        uplink: &Uplink,
-        doorbells: &Doorbells,
-        receive: &ReceivePath,
-    ) -> Readings {
+    pub(crate) fn read(&self, port: &Port, doorbells: &Doorbells, receive: &ReceivePath) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Readings { drops, arrived, bpf, guard, redirected, deliveries, failed } = &mut *last;
+        let Readings { drops, bpf, guard, redirected, deliveries, failed } = &mut *last;
         take(failed, drops, port.drops().map(|drops| without_bypassing(drops, port, doorbells)));
-        take(failed, arrived, uplink.arrived());
         take(failed, bpf, doorbells.run_stats());
         take(failed, guard, doorbells.guard_stats());
-        take(failed, redirected, receive.redirected());
-        take(failed, deliveries, port.deliveries());
+        let delivered = port.deliveries();
+        // A deleted device takes its counter with it: what was redirected since the last reading has no other side.
+        if delivered.is_ok() {
+            take(failed, redirected, receive.redirected());
+        }
+        take(failed, deliveries, delivered);
+        *last
+    }
+}
+
+/// The last reading of the uplink's device: the packets that it counts as arrived and as dropped, and the number of
+/// failed readings.
+#[derive(Debug)]
+pub(crate) struct UplinkReadings(Mutex<((Count, u64), u64)>);
+
+impl UplinkReadings {
+    /// Starts with the baseline `before`.
+    pub(crate) fn new(before: Count) -> Self {
+        Self(Mutex::new(((before, 0), 0)))
+    }
+
+    /// Reads the counters.
+    pub(crate) fn read(&self, uplink: &Uplink) -> ((Count, u64), u64) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (arrived, failed) = &mut *last;
+        take(failed, arrived, uplink.arrived());
         *last
     }
 }

@@ -23,6 +23,7 @@ use crate::counters::Count;
 use crate::port::{Port, PortError, Receive, Uplink};
 use core::fmt;
 use core::time::Duration;
+use weft_host::Mac;
 use weft_host::bpf::{BpfError, Object, ObjectOptions};
 use weft_host::netns::NetNsError;
 use weft_units::{Bytes, Packets};
@@ -88,12 +89,13 @@ impl fmt::Display for ReceivePath {
 }
 
 impl ReceivePath {
-    /// Attaches the program where the uplink's configuration and the kernel allow it.
+    /// Attaches the program where the uplink's configuration and the kernel allow it. `own`: the hardware address of a
+    /// port that sends through another device.
     ///
     /// # Errors
     /// With [`Receive::Kernel`] only, when the program cannot be attached.
-    pub(crate) fn choose(port: &Port, uplink: &Uplink) -> Result<Self, ThreadReason> {
-        match (uplink.receive(), Redirect::attach(port, uplink)) {
+    pub(crate) fn choose(port: &Port, uplink: &Uplink, own: Option<Mac>) -> Result<Self, ThreadReason> {
+        match (uplink.receive(), Redirect::attach(port, uplink, own)) {
             (_, Ok(redirect)) => Ok(Self::Kernel(redirect)),
             (Receive::Kernel, Err(reason)) => Err(reason),
             (Receive::Auto | Receive::Thread, Err(reason)) => Ok(Self::Thread(reason)),
@@ -144,7 +146,7 @@ pub struct Redirect {
 }
 
 impl Redirect {
-    fn attach(port: &Port, uplink: &Uplink) -> Result<Self, ThreadReason> {
+    fn attach(port: &Port, uplink: &Uplink, own: Option<Mac>) -> Result<Self, ThreadReason> {
         if uplink.receive() == Receive::Thread {
             return Err(ThreadReason::Requested);
         }
@@ -155,9 +157,7 @@ impl Redirect {
         if uplink.namespace().inode()? != port.nic().inode()? {
             return Err(ThreadReason::OtherNamespace { uplink: uplink.name().to_owned() });
         }
-        let far_end = port.peer_index()?.to_ne_bytes();
-        let options = ObjectOptions { name: "receive", rodata: Some(&far_end), ..ObjectOptions::default() };
-        let object = Object::load_with(OBJECT, &options)?;
+        let object = load(port.peer_index()?, own)?;
         uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??;
         Ok(Self { object })
     }
@@ -168,6 +168,31 @@ impl Redirect {
         Ok(cores.iter().map(|core| element(core)).fold(Count::default(), Count::plus))
     }
 }
+
+/// Loads the program for the device with number `far_end`; 0: it drops everything. Without `own` no packet is the
+/// port's own.
+fn load(far_end: u32, own: Option<Mac>) -> Result<Object, BpfError> {
+    let mut receiver = [0; RECEIVER];
+    receiver[..4].copy_from_slice(&far_end.to_ne_bytes());
+    receiver[4..10].copy_from_slice(&own.map_or([0; 6], |mac| mac.0));
+    let options = ObjectOptions { name: "receive", rodata: Some(&receiver), ..ObjectOptions::default() };
+    Object::load_with(OBJECT, &options)
+}
+
+/// Drops what arrives at `uplink`, a device that only transmits: broadcast and multicast, which the kernel gives every
+/// device on an interface.
+///
+/// # Errors
+/// When the kernel refuses the program. The packets then fill the device's queue, which drops the others.
+pub(crate) fn discard(uplink: &Uplink) -> Result<(), ThreadReason> {
+    let device = uplink.ingress().ok_or(ThreadReason::Tap)?;
+    let object = load(0, None)?;
+    // The filter holds the program.
+    Ok(uplink.namespace().run(|| object.attach_ingress(PROGRAM, device))??)
+}
+
+/// The size of `struct weft_receiver`: `far_end`, then `mac`.
+const RECEIVER: usize = 12;
 
 /// The offsets of `packets` and `bytes` in `struct weft_received`.
 const AT: [usize; 2] = [0, 8];
@@ -190,6 +215,9 @@ mod tests {
         let layout = StructLayout::of(OBJECT, "weft_received").expect("the object has its types");
         let offsets = [layout.offset("packets"), layout.offset("bytes")];
         assert_eq!((offsets, layout.size, layout.offsets.len()), (AT.map(Some), 16, 2));
+        let receiver = StructLayout::of(OBJECT, "weft_receiver").expect("the object has its types");
+        let offsets = [receiver.offset("far_end"), receiver.offset("mac")];
+        assert_eq!((offsets, receiver.size), ([Some(0), Some(4)], RECEIVER));
         let bytes: Vec<u8> = [7_u64, 600].iter().flat_map(|n| n.to_ne_bytes()).collect();
         assert_eq!(element(&bytes), Count { packets: Packets(7), bytes: Bytes(600) });
     }

@@ -1,10 +1,29 @@
-//! A descriptor ring of the worker: its file descriptor, and the packet being segmented.
+//! A descriptor ring: its file descriptor, its doorbell in the port's page, its accounting, and the packet being
+//! segmented.
+//!
+//! Ownership: the transmit worker owns the rings of all ports. When a port is removed, its rings move to the thread that
+//! removes it, which counts what is left in them ([`Ring::hold_rest`]); a ring always has one owner.
+//!
+//! A ring borrows its buffer from a [`BufferPool`] while it has a packet, so that memory grows with the packets in
+//! progress, and not with the rings.
 
-use crate::ring_accounting::RingAccounting;
+use crate::counters::PortCounters;
+use crate::layout::{Page, RingBell, Shared};
+use crate::ring_accounting::{Arrival, Empty, RingAccounting};
+use crate::sync::Ordering;
+use rustix::event::poll;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use weft_host::clock;
 use weft_packet::tap::TapPacket;
-use weft_units::{ClassId, FlowId, Instant, LoggedFlowId};
+use weft_units::{ClassId, FlowId, Instant, LaneId, LoggedFlowId, Nanos};
+
+/// The longest wait, at the end, for packets that were posted and are not yet in their rings.
+pub(crate) const REFILL: Nanos = Nanos::from_millis(100);
+const REFILL_STEP: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+/// The number of free buffers that a pool keeps.
+const FREE_BUFFERS: usize = 256;
 
 /// The buffer size for the largest frame of a macvtap. It covers the kernel's largest super-packet (`GSO_MAX_SIZE` in
 /// include/linux/netdevice.h, eight times 64 KB), the Ethernet header with two VLAN tags, and slack for headers that
@@ -34,24 +53,54 @@ impl Fetched {
     }
 }
 
+/// The buffers of the rings without a packet. The last one returned is the next one taken, since it is in the cache.
+#[derive(Debug, Default)]
+pub(crate) struct BufferPool(Vec<Box<[u8]>>);
+
+impl BufferPool {
+    fn take(&mut self) -> Box<[u8]> {
+        // The kernel zeroes the pages when they are touched.
+        self.0.pop().unwrap_or_else(|| vec![0; FRAME_BYTES].into_boxed_slice())
+    }
+
+    /// Takes back the buffer of `ring`, which has no packet.
+    pub(crate) fn put_back(&mut self, ring: &mut Ring) {
+        let buffer = core::mem::take(&mut ring.buffer);
+        if !buffer.is_empty() && self.0.len() < FREE_BUFFERS {
+            self.0.push(buffer);
+        }
+    }
+}
+
 /// A ring.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    pub(crate) fd: OwnedFd,
+    /// `None` for a vacant slot.
+    pub(crate) fd: Option<OwnedFd>,
     /// The engine's flow.
     pub(crate) flow: FlowId,
+    /// The engine's lane.
+    pub(crate) lane: LaneId,
     /// The class of all its packets, or `None` where classes share it.
     pub(crate) class: Option<ClassId>,
+    /// The page of its port, and its number there.
+    pub(crate) page: Page<Shared>,
+    pub(crate) number: usize,
+    /// The port's bit in the summary.
+    pub(crate) port: usize,
+    pub(crate) counters: Arc<PortCounters>,
     /// The posted and completed packets.
     pub(crate) accounting: RingAccounting,
     /// Whether the last packet was not announced: others may be queued after it.
     pub(crate) unannounced: bool,
     /// The packet being segmented.
     pub(crate) fetched: Option<Fetched>,
-    /// Its buffer; allocated at the first fetch and kept.
+    /// Its buffer; empty without a packet.
     pub(crate) buffer: Box<[u8]>,
     /// Whether the doorbell is ahead of its packet, so that the ring is retried soon.
     pub(crate) late: bool,
+    /// Whether the engine has it as backlogged.
+    pub(crate) backlogged: bool,
     /// A posted count and its time: once that count is done, all packets posted before the time have passed.
     pub(crate) mark: (u64, Instant),
     /// The time since which its first packet has been ready to be sent, in the link's time.
@@ -69,33 +118,161 @@ pub(crate) enum Fetch {
     Failed(Errno),
 }
 
+/// The place of a ring: its port's bit in the summary, the port's page and counters, and its number in the page.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) port: usize,
+    pub(crate) page: Page<Shared>,
+    pub(crate) counters: Arc<PortCounters>,
+    pub(crate) number: usize,
+}
+
 impl Ring {
-    pub(crate) fn new(fd: OwnedFd, flow: FlowId, class: Option<ClassId>) -> Self {
-        let (accounting, buffer) = (RingAccounting::default(), Box::default());
+    pub(crate) fn new(
+        fd: Option<OwnedFd>,
+        flow: FlowId,
+        (lane, class): (LaneId, Option<ClassId>),
+        place: Place,
+    ) -> Self {
         Self {
             fd,
             flow,
+            lane,
             class,
-            accounting,
+            page: place.page,
+            number: place.number,
+            port: place.port,
+            counters: place.counters,
+            accounting: RingAccounting::default(),
             unannounced: false,
             fetched: None,
-            buffer,
+            buffer: Box::default(),
             late: false,
+            backlogged: false,
             mark: (0, Instant::ZERO),
             since: Instant::ZERO,
         }
     }
 
-    /// Reads the next packet into the ring's buffer.
-    pub(crate) fn fetch(&mut self) -> Fetch {
+    /// Reads the next packet into a buffer of `pool`.
+    pub(crate) fn fetch(&mut self, pool: &mut BufferPool) -> Fetch {
+        let Some(fd) = &self.fd else { return Fetch::Empty };
         if self.buffer.is_empty() {
-            // The kernel zeroes the pages when they are touched.
-            self.buffer = vec![0; FRAME_BYTES].into_boxed_slice();
+            self.buffer = pool.take();
         }
-        match rustix::io::read(&self.fd, &mut self.buffer[..]) {
+        let found = match rustix::io::read(fd, &mut self.buffer[..]) {
             Ok(n) => TapPacket::parse(&self.buffer[..n]).map_or(Fetch::Empty, Fetch::Packet),
             Err(Errno::AGAIN | Errno::INTR) => Fetch::Empty,
             Err(error) => Fetch::Failed(error),
+        };
+        if !matches!(found, Fetch::Packet(_)) {
+            pool.put_back(self);
+        }
+        found
+    }
+
+    /// The ring's doorbell.
+    pub(crate) fn bell(&self) -> &RingBell {
+        &self.page.rings[self.number]
+    }
+
+    /// The number of posted packets.
+    pub(crate) fn posted(&self) -> u64 {
+        self.bell().packets.load(Ordering::Acquire)
+    }
+
+    /// Accounts for a fetched packet of `class`.
+    pub(crate) fn accept(&mut self, packet: TapPacket, class: ClassId) {
+        let posted = self.posted();
+        let arrival = self.accounting.came(posted, clock::now);
+        match arrival {
+            Arrival::Announced => {}
+            Arrival::GivenUp => self.counters.lost.take_back(1),
+            Arrival::Stray => self.counters.strays.add(1, 0),
+        }
+        self.unannounced = arrival != Arrival::Announced;
+        self.counters.classes[class.index()].fetched.add(1, packet.bytes().get());
+        self.fetched = Some(Fetched { packet, next_segment: 0, class, held: None, flow: None });
+    }
+
+    /// Settles the accounting of an empty ring. Returns whether no packet is missing.
+    pub(crate) fn settle_empty(&mut self, now: Instant) -> bool {
+        let posted = self.posted();
+        if let Empty::Lost(missing) = self.accounting.empty(posted, now) {
+            self.counters.lost.add(missing, 0);
+        }
+        self.match_strays();
+        self.publish_done();
+        self.accounting.done() >= posted
+    }
+
+    /// Undoes the count of strays whose doorbells were posted later.
+    fn match_strays(&mut self) {
+        let matched = self.accounting.matched();
+        if matched > 0 {
+            self.counters.strays.take_back(matched);
+        }
+    }
+
+    /// Publishes the `done` count. The places of its class are returned afterwards, so that the rings never hold more
+    /// packets than the class has places.
+    pub(crate) fn publish_done(&self) {
+        let (doorbell, done) = (&self.bell().done, self.accounting.done());
+        let more = done.saturating_sub(doorbell.load(Ordering::Relaxed));
+        doorbell.store(done, Ordering::Release);
+        if let Some(class) = self.class {
+            // The ring's owner is the only writer of both.
+            let total = &self.page.classes[class.index()].done;
+            total.store(total.load(Ordering::Relaxed) + more, Ordering::Release);
+        }
+    }
+
+    /// Publishes a time before which all posted packets are done. A flow that has been silent since then may leave the
+    /// ring, although the ring is never empty.
+    pub(crate) fn note_passed(&mut self, wall: Instant) {
+        if self.fd.is_some() && self.accounting.done() >= self.mark.0 {
+            self.bell().passed.store(self.mark.1.as_nanos(), Ordering::Release);
+            // The time was read before the count, so the count includes all packets posted before that time.
+            self.mark = (self.posted(), wall);
+        }
+    }
+
+    /// Counts the packet in progress as held. Returns its slot of a multiqueue NIC.
+    pub(crate) fn hold(&mut self) -> Option<u16> {
+        let fetched = self.fetched.take()?;
+        self.counters.classes[fetched.class.index()].held.add(1, fetched.packet.bytes().get());
+        self.accounting.gone();
+        fetched.held
+    }
+
+    /// Counts the packets left in the ring at its end as held, by fetching them, and closes its accounting. Waits until
+    /// `until` for packets that are missing. `class_of` is the class of a packet where classes share the ring.
+    pub(crate) fn hold_rest(
+        &mut self,
+        until: Instant,
+        pool: &mut BufferPool,
+        class_of: impl Fn(&Self, &TapPacket) -> ClassId,
+    ) {
+        self.hold();
+        while let Fetch::Packet(packet) = self.fetch_rest(until, pool) {
+            let class = self.class.unwrap_or_else(|| class_of(self, &packet));
+            self.accept(packet, class);
+            self.hold();
+        }
+        let missing = self.accounting.close(self.posted());
+        self.counters.lost.add(missing, 0);
+        self.match_strays();
+    }
+
+    /// Fetches a packet at the end. The ring of a TAP is filled again from the FIFO above it, slightly after it was read.
+    fn fetch_rest(&mut self, until: Instant, pool: &mut BufferPool) -> Fetch {
+        loop {
+            let found = self.fetch(pool);
+            let missing = self.posted() > self.accounting.done();
+            if !matches!(found, Fetch::Empty) || !missing || clock::now() >= until {
+                return found;
+            }
+            let _ = poll(&mut [], Some(&REFILL_STEP));
         }
     }
 }

@@ -63,6 +63,10 @@ pub struct Totals {
     pub uplink_failed: Count,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
+    /// Changes of the policy.
+    pub changes: u64,
+    /// The longest time for which a change kept the worker from sending.
+    pub change_pause_max: Nanos,
     /// The largest lags, by leaf without a rate limit; empty for an emulated link.
     pub lags: Vec<Lag>,
     /// Turns of urgent classes on an overdraft of the link's clock.
@@ -127,6 +131,151 @@ pub struct Totals {
     pub flows: u64,
     /// The ages of weight changes when a multiqueue NIC applied them.
     pub staleness: Staleness,
+}
+
+/// The totals of one port at one time; exact when the port was removed.
+#[derive(Clone, Debug, Default)]
+pub struct PortTotals {
+    /// By class.
+    pub classes: Vec<ClassTotals>,
+    /// Packets dropped by the kernel between egress and ring.
+    pub drops: PortDrops,
+    /// The run-time cost of the program at the egress.
+    pub bpf: RunStats,
+    /// The run-time cost of the program at the far end.
+    pub guard: RunStats,
+    /// Metadata records.
+    pub records: u64,
+    /// Packets redirected to the port by the kernel (rx).
+    pub rx_redirected: Count,
+    /// Packets delivered to the port (rx), by its device's own counter.
+    pub rx_delivered: Count,
+    /// Packets dropped by the kernel before the port (rx).
+    pub rx_dropped: DeliveryDrops,
+    /// Packets read from the uplink by the thread (rx).
+    pub rx: Count,
+    /// Packets written to the port by the thread (rx).
+    pub rx_passed: Count,
+    /// Packets of the thread refused by the port (rx).
+    pub rx_refused: Count,
+    /// Failed reads from the uplink (rx).
+    pub rx_read_failed: u64,
+    /// Whether the rx thread gave the port up before it was removed.
+    pub rx_ended: bool,
+    /// Fetches that found the doorbell ahead of its packet.
+    pub doorbell_ahead: u64,
+    /// Packets posted and lost before their ring.
+    pub lost: u64,
+    /// Packets found without a doorbell.
+    pub strays: u64,
+    /// Packets dropped because they bypassed the program at the egress.
+    pub unannounced_drops: u64,
+    /// Packets dropped because their class cannot be determined.
+    pub obscured_drops: u64,
+    /// Packets of infrastructure beyond its share.
+    pub infrastructure_excess: u64,
+    /// Failed reads of the kernel's counters.
+    pub unread: u64,
+    /// Packets of rings that classes share whose flow had no record.
+    pub unrecorded: u64,
+}
+
+impl ClassTotals {
+    /// Adds the totals of the class at another port.
+    fn add(&mut self, other: &Self) {
+        let of = [
+            (&mut self.posted, other.posted),
+            (&mut self.fetched, other.fetched),
+            (&mut self.sent, other.sent),
+            (&mut self.refused, other.refused),
+            (&mut self.held, other.held),
+            (&mut self.wire, other.wire),
+            (&mut self.bound, other.bound),
+            (&mut self.full, other.full),
+            (&mut self.moving, other.moving),
+        ];
+        of.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
+        self.untracked += other.untracked;
+    }
+}
+
+impl PortTotals {
+    /// Adds the totals of another port.
+    pub fn add(&mut self, other: &Self) {
+        let classes = self.classes.len().max(other.classes.len());
+        self.classes.resize_with(classes, ClassTotals::default);
+        self.classes.iter_mut().zip(&other.classes).for_each(|(sum, more)| sum.add(more));
+        for (sum, more) in [(&mut self.bpf, other.bpf), (&mut self.guard, other.guard)] {
+            sum.runs += more.runs;
+            sum.nanos += more.nanos;
+        }
+        let counts = [
+            (&mut self.rx_redirected, other.rx_redirected),
+            (&mut self.rx_delivered, other.rx_delivered),
+            (&mut self.rx, other.rx),
+            (&mut self.rx_passed, other.rx_passed),
+            (&mut self.rx_refused, other.rx_refused),
+        ];
+        counts.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
+        let numbers = [
+            (&mut self.drops.backlog, other.drops.backlog),
+            (&mut self.drops.ring_full, other.drops.ring_full),
+            (&mut self.records, other.records),
+            (&mut self.rx_dropped.veth, other.rx_dropped.veth),
+            (&mut self.rx_dropped.macvtap, other.rx_dropped.macvtap),
+            (&mut self.rx_read_failed, other.rx_read_failed),
+            (&mut self.doorbell_ahead, other.doorbell_ahead),
+            (&mut self.lost, other.lost),
+            (&mut self.strays, other.strays),
+            (&mut self.unannounced_drops, other.unannounced_drops),
+            (&mut self.obscured_drops, other.obscured_drops),
+            (&mut self.infrastructure_excess, other.infrastructure_excess),
+            (&mut self.unread, other.unread),
+            (&mut self.unrecorded, other.unrecorded),
+        ];
+        numbers.into_iter().for_each(|(sum, more)| *sum += more);
+        self.rx_ended |= other.rx_ended;
+    }
+
+    /// The sum over the classes.
+    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
+        self.classes.iter().map(pick).fold(Count::default(), Count::plus)
+    }
+
+    /// Packets received through the uplink, by the thread and by the kernel.
+    pub fn received(&self) -> Count {
+        self.rx.plus(self.rx_redirected)
+    }
+}
+
+impl From<PortTotals> for Totals {
+    /// The totals of the ports, without the NIC's own.
+    fn from(ports: PortTotals) -> Self {
+        Self {
+            classes: ports.classes,
+            drops: ports.drops,
+            bpf: ports.bpf,
+            guard: ports.guard,
+            records: ports.records,
+            rx_redirected: ports.rx_redirected,
+            rx_delivered: ports.rx_delivered,
+            rx_dropped: ports.rx_dropped,
+            rx: ports.rx,
+            rx_passed: ports.rx_passed,
+            rx_refused: ports.rx_refused,
+            rx_read_failed: ports.rx_read_failed,
+            rx_ended: ports.rx_ended,
+            doorbell_ahead: ports.doorbell_ahead,
+            lost: ports.lost,
+            strays: ports.strays,
+            unannounced_drops: ports.unannounced_drops,
+            obscured_drops: ports.obscured_drops,
+            infrastructure_excess: ports.infrastructure_excess,
+            unread: ports.unread,
+            unrecorded: ports.unrecorded,
+            ..Self::default()
+        }
+    }
 }
 
 impl Totals {

@@ -1,17 +1,17 @@
 //! The transmit worker: one thread that takes doorbells, runs the engine, fetches, segments and sends.
 //!
 //! One iteration of the loop (`Worker::run`):
-//! 1. The link's clock catches up with the wall clock; time beyond the catch-up is lost and counted ([`Link`]).
-//! 2. The engine polls its control page (multiqueue mode only).
+//! 1. Commands link and unlink ports (`worker/ports.rs`).
+//! 2. The link's clock catches up with the wall clock; time beyond the catch-up is lost and counted ([`Link`]). The engine polls its control page (multiqueue mode only).
 //! 3. Up to 256 chunks are sent while the link is free (`send_while_free`). For each chunk: take the posted doorbells,
 //!    ask the engine for a turn, fetch a packet if the ring has none in progress, write one chunk to the uplink, charge
 //!    the engine.
-//! 4. Housekeeping: retries of late rings, and every `SWEEP` the metadata records, the sweep over all rings, and the
-//!    gauges.
+//! 4. Housekeeping: retries of late rings, and every `SWEEP` the metadata records, the sweep over `SWEEP_RINGS` of the
+//!    rings, and the gauges.
 //! 5. The worker sleeps until a doorbell, a release time, a free link or room in the uplink (`sleep_until_work`).
 //!
 //! Ownership: the worker alone owns the engine, the rings with their buffers and accounting, and the link's clock. The
-//! doorbell page is shared with the eBPF programs; `doorbell/protocol.rs` has the order of its accesses. The counters
+//! doorbell pages are shared with the eBPF programs; `doorbell/protocol.rs` has the order of their accesses. The counters
 //! have one writer, this thread.
 //!
 //! Rules:
@@ -23,13 +23,14 @@
 //!
 //! Rare branches and their counters: no room (`uplink_waits`, `uplink_failed`), refused packet (`refused` of the
 //! class), packet of a shared ring without a record (`unrecorded`), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
-//! (`wakeups_lost`), stalled worker (`link_lost`). A failed fetch ends the worker with its error. A posted bit without
-//! a ring needs no counter: the program posts only rings of the plan.
+//! (`wakeups_lost`), stalled worker (`link_lost`), failed fetch, which ends the port (`failed` of the port).
 
+mod change;
 mod device;
 mod engine;
 mod out_of_step;
 mod pace;
+mod ports;
 mod pressure;
 mod queues;
 mod sleep;
@@ -37,20 +38,22 @@ mod uplink;
 mod urgency;
 mod waiting;
 
-pub(crate) use device::Device;
+pub(crate) use change::{PolicyChange, PortChange};
+pub(crate) use device::{Classes, Device};
+pub use engine::ExchangeError;
 pub(crate) use engine::{Decision, Engine};
+pub(crate) use ports::{Command, NewPort, add_to_leaf};
 pub(crate) use queues::QueueEngine;
 
+use crate::commands::Inbox;
 use crate::counters::Counters;
 use crate::departures::Recorder;
-use crate::doorbell::{RINGS, Shared, protocol};
+use crate::layout::{Page, Summary};
 use crate::link::{Link, WHOLE};
 use crate::records::{FlowClasses, RecordSource};
-use crate::ring::{Fetch, Fetched, Ring};
-use crate::ring_accounting::Arrival;
+use crate::ring::{BufferPool, Fetch, Place, Ring};
 use crate::sampler::Sampler;
-use crate::sync::Ordering;
-use rustix::io::Errno;
+use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_host::clock;
@@ -63,8 +66,10 @@ use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 /// [`LATE_RETRY_MAX`], until another doorbell of the ring is posted.
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
 const LATE_RETRY_MAX: Nanos = Nanos::from_micros(250);
-/// The interval of polls over all rings, whatever their doorbells.
+/// The interval of polls over rings, whatever their doorbells.
 const SWEEP: Nanos = Nanos::from_millis(20);
+/// The rings of one sweep. With more rings, each has its turn after several intervals.
+const SWEEP_RINGS: usize = 256;
 /// The longest sleep, which bounds the delay of a stop or a sample.
 const SLEEP_MAX: Nanos = Nanos::from_millis(20);
 /// The shortest sleep while the link is busy. The worker then sends all packets that are due, since a wake-up per frame
@@ -92,9 +97,6 @@ impl SegmentsPerTurn {
 
 /// The parts of a worker.
 pub(crate) struct WorkerParts {
-    pub(crate) rings: Vec<Ring>,
-    /// The ring of each engine flow.
-    pub(crate) ring_of_flow: Vec<RingId>,
     pub(crate) uplink: Arc<OwnedFd>,
     pub(crate) link: Link,
     /// The uplink's device; `None` for an emulated link.
@@ -102,6 +104,8 @@ pub(crate) struct WorkerParts {
     pub(crate) segments_per_turn: SegmentsPerTurn,
     pub(crate) counters: Arc<Counters>,
     pub(crate) sampler: Sampler,
+    /// The number of classes.
+    pub(crate) classes: usize,
     pub(crate) default_class: ClassId,
     /// Whether the kernel cuts packets above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) before the uplink's device
     /// counts them.
@@ -110,24 +114,41 @@ pub(crate) struct WorkerParts {
     pub(crate) departures: Option<Recorder>,
 }
 
-/// The worker. `shared` is the page of doorbells, `records` the metadata.
+/// The worker. `summary` is the page of all ports, `records` the metadata.
 pub(crate) struct Worker<'a, R, E> {
     engine: E,
     parts: WorkerParts,
-    shared: &'a Shared,
+    summary: Page<Summary>,
     records: R,
-    flows: &'a std::cell::RefCell<FlowClasses>,
+    flows: &'a RefCell<FlowClasses>,
+    commands: Inbox<Command>,
+    /// The ports, by their bits in the summary.
+    ports: Vec<Option<ports::WorkerPort>>,
+    /// The rings of all ports, by slot.
+    rings: Vec<Ring>,
+    /// The slot of each engine flow.
+    ring_of_flow: Vec<RingId>,
+    /// The free slots.
+    vacant: Vec<usize>,
+    /// The place of rings in vacant slots.
+    nowhere: Place,
+    pool: BufferPool,
+    /// Whether classes share rings.
+    shares_rings: bool,
+    /// The number of backlogged rings, by class and in all.
+    backlogged: Vec<u32>,
+    all_backlogged: u32,
     chunk: ChunkHeader,
     /// Rings whose doorbell is ahead of their packet.
     late: Vec<usize>,
     next_late: Instant,
     late_step: Nanos,
     next_sweep: Instant,
+    /// The first slot of the next sweep.
+    sweep_from: usize,
     pace: pace::Pace,
     /// Consecutive writes that failed for lack of memory.
     refusals: u32,
-    /// Packets posted and lost, by class, for rings with a class of their own.
-    lost: Vec<u64>,
 }
 
 /// The niceness of the threads that emulate a NIC. A NIC does not compete for the host's processors, so these threads
@@ -171,39 +192,49 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     pub(crate) fn new(
         engine: E,
         parts: WorkerParts,
-        shared: &'a Shared,
+        (summary, commands): (Page<Summary>, Inbox<Command>),
         records: R,
-        flows: &'a std::cell::RefCell<FlowClasses>,
+        flows: &'a RefCell<FlowClasses>,
     ) -> Self {
         let pace = pace::Pace::new(parts.link.rate(), clock::now(), Nanos::ZERO);
-        let lost = vec![0; parts.counters.classes.len()];
         Self {
             engine,
-            parts,
-            shared,
+            summary,
             records,
             flows,
+            commands,
+            ports: Vec::new(),
+            rings: Vec::new(),
+            ring_of_flow: Vec::new(),
+            vacant: Vec::new(),
+            nowhere: ports::nowhere(parts.classes),
+            pool: BufferPool::default(),
+            shares_rings: false,
+            backlogged: vec![0; parts.classes],
+            all_backlogged: 0,
             chunk: ChunkHeader::default(),
-            late: Vec::with_capacity(RINGS),
+            late: Vec::new(),
             next_late: Instant::ZERO,
             late_step: LATE_RETRY,
             next_sweep: Instant::ZERO,
+            sweep_from: 0,
             refusals: 0,
             pace,
-            lost,
+            parts,
         }
     }
 
     /// Runs until `stop` returns true, then counts the packets left in the rings as held.
-    pub(crate) fn run(mut self, stop: impl Fn() -> bool) -> Result<(), Errno> {
+    pub(crate) fn run(mut self, stop: impl Fn() -> bool) {
         // Exact timers: without them a sleep may end 50 us late.
         let _ = clock::set_timer_slack();
         raise_thread_priority();
         while !stop() {
+            self.obey();
             let wall = clock::now();
             self.parts.link.follow(wall);
             self.engine.look(wall, &self.parts.counters);
-            let wait = self.send_while_free(wall)?;
+            let wait = self.send_while_free(wall);
             let found = self.housekeeping(wall);
             self.sleep_until_work(match wait {
                 // The packets just found are blocked, too.
@@ -212,43 +243,44 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 wait => wait,
             });
         }
-        self.hold_the_rest();
-        Ok(())
+        self.close();
     }
 
     /// Sends until the link is busy or no packet may be sent. Returns the event to wait for.
-    fn send_while_free(&mut self, mut wall: Instant) -> Result<Served, Errno> {
+    fn send_while_free(&mut self, mut wall: Instant) -> Served {
         // After 256 chunks the wall clock is read again and housekeeping runs.
         for _ in 0..256 {
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
+                // The worker may have stood still since the last look.
+                self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)
                     && !self.may_overdraw(until - wall)
                 {
-                    return Ok(Served::Wait(until));
+                    return Served::Wait(until);
                 }
             }
-            match self.serve(wall)? {
+            match self.serve(wall) {
                 Served::Progress => {}
-                Served::Blocked(room) => return Ok(Served::Blocked(room)),
+                Served::Blocked(room) => return Served::Blocked(room),
                 Served::Wait(until) => {
                     self.has_paused();
                     // The link's clock advances to the release time, not to the time it was noticed: a late timer costs
                     // no rate.
                     self.parts.link.idle_until(until.min(wall));
                     if until > wall {
-                        return Ok(Served::Wait(until));
+                        return Served::Wait(until);
                     }
                 }
                 Served::Idle => {
                     self.has_paused();
                     self.parts.link.idle_until(wall);
-                    return Ok(Served::Idle);
+                    return Served::Idle;
                 }
             }
         }
-        Ok(Served::Progress)
+        Served::Progress
     }
 
     /// Whether the next turn belongs to an urgent class and may begin although the link's clock is `ahead`.
@@ -274,83 +306,66 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
     }
 
-    /// Activates the posted rings in the engine.
-    fn take_doorbells(&mut self) {
-        for (word, ready) in self.shared.ready.iter().enumerate() {
-            let mut bits = protocol::take(ready);
-            while bits != 0 {
-                let number = word * 64 + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                match self.parts.rings.get(number) {
-                    Some(ring) if ring.late => self.next_late = Instant::ZERO,
-                    Some(ring) if self.engine.activate(ring.flow) => self.became_ready(number),
-                    _ => {}
-                }
-            }
-        }
-    }
-
     /// Executes one scheduling decision at `wall`.
-    fn serve(&mut self, wall: Instant) -> Result<Served, Errno> {
+    fn serve(&mut self, wall: Instant) -> Served {
         let now = self.parts.link.now();
         let (flow, turn) = match self.engine.next(now) {
             Decision::Turn(flow, turn) => (flow, turn),
-            Decision::Wait(until) => return Ok(Served::Wait(until)),
-            Decision::Idle => return Ok(Served::Idle),
+            Decision::Wait(until) => return Served::Wait(until),
+            Decision::Idle => return Served::Idle,
         };
         self.parts.counters.turns.add(1, 0);
-        let number = self.parts.ring_of_flow[flow.index()].index();
-        let sent = match self.serve_ring(number, wall)? {
+        let number = self.ring_of_flow[flow.index()].index();
+        let sent = match self.serve_ring(number, wall) {
             Ok(sent) => sent,
             // The turn is not finished: the engine charges nothing and may choose another flow when there is room.
-            Err(room) => return Ok(Served::Blocked(room)),
+            Err(room) => return Served::Blocked(room),
         };
-        let ring = &self.parts.rings[number];
+        let ring = &self.rings[number];
         let behind_stray = ring.unannounced && sent > Bytes::ZERO;
-        let posted = self.posted(number) > ring.accounting.done();
+        let posted = ring.posted() > ring.accounting.done();
         let backlogged = !ring.late && (ring.fetched.is_some() || posted || behind_stray);
         let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
         self.engine.finish(turn, sent, share, backlogged, now);
         if let Some(device) = self.parts.device.as_mut() {
             device.served(number, (sent, share), backlogged, wall);
         }
-        Ok(Served::Progress)
-    }
-
-    fn posted(&self, number: usize) -> u64 {
-        self.shared.rings[number].packets.load(Ordering::Acquire)
+        if !backlogged {
+            self.became_idle(number);
+        }
+        Served::Progress
     }
 
     /// Sends the next chunk of ring `number`. Returns its bytes on the wire.
-    fn serve_ring(&mut self, number: usize, wall: Instant) -> Result<Result<Bytes, Room>, Errno> {
-        if self.parts.rings[number].fetched.is_some() {
-            return Ok(self.send_chunk(number, wall));
+    fn serve_ring(&mut self, number: usize, wall: Instant) -> Result<Bytes, Room> {
+        if self.rings[number].fetched.is_some() {
+            return self.send_chunk(number, wall);
         }
-        self.engine.fetch_begins(self.parts.rings[number].flow, false);
-        let found = self.parts.rings[number].fetch();
-        let was_empty = matches!(found, Fetch::Empty);
-        let (sent, failed) = match found {
+        self.engine.fetch_begins(self.rings[number].flow, false);
+        let found = self.rings[number].fetch(&mut self.pool);
+        let mut sent = Ok(Bytes::ZERO);
+        let mut empty = Ok(false);
+        match found {
             Fetch::Packet(packet) => {
                 self.accept(number, packet);
-                (self.send_chunk(number, wall), None)
+                sent = self.send_chunk(number, wall);
             }
-            Fetch::Empty => (Ok(Bytes::ZERO), None),
-            Fetch::Failed(error) => (Ok(Bytes::ZERO), Some(error)),
-        };
+            Fetch::Empty => empty = Ok(true),
+            Fetch::Failed(error) => empty = Err(error),
+        }
         self.fetch_ends(number);
-        if let Some(error) = failed {
-            return Err(error);
+        match empty {
+            Ok(true) => self.put_aside(number),
+            Ok(false) => {}
+            Err(error) => self.fail_port(number, error),
         }
-        if was_empty {
-            self.put_aside(number);
-        }
-        Ok(sent)
+        sent
     }
 
     /// Records the flow of a packet that was fetched and not sent completely, and only then clears the fetch in
     /// progress.
     fn fetch_ends(&mut self, number: usize) {
-        let ring = &mut self.parts.rings[number];
+        let ring = &mut self.rings[number];
         if let Some(fetched) = ring.fetched.as_mut() {
             fetched.held = self.engine.hold(|| fetched.packet.flow_key(&ring.buffer));
         }
@@ -359,36 +374,11 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
 
     /// Accounts for a fetched packet.
     fn accept(&mut self, number: usize, packet: TapPacket) {
-        let posted = self.posted(number);
-        let arrival = self.parts.rings[number].accounting.came(posted, clock::now);
-        match arrival {
-            Arrival::Announced => {}
-            Arrival::GivenUp => {
-                self.parts.counters.lost.take_back(1);
-                self.count_lost(number, |n| n.saturating_sub(1));
-            }
-            Arrival::Stray => self.parts.counters.strays.add(1, 0),
-        }
-        let class = self.parts.rings[number].class.unwrap_or_else(|| self.class_of_packet(number, &packet));
-        let ring = &mut self.parts.rings[number];
-        ring.unannounced = arrival != Arrival::Announced;
-        self.parts.counters.classes[class.index()].fetched.add(1, packet.bytes().get());
-        ring.fetched = Some(Fetched { packet, next_segment: 0, class, held: None, flow: None });
-    }
-
-    /// The class of the packet in a ring shared by classes, from the record of its flow.
-    fn class_of_packet(&self, number: usize, packet: &TapPacket) -> ClassId {
-        let flow = packet.flow_key(&self.parts.rings[number].buffer);
-        let known = || self.flows.borrow().class_of(&flow?);
-        // The record is written before the doorbell, so it has arrived, whether read or not.
-        let read = || {
-            self.records.consume();
-            known()
-        };
-        known().or_else(read).unwrap_or_else(|| {
-            self.parts.counters.unrecorded.add(1, 0);
-            self.parts.default_class
-        })
+        let ring = &self.rings[number];
+        let class = ring.class.unwrap_or_else(|| {
+            class_of_packet(&self.records, self.flows, self.parts.default_class, ring, &packet)
+        });
+        self.rings[number].accept(packet, class);
     }
 
     fn close_windows(&mut self, now: Instant) {
@@ -406,8 +396,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         }
         self.next_sweep = wall + SWEEP;
         self.records.consume();
-        found |= self.sweep();
-        self.note_passed(wall);
+        found |= self.sweep(wall);
         self.settle_device(wall);
         let counters = &self.parts.counters;
         let cpu = thread_cpu();
@@ -420,32 +409,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         found
     }
 
-    /// Counts the packet in progress of ring `number` as held.
-    fn hold(&mut self, number: usize) {
-        let ring = &mut self.parts.rings[number];
-        if let Some(fetched) = ring.fetched.take() {
-            let class = &self.parts.counters.classes[fetched.class.index()];
-            class.held.add(1, fetched.packet.bytes().get());
-            ring.accounting.gone();
-            self.engine.release(fetched.held);
+    /// Counts the packets left in the rings at the end as held, and publishes the last gauges.
+    fn close(&mut self) {
+        let mut rings = core::mem::take(&mut self.rings);
+        for ring in &mut rings {
+            let held = ring.fetched.as_mut().and_then(|fetched| fetched.held.take());
+            self.engine.release(held);
         }
-    }
-
-    /// Counts the packets left in the rings at the end as held, by fetching them.
-    fn hold_the_rest(&mut self) {
-        self.records.consume();
-        let until = clock::now() + out_of_step::REFILL;
-        for number in 0..self.parts.rings.len() {
-            self.hold(number);
-            while let Fetch::Packet(packet) = self.fetch_rest(number, until) {
-                self.accept(number, packet);
-                self.hold(number);
-            }
-            let posted = self.posted(number);
-            let missing = self.parts.rings[number].accounting.close(posted);
-            self.parts.counters.lost.add(missing, 0);
-            self.match_strays(number);
-        }
+        self.hold_all(&mut rings);
         if let Some(device) = &self.parts.device {
             device.publish(&self.parts.counters);
         }
@@ -453,6 +424,27 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.parts.counters.link_lost.set(self.parts.link.lost().get());
         self.close_windows(self.parts.link.now());
     }
+}
+
+/// The class of a packet in a ring shared by classes, from the record of its flow.
+fn class_of_packet<R: RecordSource>(
+    records: &R,
+    flows: &RefCell<FlowClasses>,
+    default_class: ClassId,
+    ring: &Ring,
+    packet: &TapPacket,
+) -> ClassId {
+    let flow = packet.flow_key(&ring.buffer);
+    let known = || flows.borrow().class_of(&flow?);
+    // The record is written before the doorbell, so it has arrived, whether read or not.
+    let read = || {
+        records.consume();
+        known()
+    };
+    known().or_else(read).unwrap_or_else(|| {
+        ring.counters.unrecorded.add(1, 0);
+        default_class
+    })
 }
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ fn a_flood_from_two_cores_has_no_more_than_its_bound_in_the_nic() {
     let bench = Bench::roomy("bnd", POLICY, 10);
     let sink = bench.receiver(false, 6000);
     let class = bench.class("bulk");
-    let (doorbells, plan, stop) = (bench.nic.doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
+    let (doorbells, plan, stop) =
+        (bench.nic.ports()[0].doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
     let (sent, most) = std::thread::scope(|scope| {
         let watch = scope.spawn(|| most_standing(doorbells, plan, class, &stop));
         let floods: Vec<_> = (0..2)
@@ -93,7 +94,8 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
     let class = bench.class("bulk");
     let address = SocketAddr::new(RECEIVER, 6000);
     let listener = bench.bed.receiver.run(|| TcpListener::bind(address)).expect("ns").expect("listener");
-    let (doorbells, plan, stop) = (bench.nic.doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
+    let (doorbells, plan, stop) =
+        (bench.nic.ports()[0].doorbells(), bench.nic.ring_plan(), AtomicBool::new(false));
     const BYTES: usize = 300_000;
     let most = std::thread::scope(|scope| {
         let watch = scope.spawn(|| most_standing(doorbells, plan, class, &stop));

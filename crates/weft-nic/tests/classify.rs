@@ -106,7 +106,7 @@ fn send_one(bench: &Bench, rng: &mut TestRng) -> PacketMeta {
     socket.send_to(&[0; 64], SocketAddr::new(dst, dport)).expect("send");
     let sport = socket.local_addr().expect("address").port();
     let key = FlowKey { src, dst, sport, dport, protocol: Protocol::UDP };
-    PacketMeta { key: Some(key), mark, priority: priority as u32, cgroups: 0 }
+    PacketMeta { key: Some(key), mark, priority: priority as u32, ..PacketMeta::default() }
 }
 
 #[test]

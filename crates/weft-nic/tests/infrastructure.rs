@@ -110,7 +110,7 @@ fn a_policy_may_place_infrastructure_itself() {
     let plan =
         |policy| weft_nic::plan::RingPlan::new(policy, weft_nic::plan::Mode::Loom, 8, &[]).expect("plan");
     assert_eq!(plan(&named).infrastructure, None);
-    assert_eq!(plan(&named).program, named.program);
+    assert_eq!(*plan(&named).program, named.program);
     let added = plan(&forgot);
     assert_eq!(added.infrastructure.map(|lane| lane.index()), Some(forgot.program.lanes.len()));
     assert_eq!(added.classes(), forgot.classes.len() + 1);

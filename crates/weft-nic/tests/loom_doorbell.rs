@@ -23,23 +23,40 @@ mod sync {
 #[path = "../src/doorbell/protocol.rs"]
 mod protocol;
 
-/// The part of the shared page that one ring uses, and the model of the kernel's wake-up.
+/// The parts of the shared pages that one ring uses, and the model of the kernel's wake-up.
 struct Page {
     packets: AtomicU64,
     ready: [AtomicU64; 1],
+    ports: [AtomicU64; 1],
     sleeping: AtomicU32,
     wake: Notify,
     wakes: AtomicUsize,
     sleeps: AtomicUsize,
 }
 
-type Ring = fn(&AtomicU64, u64, &AtomicU64, u32, &AtomicU32) -> bool;
+/// Posts a packet. Returns whether the caller must wake the NIC.
+type Ring = fn(&Page) -> bool;
 /// Takes the bits and reads the count, up to which all packets have been seen.
 type Look = fn(&Page) -> Option<u64>;
-type Sleep = fn(&[AtomicU64], &AtomicU32) -> bool;
+type Sleep = fn(&Page) -> bool;
+
+fn ring_of(page: &Page, urgent: u64) -> bool {
+    let (packets, sleeping) = (&page.packets, &page.sleeping);
+    protocol::Bell { packets, ready: (&page.ready[0], 0), urgent, ports: (&page.ports[0], 0), sleeping }
+        .post(1)
+}
+
+fn ring(page: &Page) -> bool {
+    ring_of(page, 0)
+}
 
 fn look(page: &Page) -> Option<u64> {
+    protocol::take(&page.ports[0]);
     (protocol::take(&page.ready[0]) != 0).then(|| page.packets.load(Ordering::Relaxed))
+}
+
+fn sleep(page: &Page) -> bool {
+    protocol::prepare_sleep(&page.ports, &page.sleeping)
 }
 
 /// Two threads post `doorbells` times each; the NIC must see all of them, and sleeps when it sees none.
@@ -55,6 +72,7 @@ fn model_of(doorbells: u64, ring: Ring, look: Look, (sleep, announced): (Sleep, 
         let page = Arc::new(Page {
             packets: AtomicU64::new(0),
             ready: [AtomicU64::new(0)],
+            ports: [AtomicU64::new(0)],
             sleeping: AtomicU32::new(0),
             wake: Notify::new(),
             wakes: AtomicUsize::new(0),
@@ -65,7 +83,7 @@ fn model_of(doorbells: u64, ring: Ring, look: Look, (sleep, announced): (Sleep, 
                 let page = Arc::clone(&page);
                 thread::spawn(move || {
                     for _ in 0..doorbells {
-                        if ring(&page.packets, 1, &page.ready[0], 0, &page.sleeping) {
+                        if ring(&page) {
                             page.wakes.fetch_add(1, Plain::SeqCst);
                             page.wake.notify();
                         }
@@ -92,7 +110,7 @@ fn serve(page: &Page, all: u64, look: Look, sleep: Sleep) {
             continue;
         }
         page.sleeps.fetch_add(1, Plain::SeqCst);
-        if sleep(&page.ready, &page.sleeping) {
+        if sleep(page) {
             page.wake.wait();
             protocol::awake(&page.sleeping);
         }
@@ -106,12 +124,12 @@ fn fails(doorbells: u64, ring: Ring, look: Look, sleep: Sleep) -> bool {
 
 #[test]
 fn no_doorbell_and_no_wake_up_is_lost() {
-    model(1, protocol::ring, look, protocol::prepare_sleep);
+    model(1, ring, look, sleep);
 }
 
 #[test]
 fn nor_when_each_thread_rings_twice() {
-    model(2, protocol::ring, look, protocol::prepare_sleep);
+    model(2, ring, look, sleep);
 }
 
 #[test]
@@ -119,58 +137,69 @@ fn the_model_notices_a_count_read_before_the_bit_is_cleared() {
     fn count_first(page: &Page) -> Option<u64> {
         let count = page.packets.load(Ordering::Relaxed);
         fence(Ordering::SeqCst);
+        protocol::take(&page.ports[0]);
         (protocol::take(&page.ready[0]) != 0).then_some(count)
     }
-    assert!(fails(1, protocol::ring, count_first, protocol::prepare_sleep));
+    assert!(fails(1, ring, count_first, sleep));
+}
+
+/// Sets the port's bit and wakes the NIC, as the protocol.
+fn to_the_port(page: &Page) -> bool {
+    if page.ports[0].load(Ordering::Relaxed) & 1 == 0 {
+        page.ports[0].fetch_or(1, Ordering::SeqCst);
+    }
+    fence(Ordering::SeqCst);
+    page.sleeping.load(Ordering::Relaxed) == 1 && page.sleeping.swap(0, Ordering::SeqCst) == 1
 }
 
 #[test]
 fn the_model_notices_a_bit_read_before_the_count_is_added() {
-    fn bit_first(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
-        let was_set = ready.fetch_or(1 << bit, Ordering::SeqCst) & (1 << bit) != 0;
+    fn bit_first(page: &Page) -> bool {
+        let was_set = page.ready[0].fetch_or(1, Ordering::SeqCst) & 1 != 0;
         fence(Ordering::SeqCst);
-        packets.fetch_add(count, Ordering::SeqCst);
-        !was_set && sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1
+        page.packets.fetch_add(1, Ordering::SeqCst);
+        !was_set && to_the_port(page)
     }
-    assert!(fails(1, bit_first, look, protocol::prepare_sleep));
+    assert!(fails(1, bit_first, look, sleep));
 }
 
 #[test]
 fn the_model_notices_a_missing_barrier_between_count_and_bit() {
-    fn no_fence(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
-        packets.fetch_add(count, Ordering::Relaxed);
-        if ready.load(Ordering::Relaxed) & (1 << bit) != 0 {
+    fn no_fence(page: &Page) -> bool {
+        page.packets.fetch_add(1, Ordering::Relaxed);
+        if page.ready[0].load(Ordering::Relaxed) & 1 != 0 {
             return false;
         }
-        ready.fetch_or(1 << bit, Ordering::SeqCst);
+        page.ready[0].fetch_or(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        sleeping.load(Ordering::Relaxed) == 1 && sleeping.swap(0, Ordering::SeqCst) == 1
+        to_the_port(page)
     }
-    assert!(fails(2, no_fence, look, protocol::prepare_sleep));
+    assert!(fails(2, no_fence, look, sleep));
 }
 
 #[test]
 fn the_model_notices_bits_read_before_the_flag_is_set() {
-    fn bits_first(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-        if ready.iter().any(|word| word.load(Ordering::SeqCst) != 0) {
+    fn bits_first(page: &Page) -> bool {
+        if page.ports[0].load(Ordering::SeqCst) != 0 {
             return false;
         }
         fence(Ordering::SeqCst);
-        sleeping.swap(1, Ordering::SeqCst);
+        page.sleeping.swap(1, Ordering::SeqCst);
         true
     }
-    assert!(fails(1, protocol::ring, look, bits_first));
+    assert!(fails(1, ring, look, bits_first));
 }
 
 #[test]
 fn the_model_notices_a_flag_that_every_thread_takes_for_its_own() {
-    fn all_wake(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
-        packets.fetch_add(count, Ordering::SeqCst);
-        ready.fetch_or(1 << bit, Ordering::SeqCst);
+    fn all_wake(page: &Page) -> bool {
+        page.packets.fetch_add(1, Ordering::SeqCst);
+        page.ready[0].fetch_or(1, Ordering::SeqCst);
+        page.ports[0].fetch_or(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        sleeping.load(Ordering::Relaxed) == 1
+        page.sleeping.load(Ordering::Relaxed) == 1
     }
-    assert!(fails(1, all_wake, look, protocol::prepare_sleep));
+    assert!(fails(1, all_wake, look, sleep));
 }
 
 /// Two threads take a place each, twice, while the NIC returns one: the number of admitted packets never exceeds
@@ -320,13 +349,13 @@ fn the_model_notices_a_sender_that_does_not_look_again() {
 }
 
 /// The doorbell of an urgent ring while the link is busy.
-fn urgent(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
-    protocol::ring_word(packets, count, (ready, 1), bit, sleeping)
+fn urgent(page: &Page) -> bool {
+    ring_of(page, 1)
 }
 
 /// A sleep for the doorbells of ring 0.
-fn urgent_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-    protocol::prepare_urgent_sleep(ready, &[1], sleeping)
+fn urgent_sleep(page: &Page) -> bool {
+    protocol::prepare_urgent_sleep(&page.ports, &page.sleeping, |_| protocol::has_urgent(&page.ready, &[1]))
 }
 
 #[test]
@@ -336,11 +365,11 @@ fn no_wake_up_of_an_urgent_ring_is_lost() {
 
 #[test]
 fn nor_when_the_nic_sleeps_for_any_doorbell_in_between() {
-    fn either(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-        urgent_sleep(ready, sleeping) && {
+    fn either(page: &Page) -> bool {
+        urgent_sleep(page) && {
             // The link became free before the wake-up: the NIC goes on and sleeps for any doorbell.
-            protocol::awake(sleeping);
-            protocol::prepare_sleep(ready, sleeping)
+            protocol::awake(&page.sleeping);
+            sleep(page)
         }
     }
     model_of(1, urgent, look, (either, 2));
@@ -348,13 +377,13 @@ fn nor_when_the_nic_sleeps_for_any_doorbell_in_between() {
 
 #[test]
 fn the_model_notices_a_ring_that_is_not_urgent_and_wakes_nobody() {
-    assert!(fails(1, protocol::ring, look, urgent_sleep));
+    assert!(fails(1, ring, look, urgent_sleep));
 }
 
 #[test]
 fn the_model_notices_urgent_bits_that_are_not_checked_before_the_sleep() {
-    fn unchecked(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-        protocol::prepare_urgent_sleep(ready, &[0], sleeping)
+    fn unchecked(page: &Page) -> bool {
+        protocol::prepare_urgent_sleep(&page.ports, &page.sleeping, |_| false)
     }
     assert!(fails(1, urgent, look, unchecked));
 }

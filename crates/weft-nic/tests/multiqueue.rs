@@ -99,8 +99,9 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
 /// queues.
 fn in_queues(bed: &Testbed, nic: &SoftwareNic, count: usize, each: usize) -> Vec<(Idle, TxQueueId)> {
     let acceptor = Acceptor::open(bed);
-    let posted =
-        || -> Vec<u64> { nic.doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect() };
+    let posted = || -> Vec<u64> {
+        nic.ports()[0].doorbells().rings.iter().map(|r| r.packets.load(Ordering::SeqCst)).collect()
+    };
     let (mut found, mut others) = (BTreeMap::<TxQueueId, Vec<Idle>>::new(), Vec::new());
     for _ in 0..1000 {
         let before = posted();
@@ -266,8 +267,8 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
         let tag = 0xabcd_e000;
         let hash = (1024..1280).map(|low| tag | low).find(|h| h % u32::from(queues) == queue).expect("one");
         let programs = hash_programs(hash);
-        let near = nic.port().index().expect("near");
-        let behind = nic.port().peer_index().expect("behind");
+        let near = nic.ports()[0].port().index().expect("near");
+        let behind = nic.ports()[0].port().peer_index().expect("behind");
         // Of filters without a priority the last one runs first (tcf_auto_prio, net/sched/cls_api.c).
         bed.sender.run(|| programs.attach_egress("before", near)).expect("ns").expect("before");
         bed.nic.run(|| programs.attach_ingress("behind", behind)).expect("ns").expect("behind");
@@ -303,7 +304,7 @@ fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
     let nic = start(&bed, &wanted).expect("nic");
     let to = SocketAddr::new(RECEIVER, 9000);
     let _sink = bench::socket(&bed.receiver, to);
-    let rings = || nic.doorbells().rings.iter();
+    let rings = || nic.ports()[0].doorbells().rings.iter();
     let posted = || -> Vec<u64> { rings().map(|ring| ring.packets.load(Ordering::SeqCst)).collect() };
     // One datagram, which leaves at once; returns the ring that it took.
     let send = |flow: &UdpSocket| -> usize {

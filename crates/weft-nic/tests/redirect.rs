@@ -76,7 +76,10 @@ fn each_kind_of_frame_arrives_once_and_as_on_a_wire() {
             // In the namespace of the interface, and in another.
             let app = if beside { &wire.host } else { &wire.app };
             let nic = wire.port(app, "port0", PORT, way);
-            assert_eq!(matches!(nic.receive_path(), ReceivePath::Kernel(_)), way == Receive::Kernel);
+            assert_eq!(
+                matches!(nic.ports()[0].receive_path(), ReceivePath::Kernel(_)),
+                way == Receive::Kernel
+            );
             let counter = Counter::at(app, "port0");
             let mut expected = BTreeMap::new();
             for (bytes, arrival) in frames() {
@@ -207,9 +210,11 @@ fn without_a_way_in_the_kernel_the_reason_is_named() {
     }
     let wire = Wire::new();
     let nic = wire.try_port(&wire.app, (&wire.host, "port0"), PORT, Receive::Auto).expect("nic");
-    let ReceivePath::Thread(reason) = nic.receive_path() else { panic!("{:?}", nic.receive_path()) };
+    let ReceivePath::Thread(reason) = nic.ports()[0].receive_path() else {
+        panic!("{:?}", nic.ports()[0].receive_path())
+    };
     assert!(matches!(reason, ThreadReason::OtherNamespace { .. }), "{reason}");
-    assert!(nic.receive_path().fallback().is_some());
+    assert!(nic.ports()[0].receive_path().fallback().is_some());
     let counter = Counter::at(&wire.app, "port0");
     wire.arrive(&frame(PORT, &[], IPV4, 100));
     assert_eq!(counter.wait(1).get(&(100, 0, HOST)), Some(&1));
@@ -228,5 +233,5 @@ fn without_a_way_in_the_kernel_the_reason_is_named() {
     let error = start(Receive::Kernel).expect_err("a TAP");
     assert!(matches!(error, NicError::Receive(ThreadReason::Tap)), "{error}");
     let nic = start(Receive::Auto).expect("nic");
-    assert!(matches!(nic.receive_path(), ReceivePath::Thread(ThreadReason::Tap)));
+    assert!(matches!(nic.ports()[0].receive_path(), ReceivePath::Thread(ThreadReason::Tap)));
 }

@@ -248,7 +248,7 @@ fn a_tap_receives_by_the_thread_and_says_why() {
     assert!(matches!(error, NicError::Receive(ThreadReason::TapPort)), "{error}");
     assert!(error.to_string().contains("the port is a TAP"), "{error}");
     let nic = start(Receive::Auto).expect("nic");
-    let path = nic.receive_path();
+    let path = nic.ports()[0].receive_path();
     assert!(matches!(path, ReceivePath::Thread(ThreadReason::TapPort)), "{path}");
     assert!(path.fallback().is_some());
     bed.connect().expect("connect");

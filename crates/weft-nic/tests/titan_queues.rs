@@ -50,7 +50,7 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
     // The records agree with the packets: each ring has those of its flows.
     let mut packets = [0; 8];
     flows.iter().for_each(|(_, queue)| packets[*queue] += 30);
-    let posted = assigned.nic().doorbells().rings.iter().take(8);
+    let posted = assigned.nic().ports()[0].doorbells().rings.iter().take(8);
     let posted: Vec<u64> = posted.map(|ring| get(&ring.packets)).collect();
     assert_eq!(posted, packets);
     // If the link was free for a flow's first packet, the flow may have ended and started again before its second.

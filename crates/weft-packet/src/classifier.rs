@@ -13,7 +13,7 @@
 //!   an error.
 //! * A test of ports fails for protocols without ports, whose key carries 0. A row for port 0 would otherwise match ICMP.
 //! * Address families are disjoint: an IPv4 prefix contains no IPv6 address, not even a mapped one.
-//! * The eBPF program evaluates the same rows in the kernel (`bpf/match.h`), so a change of meaning here is a change there too.
+//! * The eBPF program finds the same rows in the kernel (`bpf/match.h`), so a change of meaning here is a change there too.
 //!
 //! The mark, the priority and the cgroup belong to the socket and are invisible to a NIC; [`header_match`](crate::header_match)
 //! has the tests that a NIC can execute.
@@ -28,7 +28,7 @@ use core::net::IpAddr;
 use weft_units::{PacketMeta, Protocol};
 
 /// An address prefix. Bits beyond `len` are zero.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Prefix {
     /// The network address.
     pub addr: IpAddr,
@@ -37,7 +37,7 @@ pub struct Prefix {
 }
 
 /// An inclusive range of ports.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PortRange {
     /// The first port.
     pub first: u16,
@@ -46,7 +46,7 @@ pub struct PortRange {
 }
 
 /// A conjunction of tests: each one that is `Some` must hold. The default matches every packet.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Match {
     /// Transport protocol.
     pub protocol: Option<Protocol>,
@@ -64,6 +64,8 @@ pub struct Match {
     pub priority: Option<u32>,
     /// The index of one of the policy's cgroups, below 64. The sender must be in that cgroup or below it.
     pub cgroup: Option<u8>,
+    /// The number of one of the policy's ports, from 1. The packet must leave at that port.
+    pub port: Option<u16>,
 }
 
 impl Prefix {
@@ -113,6 +115,7 @@ impl Match {
             && self.mark.is_none_or(|(value, mask)| meta.mark & mask == value)
             && self.priority.is_none_or(|p| p == meta.priority)
             && self.cgroup.is_none_or(|c| meta.cgroups.checked_shr(u32::from(c)).unwrap_or(0) & 1 == 1)
+            && self.port.is_none_or(|port| port == meta.port)
     }
 }
 

@@ -80,6 +80,7 @@ codes! {
     BadSize "E0113" "A burst size cannot be read.";
     BadBound "E0114" "A bound is not a number of packets of at least 1.";
     BadLatency "E0115" "A latency is not a time above zero.";
+    BadPortName "E0116" "The name of a port is invalid.";
 
     UnknownName "E0201" "Nothing in the policy has this name.";
     DefinedTwice "E0202" "A name is defined twice.";
@@ -108,6 +109,7 @@ codes! {
     TooDeepTree "E0404" "The policy has too many levels.";
     CgroupsNotComparable "E0405" "An absolute and a relative cgroup path cannot be joined by `and` in one row.";
     TooManyNodes "E0406" "The policy has too many nodes.";
+    TooManyPorts "E0407" "The rules name too many ports.";
 
     UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
     LimitAboveLink "W0002" "A limit is above the link's rate, so it never delays a packet.";

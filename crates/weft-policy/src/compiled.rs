@@ -1,9 +1,12 @@
-//! The compiler's output: the engine's program, and the match table that assigns packets to its lanes.
+//! The compiler's output: the engine's program, and the two tables that assign packets to its lanes.
+//!
+//! The classification table gives the class of a packet, and the destination table the lane within the class. A product of the
+//! two would have a row for each class and destination.
 
-use weft_packet::Match;
+use weft_packet::{Match, Prefix};
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
-use weft_units::{BitsPerSec, LaneId, Nanos, PacketMeta};
+use weft_units::{BitsPerSec, ClassId, LaneId, Nanos, PacketMeta};
 
 /// The class of ARP, neighbour discovery, DHCP and similar traffic. A network fails without it, so it is served above the
 /// policy's tree, unless the policy has a class of this name.
@@ -18,14 +21,38 @@ pub struct ClassInfo {
     pub latency: Option<Nanos>,
 }
 
-/// One row of the match table.
+impl ClassInfo {
+    /// The entry of an id that no class has.
+    pub fn vacant() -> Self {
+        Self { name: String::new(), latency: None }
+    }
+
+    /// Whether no class has this id, until a later change gives it to one.
+    pub fn is_vacant(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+/// One row of the classification table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// The tests that a packet must pass.
     pub matcher: Match,
-    /// The lane of packets that pass.
+    /// The class of packets that pass.
+    pub class: ClassId,
+}
+
+/// A row of the destination table of a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Destination {
+    /// The destination; `None` for all packets to which no other row of the class applies, also those without one.
+    pub to: Option<Prefix>,
+    /// The lane of these packets.
     pub lane: LaneId,
 }
+
+/// The class of packets that no other class takes. Every policy has it.
+pub(crate) const DEFAULT: &str = "default";
 
 /// A compiled policy. It does not depend on where it will run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,24 +61,57 @@ pub struct CompiledPolicy {
     pub link: Option<BitsPerSec>,
     /// The engine's program.
     pub program: Program,
-    /// The classes; `ClassId` indexes them. The last one is `default`, for packets that no other class takes.
+    /// The classes; `ClassId` indexes them. After a change some may be vacant.
     pub classes: Vec<ClassInfo>,
-    /// The match table: the first matching row decides. The last row matches everything.
+    /// The classification table: the first matching row decides. The last row matches everything.
     pub rules: Vec<Rule>,
+    /// The destination table of each class: the longest matching prefix decides, and it is also the first that matches. The last
+    /// row of a class is that of all other packets.
+    pub destinations: Vec<Vec<Destination>>,
     /// The cgroups that rules name, as written, relative to the root of the cgroup2 hierarchy. Bit i of
     /// [`PacketMeta::cgroups`] is set for cgroup i. At most 64.
     pub cgroups: Vec<String>,
+    /// The ports that rules name. [`PacketMeta::port`] is the number of a port in this list, from 1.
+    pub ports: Vec<String>,
 }
 
 impl CompiledPolicy {
+    /// The class `default`, for packets that no other class takes.
+    pub fn default_class(&self) -> ClassId {
+        let at = self.classes.iter().rposition(|class| class.name == DEFAULT);
+        ClassId::from_index(at.unwrap_or_default())
+    }
+
     /// The least latency that a class asks for.
     pub fn least_latency(&self) -> Option<Nanos> {
         self.classes.iter().filter_map(|class| class.latency).min()
     }
 
-    /// The lane of a packet, from the first matching row.
+    /// The lane of a packet by both tables.
     pub fn classify(&self, meta: &PacketMeta) -> LaneId {
-        self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(LaneId(0), |rule| rule.lane)
+        self.lane_of(self.class_of(meta), meta)
+    }
+
+    /// The class of a packet, from the first matching row.
+    pub fn class_of(&self, meta: &PacketMeta) -> ClassId {
+        self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(ClassId(0), |rule| rule.class)
+    }
+
+    /// The lane of a packet of `class`, by its destination.
+    pub fn lane_of(&self, class: ClassId, meta: &PacketMeta) -> LaneId {
+        self.destination_of(class, meta).map_or(LaneId(0), |row| row.lane)
+    }
+
+    /// The row of the destination table of `class` that decides for a packet.
+    pub(crate) fn destination_of(&self, class: ClassId, meta: &PacketMeta) -> Option<Destination> {
+        let holds =
+            |row: &&Destination| row.to.is_none_or(|to| meta.key.is_some_and(|key| to.contains(key.dst)));
+        self.destinations.get(class.index())?.iter().find(holds).copied()
+    }
+
+    /// The number of the port `name`, from 1, in the metadata of packets; 0 if no rule names it.
+    pub fn port_number(&self, name: &str) -> u16 {
+        self.ports.iter().position(|known| known == name).map_or(0, |index| index as u16 + 1)
     }
 
     /// Whether the policy has a class `infrastructure` of its own. If not, the caller that runs the policy adds one.
@@ -60,7 +120,8 @@ impl CompiledPolicy {
     }
 
     /// Asserts what the engine relies on: every id is in range, every leaf and every node occurs once in the tree, every
-    /// node has at least two children, no rate is zero, and the last rule matches everything.
+    /// node has at least two children, no rate is zero, the last rule matches everything, and every class has lanes of its own for
+    /// all destinations.
     pub fn check_invariants(&self) {
         let program = &self.program;
         let (mut nodes, mut leaves) = (vec![0; program.nodes.len()], vec![0; program.leaves.len()]);
@@ -71,15 +132,18 @@ impl CompiledPolicy {
                 Child::Leaf(id) => leaves[id.index()] += 1,
             }
         }
-        assert!(nodes.iter().chain(&leaves).all(|parents| *parents == 1), "a tree: {program:?}");
-        for node in &program.nodes {
+        let in_tree = |vacant: bool, parents: i32| parents == i32::from(!vacant);
+        let nodes = program.nodes.iter().zip(nodes).all(|(node, n)| in_tree(node.is_vacant(), n));
+        let leaves = program.leaves.iter().zip(leaves).all(|(leaf, n)| in_tree(leaf.is_vacant(), n));
+        assert!(nodes && leaves, "a tree: {program:?}");
+        for node in program.nodes.iter().filter(|node| !node.is_vacant()) {
             assert!(node.children.len() > 1, "{node:?}");
             if let Discipline::Wfq(weights) = &node.discipline {
                 assert_eq!(weights.len(), node.children.len(), "{node:?}");
             }
         }
         assert!(program.limits.iter().all(|limit| limit.rate.get() > 0));
-        for lane in &program.lanes {
+        for lane in program.lanes.iter().filter(|lane| !lane.is_vacant()) {
             assert!(
                 lane.class.index() < self.classes.len() && lane.leaf.index() < program.leaves.len(),
                 "{lane:?}"
@@ -90,8 +154,19 @@ impl CompiledPolicy {
             once.dedup();
             assert_eq!(once.len(), lane.limits.len(), "each limit at most once: {lane:?}");
         }
-        assert!(self.rules.iter().all(|rule| rule.lane.index() < program.lanes.len()));
+        assert!(self.rules.iter().all(|rule| rule.class.index() < self.classes.len()));
+        assert!(
+            self.rules
+                .iter()
+                .all(|rule| usize::from(rule.matcher.port.unwrap_or(1)) <= self.ports.len().max(1))
+        );
+        assert_eq!(self.destinations.len(), self.classes.len());
+        for (class, rows) in self.destinations.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            let lane = |row: &Destination| program.lanes.get(row.lane.index()).map(|lane| lane.class.index());
+            assert!(rows.iter().all(|row| lane(row) == Some(class)), "{rows:?}");
+            assert_eq!(rows.iter().position(|row| row.to.is_none()), Some(rows.len() - 1), "{rows:?}");
+        }
         assert!(self.rules.last().is_some_and(|rule| rule.matcher == Match::default()));
-        assert!(self.cgroups.len() <= 64 && self.classes.last().is_some_and(|class| class.name == "default"));
+        assert!(self.cgroups.len() <= 64 && self.classes[self.default_class().index()].name == DEFAULT);
     }
 }

@@ -4,9 +4,9 @@ use crate::compiled::CompiledPolicy;
 use core::fmt::Write;
 use weft_packet::{Match, PortRange};
 use weft_sched::program::{Child, Discipline, LaneSpec, LeafDiscipline, LimitSpec};
-use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, Protocol, Weight};
+use weft_units::{BitsPerSec, Bytes, LeafId, Protocol, Weight};
 
-/// The tree, limits, lanes and rules of `policy` as indented plain text.
+/// The tree, limits, lanes, rules and destinations of `policy` as indented plain text.
 pub fn describe(policy: &CompiledPolicy) -> String {
     let mut out = String::new();
     if let Some(link) = policy.link {
@@ -23,21 +23,33 @@ pub fn describe(policy: &CompiledPolicy) -> String {
     }
     line(&mut out, 0, "tree");
     draw(&mut out, policy, policy.program.root, 1, "");
-    if !policy.program.limits.is_empty() {
+    let mut limits = policy.program.limits.iter().filter(|limit| !limit.is_vacant()).peekable();
+    if limits.peek().is_some() {
         line(&mut out, 0, "limits");
-        for limit in &policy.program.limits {
+        for limit in limits {
             line(&mut out, 1, &describe_limit(limit));
         }
     }
     line(&mut out, 0, "lanes");
-    for (number, lane) in policy.program.lanes.iter().enumerate() {
+    for (number, lane) in policy.program.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_vacant()) {
         line(&mut out, 1, &format!("{number}: {}", describe_lane(policy, lane)));
     }
     line(&mut out, 0, "rules; the first match decides");
     for (number, rule) in policy.rules.iter().enumerate() {
-        let class = lane_class(policy, rule.lane);
-        let text = describe_match(&rule.matcher, &policy.cgroups);
-        line(&mut out, 1, &format!("{}: {text} -> lane {} ({class})", number + 1, rule.lane));
+        let class = policy.classes.get(rule.class.index()).map_or("?", |class| &class.name);
+        let text = describe_match(&rule.matcher, policy);
+        line(&mut out, 1, &format!("{}: {text} -> {class}", number + 1));
+    }
+    line(&mut out, 0, "destinations; the longest prefix decides");
+    for (class, rows) in policy.classes.iter().zip(&policy.destinations) {
+        for row in rows {
+            let to = match row.to {
+                Some(to) => format!("to {to}"),
+                None if rows.len() == 1 => "any".to_owned(),
+                None => "any other".to_owned(),
+            };
+            line(&mut out, 1, &format!("{}: {to} -> lane {}", class.name, row.lane));
+        }
     }
     out
 }
@@ -144,14 +156,8 @@ fn describe_lane(policy: &CompiledPolicy, lane: &LaneSpec) -> String {
     format!("class {class}, leaf {leaf}, {limits}, at most {} packets wait", lane.packet_bound)
 }
 
-fn lane_class(policy: &CompiledPolicy, lane: LaneId) -> &str {
-    let class =
-        policy.program.lanes.get(lane.index()).and_then(|lane| policy.classes.get(lane.class.index()));
-    class.map_or("?", |class| &class.name)
-}
-
 /// The tests of a row in the language's syntax; `any` for a row without tests.
-pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
+pub fn describe_match(row: &Match, policy: &CompiledPolicy) -> String {
     let mut tests = Vec::new();
     if let Some(protocol) = row.protocol {
         tests.push(protocol_name(protocol));
@@ -166,7 +172,12 @@ pub fn describe_match(row: &Match, cgroups: &[String]) -> String {
     }
     tests.extend(row.priority.map(|priority| format!("priority {priority}")));
     if let Some(number) = row.cgroup {
-        tests.push(format!("cgroup \"{}\"", cgroups.get(usize::from(number)).map_or("?", String::as_str)));
+        let path = policy.cgroups.get(usize::from(number)).map_or("?", String::as_str);
+        tests.push(format!("cgroup \"{path}\""));
+    }
+    if let Some(number) = row.port {
+        let name = usize::from(number).checked_sub(1).and_then(|index| policy.ports.get(index));
+        tests.push(format!("port \"{}\"", name.map_or("?", String::as_str)));
     }
     if tests.is_empty() { "any".to_owned() } else { tests.join(" and ") }
 }
@@ -195,21 +206,21 @@ fn ports_text(ports: PortRange) -> String {
 pub fn to_dot(policy: &CompiledPolicy) -> String {
     let mut out = String::from("digraph policy {\n  rankdir=TB;\n  node [fontname=\"sans-serif\"];\n");
     let program = &policy.program;
-    for (number, class) in policy.classes.iter().enumerate() {
+    for (number, class) in policy.classes.iter().enumerate().filter(|(_, class)| !class.is_vacant()) {
         let _ = writeln!(out, "  class{number} [label=\"{}\", shape=plaintext];", escaped(&class.name));
     }
-    for (number, limit) in program.limits.iter().enumerate() {
+    for (number, limit) in program.limits.iter().enumerate().filter(|(_, limit)| !limit.is_vacant()) {
         let label = format!("{}\\n{}", escaped(&limit.name), rate_text(limit.rate));
         let _ = writeln!(out, "  limit{number} [label=\"{label}\", shape=box, style=rounded];");
     }
-    for (number, leaf) in program.leaves.iter().enumerate() {
+    for (number, leaf) in program.leaves.iter().enumerate().filter(|(_, leaf)| !leaf.is_vacant()) {
         let kind = match leaf.discipline {
             LeafDiscipline::Fifo => "fifo",
             LeafDiscipline::Fair => "fair",
         };
         let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
     }
-    for (number, node) in program.nodes.iter().enumerate() {
+    for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| !node.is_vacant()) {
         let Words { keyword, weights, .. } = words_of(&node.discipline);
         let _ =
             writeln!(out, "  node{number} [label=\"{}\\n{keyword}\", shape=ellipse];", escaped(&node.name));
@@ -225,7 +236,8 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
             let _ = writeln!(out, "  {child} -> node{number} [label=\"{label}\"];");
         }
     }
-    let mut edges: Vec<String> = program.lanes.iter().flat_map(lane_edges).collect();
+    let mut edges: Vec<String> =
+        program.lanes.iter().filter(|lane| !lane.is_vacant()).flat_map(lane_edges).collect();
     edges.sort();
     edges.dedup();
     out.extend(edges);

@@ -28,6 +28,7 @@
 //! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]
 
+pub mod change;
 pub mod code;
 mod compile;
 pub mod compiled;
@@ -45,9 +46,10 @@ mod render;
 pub mod syntax;
 mod validate;
 
+pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
-pub use compiled::{ClassInfo, CompiledPolicy, INFRASTRUCTURE, Rule};
+pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
@@ -56,5 +58,6 @@ pub use format::reformat;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+pub use validate::rows::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.
 pub use weft_text::Style;

@@ -11,27 +11,26 @@
 //!    side, the path splits by destination, longest prefix first; packets without a limit continue at the node where the
 //!    paths join.
 //! 4. The lanes. A lane is a class with one list of limits. Two paths of a class with equal lists share one lane.
-//! 5. The rules. Each row of a class is narrowed to each destination of its paths. The order of rows and paths is kept, so the
-//!    first match still decides.
+//! 5. The tables. The rows of the classes become the classification table, and the paths of a class its destination table.
 //!
 //! The pass owns no state beyond one call. Its input has passed every check of `validate`: it has a root, no cycle, and
 //! exactly one join for each set of limits. These rules hold for its output:
 //!
 //! - Every class has a leaf, and a packet of any destination has exactly one lane within its class.
 //! - Limits do not change the tree: all lanes of a class have the same leaf.
-//! - Ids are dense. There are at most [`ROWS_MAX`] rules, because the datapath tests them one by one.
+//! - Ids are dense. There are at most [`ROWS_MAX`] rules, and as many destinations of all classes together.
 //!
-//! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`. A row that no path's destination meets, or
-//! that an earlier row covers, adds no rule, since no packet would reach it.
+//! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`.
 
-use crate::compiled::{ClassInfo, CompiledPolicy, Rule};
+use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::validate::build::DEFAULT;
 use crate::validate::graph::{Edge, Graph, Kind, Node};
 use crate::validate::rows::{ClassRow, ROWS_MAX};
 use crate::validate::shape::Shape;
-use std::collections::BTreeMap;
-use weft_packet::{Match, Prefix};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use weft_packet::Prefix;
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
@@ -60,7 +59,7 @@ pub(crate) fn place_default(graph: &mut Graph) {
     }
 }
 
-/// The class whose lanes need more than [`ROWS_MAX`] rows.
+/// The class with which the destinations are more than [`ROWS_MAX`].
 pub(crate) struct TooManyRows {
     pub(crate) class: Span,
 }
@@ -71,7 +70,7 @@ struct Path {
     limits: Vec<LimitId>,
 }
 
-/// Makes the program and the rules of a policy that has passed all checks.
+/// Makes the program and the tables of a policy that has passed all checks.
 pub(crate) fn compile(
     policy: &Policy,
     graph: &Graph,
@@ -81,31 +80,33 @@ pub(crate) fn compile(
     let mut tree = Tree::new(graph);
     let root = tree.child(graph.root.unwrap_or(graph.classes));
     let (limits, limit_ids) = limits(graph, shape);
-    let mut paths = Vec::with_capacity(graph.classes + 1);
+    let mut lanes = Lanes {
+        leaf_of_class: &tree.leaf_of_class,
+        bounds: bounds(policy, graph),
+        lanes: Vec::new(),
+        known: BTreeMap::new(),
+    };
+    let mut walk = Walk::new(graph, shape, &limit_ids);
+    let mut tables = Vec::with_capacity(graph.classes + 1);
     for class in 0..=graph.classes {
-        let mut found = Vec::new();
-        let mut walk = Walk { graph, shape, limit_ids: &limit_ids, found: &mut found };
-        if !walk.up(class, None, &mut Vec::new()) {
-            return Err(TooManyRows { class: graph.nodes[class].span });
-        }
-        paths.push(found);
+        let paths = walk.paths(class).ok_or(TooManyRows { class: graph.nodes[class].span })?;
+        let ids: Vec<LaneId> = paths.iter().map(|path| lanes.lane(class, &path.limits)).collect();
+        tables.push(destinations(&paths, &ids));
     }
-    let mut lanes =
-        Lanes { leaf_of_class: &tree.leaf_of_class, bounds: bounds(policy, graph), lanes: Vec::new() };
-    let lane_ids: Vec<Vec<LaneId>> = paths
-        .iter()
-        .enumerate()
-        .map(|(class, paths)| paths.iter().map(|path| lanes.lane(class, &path.limits)).collect())
-        .collect();
     let lanes = lanes.lanes;
-    let rules = rules(graph, rows, &paths, &lane_ids)?;
+    let rules = rows
+        .iter()
+        .map(|ClassRow { row, class }| Rule { matcher: row.clone(), class: ClassId::from_index(*class) })
+        .collect();
     let classes = graph.nodes[..=graph.classes].iter().map(|node| class_info(policy, &node.name)).collect();
     Ok(CompiledPolicy {
         link: policy.link.as_ref().map(|link| link.value),
         program: Program { root, nodes: tree.nodes, leaves: tree.leaves, limits, lanes },
         classes,
         rules,
+        destinations: tables,
         cgroups: policy.cgroups.clone(),
+        ports: policy.ports.clone(),
     })
 }
 
@@ -197,24 +198,52 @@ pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
     }
 }
 
-/// A walk from a class up to the root, which collects its paths.
+/// A limit above a node: the parent, the limit, and the destination for which it holds.
+type LimitAbove = (usize, LimitId, Option<Prefix>);
+
+/// The most limits examined for the paths of all classes, including those whose destinations are disjoint from the path's: about
+/// a second.
+const STEPS_MAX: usize = 1 << 24;
+
+/// A walk from each class up to the root, which collects its paths.
 struct Walk<'a> {
     graph: &'a Graph,
     shape: &'a Shape,
     limit_ids: &'a BTreeMap<usize, LimitId>,
-    found: &'a mut Vec<Path>,
+    /// The limits above a node, once it was visited.
+    above: BTreeMap<usize, Rc<[LimitAbove]>>,
+    steps: usize,
+    /// The number of paths of the classes before.
+    before: usize,
+    found: Vec<Path>,
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(graph: &'a Graph, shape: &'a Shape, limit_ids: &'a BTreeMap<usize, LimitId>) -> Self {
+        Self { graph, shape, limit_ids, above: BTreeMap::new(), steps: 0, before: 0, found: Vec::new() }
+    }
+
+    /// The paths of a class; `None` if there are too many.
+    fn paths(&mut self, class: usize) -> Option<Vec<Path>> {
+        let fits = self.up(class, None, &mut Vec::new());
+        self.before += self.found.len();
+        fits.then(|| core::mem::take(&mut self.found))
+    }
+
     /// Adds the paths of packets at node `at` to `region`, in match order: the first match decides, and the last path
     /// holds for the whole region. Returns `false` if there are too many.
     fn up(&mut self, at: usize, region: Option<Prefix>, passed: &mut Vec<LimitId>) -> bool {
         let parents = &self.shape.parents[at];
         let Some(first) = parents.first().copied() else {
             self.found.push(Path { to: region, limits: passed.clone() });
-            return self.found.len() <= ROWS_MAX;
+            return self.before + self.found.len() <= ROWS_MAX;
         };
-        for (parent, limit, to) in self.branches(parents) {
+        let branches = self.branches(at);
+        self.steps += branches.len();
+        if self.steps > STEPS_MAX {
+            return false;
+        }
+        for (parent, limit, to) in branches.iter().copied() {
             let (inner, all) = match (region, to) {
                 (None, to) => (to, to.is_none()),
                 (Some(region), None) => (Some(region), true),
@@ -239,9 +268,12 @@ impl Walk<'_> {
     }
 
     /// The limits directly above a node, longest prefix first.
-    fn branches(&self, parents: &[usize]) -> Vec<(usize, LimitId, Option<Prefix>)> {
+    fn branches(&mut self, at: usize) -> Rc<[LimitAbove]> {
+        if let Some(known) = self.above.get(&at) {
+            return Rc::clone(known);
+        }
         let mut all = Vec::new();
-        for parent in parents {
+        for parent in &self.shape.parents[at] {
             let Kind::Limit(branches) = &self.graph.nodes[*parent].kind else { continue };
             let Some(first) = self.limit_ids.get(parent) else { continue };
             all.extend(
@@ -252,6 +284,8 @@ impl Walk<'_> {
             );
         }
         all.sort_by_key(|(_, _, to)| core::cmp::Reverse(to.map(|prefix| prefix.len)));
+        let all: Rc<[LimitAbove]> = all.into();
+        self.above.insert(at, Rc::clone(&all));
         all
     }
 }
@@ -279,55 +313,45 @@ struct Lanes<'a> {
     leaf_of_class: &'a [LeafId],
     bounds: Vec<Packets>,
     lanes: Vec<LaneSpec>,
+    known: BTreeMap<(usize, Vec<LimitId>), LaneId>,
 }
 
 impl Lanes<'_> {
     /// The lane of `class` for packets that pass `limits`; reuses an equal lane of the class.
     fn lane(&mut self, class: usize, limits: &[LimitId]) -> LaneId {
-        let id = ClassId::from_index(class);
-        let mine = self.lanes.iter().enumerate().rev().take_while(|(_, lane)| lane.class == id);
-        if let Some((known, _)) = mine.into_iter().find(|(_, lane)| lane.limits == limits) {
-            return LaneId::from_index(known);
+        let key = (class, limits.to_vec());
+        if let Some(known) = self.known.get(&key) {
+            return *known;
         }
+        let id = LaneId::from_index(self.lanes.len());
+        self.known.insert(key, id);
         self.lanes.push(LaneSpec {
-            class: id,
+            class: ClassId::from_index(class),
             leaf: self.leaf_of_class[class],
             limits: limits.to_vec(),
             packet_bound: self.bounds[class],
         });
-        LaneId::from_index(self.lanes.len() - 1)
+        id
     }
 }
 
-/// The match table: every row of a class, once per destination that its lanes distinguish.
-fn rules(
-    graph: &Graph,
-    rows: &[ClassRow],
-    paths: &[Vec<Path>],
-    lanes: &[Vec<LaneId>],
-) -> Result<Vec<Rule>, TooManyRows> {
-    let mut rules: Vec<Rule> = Vec::with_capacity(rows.len());
-    for ClassRow { row, class } in rows {
-        let first = rules.len();
-        for (path, lane) in paths[*class].iter().zip(&lanes[*class]) {
-            let Some(dst) = narrowed(row.dst, path.to) else { continue };
-            let matcher = Match { dst, ..row.clone() };
-            if rules[first..].iter().any(|earlier| earlier.matcher.covers(&matcher)) {
-                continue;
-            }
-            rules.push(Rule { matcher, lane: *lane });
-        }
-        if rules.len() > ROWS_MAX {
-            return Err(TooManyRows { class: graph.nodes[*class].span });
+/// The rows of a class's destination table. A path whose destination an earlier one covers is left out, since no packet reaches
+/// it; among those that are left, the first match is the longest.
+fn destinations(paths: &[Path], lanes: &[LaneId]) -> Vec<Destination> {
+    let mut seen: BTreeMap<(bool, u8), BTreeSet<Prefix>> = BTreeMap::new();
+    let mut rows = Vec::with_capacity(paths.len());
+    for (path, lane) in paths.iter().zip(lanes) {
+        rows.push(Destination { to: path.to, lane: *lane });
+        let Some(to) = path.to else { return rows };
+        let family = (to.addr.is_ipv6(), 0)..=(to.addr.is_ipv6(), to.len);
+        let covers = |(at, known): (&(bool, u8), &BTreeSet<Prefix>)| {
+            known.contains(&Prefix { len: at.1, ..to }.network())
+        };
+        if seen.range(family).any(covers) {
+            rows.pop();
+        } else {
+            seen.entry((to.addr.is_ipv6(), to.len)).or_default().insert(to);
         }
     }
-    Ok(rules)
-}
-
-/// The intersection of two destinations; the outer `None` if they are disjoint.
-fn narrowed(row: Option<Prefix>, path: Option<Prefix>) -> Option<Option<Prefix>> {
-    match (row, path) {
-        (Some(row), Some(path)) => row.intersect(&path).map(Some),
-        (one, other) => Some(one.or(other)),
-    }
+    rows
 }

@@ -54,13 +54,15 @@ pub struct ReplayOptions<'a> {
     pub rate: Option<BitsPerSec>,
     /// The maximum number of flows of a class with their own queue.
     pub flows_per_class: usize,
+    /// The name of the port at which the packets leave, for policies that test it.
+    pub port: &'a str,
     /// A callback for every few thousand packets and for the end of the input.
     pub progress: Option<&'a mut dyn FnMut(Progress)>,
 }
 
 impl Default for ReplayOptions<'_> {
     fn default() -> Self {
-        Self { rate: None, flows_per_class: FLOWS_PER_CLASS, progress: None }
+        Self { rate: None, flows_per_class: FLOWS_PER_CLASS, port: "", progress: None }
     }
 }
 
@@ -162,6 +164,8 @@ struct Flows {
     queues: HashMap<FlowKey, FlowId>,
     lanes: Vec<LaneFlows>,
     bound: usize,
+    /// The number of the port at which the packets leave.
+    port: u16,
     overflow_packets: u64,
 }
 
@@ -179,6 +183,7 @@ impl Flows {
         policy: &CompiledPolicy,
         scheduler: &mut S,
         bound: usize,
+        port: u16,
     ) -> Result<Self, ReplayError> {
         let mut lanes = Vec::with_capacity(policy.program.lanes.len());
         for (i, lane) in policy.program.lanes.iter().enumerate() {
@@ -189,7 +194,7 @@ impl Flows {
             let fair = leaf.is_some_and(|leaf| leaf.discipline == LeafDiscipline::Fair);
             lanes.push(LaneFlows { shared, fair, count: 0 });
         }
-        Ok(Self { queues: HashMap::new(), lanes, bound, overflow_packets: 0 })
+        Ok(Self { queues: HashMap::new(), lanes, bound, port, overflow_packets: 0 })
     }
 
     /// The queue of a packet.
@@ -202,7 +207,7 @@ impl Flows {
         if let Some(flow) = key.and_then(|key| self.queues.get(&key)) {
             return Some(*flow);
         }
-        let lane = policy.classify(&PacketMeta { key, ..PacketMeta::default() });
+        let lane = policy.classify(&PacketMeta { key, port: self.port, ..PacketMeta::default() });
         let flows = self.lanes.get_mut(lane.index())?;
         let Some(key) = key.filter(|_| flows.fair) else { return Some(flows.shared) };
         if flows.count < self.bound
@@ -232,10 +237,16 @@ fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
         }
     }
     for (i, rule) in policy.rules.iter().enumerate() {
-        if rule.lane.index() >= program.lanes.len() {
+        let Some(rows) = policy.destinations.get(rule.class.index()) else {
+            return Err(ReplayError::Policy(format!(
+                "rule {i} names class {}, which has no destinations",
+                rule.class
+            )));
+        };
+        if let Some(row) = rows.iter().find(|row| row.lane.index() >= program.lanes.len()) {
             return Err(ReplayError::Policy(format!(
                 "rule {i} names lane {}, which does not exist",
-                rule.lane
+                row.lane
             )));
         }
     }
@@ -259,11 +270,11 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         policy: &'a CompiledPolicy,
         mut scheduler: S,
         rate: BitsPerSec,
-        flow_bound: usize,
+        (flow_bound, port): (usize, &str),
         output: W,
     ) -> Result<Self, ReplayError> {
         check_policy(policy)?;
-        let flows = Flows::new(policy, &mut scheduler, flow_bound)?;
+        let flows = Flows::new(policy, &mut scheduler, flow_bound, policy.port_number(port))?;
         let link = VirtualLink::new(scheduler, rate, Framing::ETHERNET).ok_or(ReplayError::ZeroRate)?;
         let class = |name: &String| ClassReport {
             class: name.clone(),
@@ -396,7 +407,7 @@ pub fn replay_with<S: Scheduler>(
     let rate = options.rate.or(policy.link).ok_or(ReplayError::NoRate)?;
     let unread = |source| ReplayError::Input { source, report: None };
     let mut reader = PcapReader::new(input).map_err(unread)?;
-    let mut replay = Replay::new(policy, scheduler, rate, options.flows_per_class, output)?;
+    let mut replay = Replay::new(policy, scheduler, rate, (options.flows_per_class, options.port), output)?;
     let broken = loop {
         match reader.next_packet() {
             Ok(Some(packet)) => replay.packet(&packet)?,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
-use weft_policy::{ClassInfo, CompiledPolicy, Rule};
+use weft_policy::{ClassInfo, CompiledPolicy, Destination, Rule};
 use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, replay_with};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
@@ -64,7 +64,7 @@ impl Scheduler for Strict {
 /// `priority { high, low, default }`: high is UDP port 53, low is UDP port 80.
 fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
     let port = |port| Match { dport: Some(PortRange { first: port, last: port }), ..Match::default() };
-    let rule = |matcher, lane| Rule { matcher, lane: LaneId(lane) };
+    let rule = |matcher, class| Rule { matcher, class: ClassId(class) };
     let lane =
         |i| LaneSpec { class: ClassId(i), leaf: LeafId(i), limits: vec![], packet_bound: Packets(bound) };
     let names = ["high", "low", "default"];
@@ -85,7 +85,9 @@ fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
         },
         classes: names.iter().map(|name| ClassInfo { name: (*name).to_owned(), latency: None }).collect(),
         rules: vec![rule(port(53), 0), rule(port(80), 1), rule(Match::default(), 2)],
+        destinations: (0..3).map(|lane| vec![Destination { to: None, lane: LaneId(lane) }]).collect(),
         cgroups: vec![],
+        ports: vec![],
     }
 }
 
@@ -228,6 +230,18 @@ fn a_limited_class_is_spaced_and_others_go_on() {
 }
 
 #[test]
+fn a_class_can_test_the_port() {
+    let mut policy = policy(Some(1_000_000_000), 100);
+    policy.ports = vec!["vm1".to_owned()];
+    policy.rules[0].matcher = Match { port: Some(1), ..Match::default() };
+    let input = capture([(0, udp(1, 80, 0, 976))]);
+    for (port, expected) in [("vm1", [1, 0]), ("vm2", [0, 1]), ("", [0, 1])] {
+        let (report, _) = run(&policy, &input, ReplayOptions { port, ..ReplayOptions::default() });
+        assert_eq!([report.classes[0].packets, report.classes[1].packets], expected, "{port}");
+    }
+}
+
+#[test]
 fn the_callers_rate_comes_before_the_policys() {
     let input = capture([(0, udp(1, 80, 0, 976))]);
     let options = ReplayOptions { rate: Some(BitsPerSec(100_000_000)), ..ReplayOptions::default() };
@@ -317,7 +331,7 @@ fn errors_say_what_to_do() {
     assert!(fail(&policy(Some(0), 1), &empty).contains("--rate"));
     assert!(fail(&policy(Some(1), 1), b"no capture").contains("not a capture"));
     let mut wrong = policy(Some(1), 1);
-    wrong.rules[0].lane = LaneId(9);
+    wrong.destinations[0][0].lane = LaneId(9);
     assert_eq!(
         fail(&wrong, &empty),
         "the compiled policy is not consistent: rule 0 names lane 9, which does not exist"

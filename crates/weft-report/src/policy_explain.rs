@@ -27,6 +27,8 @@ pub struct PolicyExplainReport {
     pub row: usize,
     /// The tests of the row.
     pub tests: String,
+    /// The destination of the class that decides on the lane; `None` for that of all other packets.
+    pub to: Option<String>,
     /// The number of the lane.
     pub lane: usize,
     /// The nodes from the root to the leaf.

@@ -1,11 +1,13 @@
-//! Nanoseconds per packet (one enqueue and one dequeue) in closed loops, one core.
+//! Nanoseconds per packet (one enqueue and one dequeue) in closed loops, one core; and the pause of a change.
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 use core::hint::black_box;
 use core::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use weft_sched::Program;
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program, wfq_program};
+use weft_sched::{LaneSpec, PolicyTree, Program};
+use weft_units::{LaneId, Weight};
 
 /// Packets per iteration: enough that the clock reads do not count.
 const PACKETS: u64 = 32_000;
@@ -32,5 +34,39 @@ fn engine(c: &mut Criterion) {
     group(c, "wfq64", &wfq_program(64), &[10_000]);
 }
 
-criterion_group!(benches, engine);
+/// The pause of a worker by a change of 10,000 lanes with 4096 waiting flows: to the same program, and with every second lane
+/// handing its flows to the next one.
+fn change(c: &mut Criterion) {
+    let program = wfq_program(10_000);
+    let mut moved = program.clone();
+    let mut heirs = Vec::new();
+    for at in (0..moved.lanes.len()).step_by(2) {
+        moved.lanes[at] = LaneSpec::vacant();
+        heirs.push((LaneId::from_index(at), LaneId::from_index(at + 1)));
+    }
+    let mut group = c.benchmark_group("change");
+    group.sample_size(10);
+    for (name, new, heirs) in [("same", &program, &[][..]), ("heirs", &moved, &heirs)] {
+        group.bench_function(name, |b| {
+            b.iter_custom(|runs| (0..runs).map(|_| pause(&program, new, heirs)).sum());
+        });
+    }
+    group.finish();
+}
+
+fn pause(old: &Program, new: &Program, heirs: &[(LaneId, LaneId)]) -> Duration {
+    let mut tree = PolicyTree::new(old).expect("the program runs");
+    for at in 0..4096 {
+        let flow = tree.add_flow(LaneId(at * 2 % 10_000), Weight::ONE).expect("a lane");
+        tree.activate(flow);
+    }
+    let prepared = PolicyTree::prepare(new, heirs, 4096).expect("the program runs");
+    let begin = std::time::Instant::now();
+    let changed = tree.change(prepared, weft_units::Instant::ZERO);
+    let took = begin.elapsed();
+    black_box(changed.expect("nothing is outstanding").moved);
+    took
+}
+
+criterion_group!(benches, engine, change);
 criterion_main!(benches);

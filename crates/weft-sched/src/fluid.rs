@@ -108,7 +108,7 @@ impl FluidLag {
             }
         }
         let mut leaves = vec![LeafLag::default(); program.leaves.len()];
-        for lane in &program.lanes {
+        for lane in program.lanes.iter().filter(|lane| !lane.is_vacant()) {
             leaves[lane.leaf.index()].limited |= !lane.limits.is_empty();
         }
         let leaf_of_lane = program.lanes.iter().map(|lane| lane.leaf.0).collect();
@@ -128,7 +128,10 @@ impl FluidLag {
     }
 
     fn leaf_of(&self, lane: LaneId) -> Option<usize> {
-        self.leaf_of_lane.get(lane.index()).map(|leaf| *leaf as usize)
+        self.leaf_of_lane
+            .get(lane.index())
+            .map(|leaf| *leaf as usize)
+            .filter(|leaf| *leaf < self.leaves.len())
     }
 
     /// Records that a flow of `lane` became backlogged.

@@ -28,9 +28,13 @@ mod virtual_time;
 mod winner;
 
 pub use packets::{
-    Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler, Traffic,
+    Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler,
+    PreparedPackets, Traffic,
 };
 pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use tree::{FlowError, InvariantError, Next, PolicyTree, RateError, StaleTurn, TreeCounters, Turn};
+pub use tree::{
+    ChangeError, Changed, FlowError, InvariantError, Next, PolicyTree, Prepared, RateError, Refused,
+    StaleTurn, TreeCounters, Turn,
+};
 pub use validate::ProgramError;

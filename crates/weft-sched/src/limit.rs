@@ -77,6 +77,16 @@ impl Limit {
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
+    /// Takes over the debt of `old` at `now`: as it is under an equal rate, else as [`Self::set_rate`] does.
+    pub(crate) fn carry(&mut self, old: &Self, now: Instant) {
+        let rate = self.rate();
+        (self.tat, self.exact) = (old.tat, old.exact);
+        if rate != old.rate() {
+            self.set_rate(rate, now);
+        }
+        self.release = self.tat.saturating_sub(self.burst_time);
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         self.release == self.tat.saturating_sub(self.burst_time)
     }

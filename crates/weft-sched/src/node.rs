@@ -15,6 +15,15 @@ pub(crate) enum Return {
     Released,
 }
 
+/// The reason for which a child ceases to take part without service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Leave {
+    /// All its lanes are parked.
+    Parked,
+    /// Its last flow moved to another lane.
+    Moved,
+}
+
 /// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked.
 #[derive(Debug)]
 pub(crate) enum Node {
@@ -62,11 +71,42 @@ impl Node {
         }
     }
 
-    /// Removes the child at `slot` without service: all its lanes are parked.
-    pub(crate) fn leave_unserved(&mut self, slot: usize) {
+    /// Removes the child at `slot` without service.
+    pub(crate) fn leave_unserved(&mut self, slot: usize, why: Leave) {
         match self {
             Self::Strict(slots) => slots.remove(slot),
-            Self::Wfq(node) => node.leave_unserved(slot),
+            Self::Wfq(node) => node.leave_unserved(slot, why),
+        }
+    }
+
+    /// Takes over the state of the node itself from `old`, the node of the same id before a change. Under another
+    /// discipline the node starts afresh.
+    pub(crate) fn carry(&mut self, old: &Self) {
+        if let (Self::Wfq(node), Self::Wfq(old)) = (self, old) {
+            node.virtual_time = old.virtual_time;
+        }
+    }
+
+    /// Takes over the state of the child at `slot` from the child at slot `before` of `old`, or from nothing. `tie` is the tie
+    /// of a child that enters, or `None` if the child does not take part. [`Self::rebuild`] must follow.
+    pub(crate) fn carry_child(&mut self, slot: usize, old: Option<(&Self, usize)>, tie: Option<u64>) {
+        match self {
+            Self::Strict(slots) if tie.is_some() => slots.insert(slot),
+            Self::Strict(_) => {}
+            Self::Wfq(node) => {
+                let old = old.and_then(|(old, before)| match old {
+                    Self::Wfq(old) => Some((old, before)),
+                    Self::Strict(_) => None,
+                });
+                node.carry_child(slot, old, tie);
+            }
+        }
+    }
+
+    /// Restores the order after all children were carried.
+    pub(crate) fn rebuild(&mut self) {
+        if let Self::Wfq(node) = self {
+            node.tree.rebuild();
         }
     }
 
@@ -179,9 +219,25 @@ impl WfqNode {
         self.tree.set(slot, start, tie);
     }
 
-    fn leave_unserved(&mut self, slot: usize) {
-        self.shares[slot].held = Some(self.tree.rank(slot));
+    fn leave_unserved(&mut self, slot: usize, why: Leave) {
+        self.shares[slot].held = (why == Leave::Parked).then(|| self.tree.rank(slot));
         self.tree.clear(slot);
+    }
+
+    fn carry_child(&mut self, slot: usize, old: Option<(&Self, usize)>, tie: Option<u64>) {
+        let share = &mut self.shares[slot];
+        let mut place = tie.map(|tie| (self.virtual_time, tie));
+        if let Some((old, before)) = old {
+            let known = &old.shares[before];
+            share.account.carry(&known.account);
+            share.held = known.held.filter(|_| tie.is_none());
+            let present = old.tree.contains(before);
+            let kept = present.then(|| (old.tree.rank(before), old.tree.tie(before)));
+            place = tie.map(|tie| kept.unwrap_or((share.account.start(self.virtual_time), tie)));
+        }
+        if let Some((rank, tie)) = place {
+            self.tree.place(slot, rank, tie);
+        }
     }
 
     #[inline]

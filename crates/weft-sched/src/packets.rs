@@ -5,10 +5,14 @@
 //! (the common case: the rest waits in the socket) touches no other memory. Further descriptors are linked through a
 //! slab whose free places are reused, last freed first.
 
+mod change;
+
+pub use change::PreparedPackets;
+
 use thiserror::Error;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
-use crate::program::Program;
+use crate::program::{LaneSpec, Program};
 use crate::tree::{FlowError, InvariantError, Next, PolicyTree, RateError};
 use crate::validate::ProgramError;
 
@@ -102,6 +106,16 @@ impl Traffic {
         self.packets += Packets(1);
         self.bytes += len;
     }
+
+    fn merge(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+
+    fn remove(&mut self, other: Self) {
+        self.packets = self.packets.saturating_sub(other.packets);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
 }
 
 /// The packets of a lane since the start. Offered = enqueued + refused; enqueued = dequeued + held.
@@ -165,6 +179,12 @@ struct LaneState {
     class: ClassId,
 }
 
+impl LaneState {
+    fn new(spec: &LaneSpec) -> Self {
+        Self { counters: LaneCounters::default(), bound: spec.packet_bound, class: spec.class }
+    }
+}
+
 /// A packet scheduler: the policy tree with its packets.
 #[derive(Debug)]
 pub struct PacketScheduler {
@@ -183,12 +203,7 @@ impl PacketScheduler {
     /// As [`PolicyTree::new`].
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
         let tree = PolicyTree::new(program)?;
-        let lane = |spec: &crate::program::LaneSpec| LaneState {
-            counters: LaneCounters::default(),
-            bound: spec.packet_bound,
-            class: spec.class,
-        };
-        let lanes = program.lanes.iter().map(lane).collect();
+        let lanes = program.lanes.iter().map(LaneState::new).collect();
         Ok(Self { tree, queues: Vec::new(), slab: Vec::new(), free: NONE, lanes })
     }
 

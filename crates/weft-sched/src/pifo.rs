@@ -123,6 +123,31 @@ impl Pifo {
         self.heap.sort_unstable_by_key(Entry::key);
     }
 
+    /// The number of entries for which there is memory.
+    pub(crate) fn capacity(&self) -> usize {
+        self.heap.capacity()
+    }
+
+    /// Removes the entry of `id`. Linear in the number of entries; for rare events.
+    pub(crate) fn remove(&mut self, id: u32) -> Option<Entry> {
+        let at = self.heap.iter().position(|entry| entry.id == id)?;
+        let removed = self.heap.swap_remove(at);
+        self.heap.sort_unstable_by_key(Entry::key);
+        Some(removed)
+    }
+
+    /// Moves all entries into `larger`, which is empty and has room for them, and exchanges the two.
+    pub(crate) fn move_into(&mut self, larger: &mut Self) {
+        larger.heap.append(&mut self.heap);
+        core::mem::swap(self, larger);
+    }
+
+    /// The entries in the order in which they would leave. Sorts in place; for rare events.
+    pub(crate) fn sorted(&mut self) -> &mut [Entry] {
+        self.heap.sort_unstable_by_key(Entry::key);
+        &mut self.heap
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         (1..self.heap.len()).all(|at| self.heap[(at - 1) / ARITY].key() < self.heap[at].key())
     }

@@ -96,6 +96,8 @@ pub(crate) struct Layout {
     pub(crate) node_parents: Vec<Parent>,
     /// The parent of each leaf.
     pub(crate) leaf_parents: Vec<Parent>,
+    /// The nodes of the tree, every parent before its children.
+    pub(crate) order: Vec<u32>,
 }
 
 /// Checks `program` and returns its shape.
@@ -103,11 +105,13 @@ pub(crate) fn check(program: &Program) -> Result<Layout, ProgramError> {
     check_nodes(program)?;
     check_limits(program)?;
     check_lanes(program)?;
-    check_shape(program)
+    let layout = check_shape(program)?;
+    check_leaves(program, &layout)?;
+    Ok(layout)
 }
 
 fn check_nodes(program: &Program) -> Result<(), ProgramError> {
-    for (index, spec) in program.nodes.iter().enumerate() {
+    for (index, spec) in program.nodes.iter().enumerate().filter(|(_, spec)| !spec.is_vacant()) {
         let node = NodeId::from_index(index);
         let children = spec.children.len();
         if children == 0 {
@@ -134,7 +138,7 @@ fn check_limits(program: &Program) -> Result<(), ProgramError> {
 }
 
 fn check_lanes(program: &Program) -> Result<(), ProgramError> {
-    for (index, spec) in program.lanes.iter().enumerate() {
+    for (index, spec) in program.lanes.iter().enumerate().filter(|(_, spec)| !spec.is_vacant()) {
         let lane = LaneId::from_index(index);
         if spec.leaf.index() >= program.leaves.len() {
             return Err(ProgramError::UnknownLeaf { given: spec.leaf, count: program.leaves.len() });
@@ -156,6 +160,7 @@ fn check_shape(program: &Program) -> Result<Layout, ProgramError> {
     let mut nodes: Vec<Option<Parent>> = vec![None; program.nodes.len()];
     let mut leaves: Vec<Option<Parent>> = vec![None; program.leaves.len()];
     let mut open: Vec<(Child, Parent)> = vec![(program.root, None)];
+    let mut order = Vec::with_capacity(program.nodes.len());
     while let Some((child, parent)) = open.pop() {
         let seen = match child {
             Child::Node(given) => nodes
@@ -169,19 +174,38 @@ fn check_shape(program: &Program) -> Result<Layout, ProgramError> {
             return Err(ProgramError::NotATree { child });
         }
         if let Child::Node(node) = child {
+            order.push(node.0);
             let children = program.nodes[node.index()].children.iter().enumerate();
             open.extend(children.map(|(slot, &child)| (child, Some((node.0, slot as u32)))));
         }
     }
+    let vacant_node = |at: usize| program.nodes[at].is_vacant();
+    let vacant_leaf = |at: usize| program.leaves[at].is_vacant();
     Ok(Layout {
-        node_parents: reached(nodes, |at| Child::Node(NodeId::from_index(at)))?,
-        leaf_parents: reached(leaves, |at| Child::Leaf(LeafId::from_index(at)))?,
+        node_parents: reached(nodes, vacant_node, |at| Child::Node(NodeId::from_index(at)))?,
+        leaf_parents: reached(leaves, vacant_leaf, |at| Child::Leaf(LeafId::from_index(at)))?,
+        order,
     })
 }
 
-fn reached(found: Vec<Option<Parent>>, child: impl Fn(usize) -> Child) -> Result<Vec<Parent>, ProgramError> {
-    let check = |(at, parent): (usize, Option<Parent>)| {
-        parent.ok_or_else(|| ProgramError::Unreachable { child: child(at) })
+fn reached(
+    found: Vec<Option<Parent>>,
+    vacant: impl Fn(usize) -> bool,
+    child: impl Fn(usize) -> Child,
+) -> Result<Vec<Parent>, ProgramError> {
+    let check = |(at, parent): (usize, Option<Parent>)| match parent {
+        None if vacant(at) => Ok(None),
+        parent => parent.ok_or_else(|| ProgramError::Unreachable { child: child(at) }),
     };
     found.into_iter().enumerate().map(check).collect()
+}
+
+/// Checks that every lane enters a leaf of the tree.
+fn check_leaves(program: &Program, layout: &Layout) -> Result<(), ProgramError> {
+    let in_tree =
+        |leaf: LeafId| program.root == Child::Leaf(leaf) || layout.leaf_parents[leaf.index()].is_some();
+    match program.lanes.iter().find(|lane| !lane.is_vacant() && !in_tree(lane.leaf)) {
+        Some(lane) => Err(ProgramError::Unreachable { child: Child::Leaf(lane.leaf) }),
+        None => Ok(()),
+    }
 }

@@ -67,6 +67,18 @@ impl Account {
         self.remainder = 0;
     }
 
+    /// Takes over the tags of `old`, under the weight of `self`. The remainder keeps its part of a unit.
+    pub(crate) fn carry(&mut self, old: &Self) {
+        self.finish = old.finish;
+        let scaled = u64::from(old.remainder) * u64::from(self.weight) / u64::from(old.weight.max(1));
+        self.remainder = scaled as u32;
+    }
+
+    /// Forgets all service, for a flow that enters another leaf.
+    pub(crate) fn restart(&mut self) {
+        (self.finish, self.remainder) = (0, 0);
+    }
+
     pub(crate) fn weight(&self) -> Weight {
         Weight::new(self.weight).unwrap_or(Weight::ONE)
     }

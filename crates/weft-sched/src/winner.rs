@@ -92,7 +92,19 @@ impl WinnerTree {
         self.rebuild();
     }
 
-    fn rebuild(&mut self) {
+    /// Sets the key of a slot that does not take part, without its matches. [`Self::rebuild`] must follow.
+    pub(crate) fn place(&mut self, slot: usize, rank: u64, tie: u64) {
+        self.present += usize::from(self.keys[slot] == ABSENT);
+        self.keys[slot] = key(rank, tie);
+    }
+
+    /// The tie of `slot`, which must take part.
+    pub(crate) fn tie(&self, slot: usize) -> u64 {
+        self.keys[slot] as u64
+    }
+
+    /// Plays all matches. Linear in the slots; for rare events.
+    pub(crate) fn rebuild(&mut self) {
         for at in (1..self.keys.len()).rev() {
             self.play(at);
         }

@@ -202,6 +202,11 @@ impl ClosedLoop {
         &self.scheduler
     }
 
+    /// The scheduler itself.
+    pub fn into_scheduler(self) -> PacketScheduler {
+        self.scheduler
+    }
+
     /// The current time of the loop.
     pub fn now(&self) -> Instant {
         self.now

@@ -5,8 +5,8 @@ use std::cell::Cell;
 
 use weft_sched::queues::{DEFAULT_CREDIT, Inner, Service};
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
-use weft_sched::{LimitSpec, QueueScheduler, WeightUpdates};
-use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LimitId, Nanos, TxQueueId};
+use weft_sched::{Dequeue, LaneSpec, LimitSpec, PacketScheduler, QueueScheduler, WeightUpdates};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId};
 
 /// The system's allocator, with a count of its calls.
 struct Counting;
@@ -71,6 +71,39 @@ fn a_million_packets_with_limits_need_no_allocation() {
         assert_eq!(allocations, 0, "{refill:?}");
         assert_eq!(closed.scheduler().check_invariants(), Ok(()));
     }
+}
+
+/// Of 64 lanes, every eighth hands its flows to a neighbour, and all limits get another rate.
+#[test]
+fn a_change_of_the_program_needs_no_allocation() {
+    let program = figure1_program();
+    let mut closed = ClosedLoop::new(&program, 2000, Refill::Same, 3).unwrap();
+    closed.run(100_000);
+    let mut scheduler = closed.into_scheduler();
+    let mut new = program.clone();
+    let mut heirs = Vec::new();
+    new.limits.push(LimitSpec { name: "new".to_owned(), rate: BitsPerSec(400_000_000), burst: Bytes(3000) });
+    for (at, lane) in new.lanes.iter_mut().enumerate() {
+        if at % 8 == 0 {
+            *lane = LaneSpec::vacant();
+            heirs.push((LaneId(at as u32), LaneId(at as u32 + 1)));
+        } else {
+            lane.limits.push(LimitId(0));
+        }
+    }
+    let now = Instant::from_secs(100);
+    let prepared = PacketScheduler::prepare(&new, &heirs, 2000).unwrap();
+    let before = allocations();
+    let changed = scheduler.change(prepared, now).unwrap();
+    assert_eq!(allocations() - before, 0);
+    assert_eq!(changed.moved, 2000 / 8);
+    assert_eq!(scheduler.check_invariants(), Ok(()));
+    let before = allocations();
+    let mut served = 0;
+    while let Dequeue::Packet(_) = scheduler.dequeue(now + Nanos(served * 1_000_000)) {
+        served += 1;
+    }
+    assert_eq!((allocations() - before, served > 1000), (0, true));
 }
 
 #[test]

@@ -7,9 +7,11 @@ mod slow;
 
 use proptest::prelude::*;
 use slow::packets::PacketReference;
-use slow::{Answer, Reference, random};
+use slow::{Answer, Reference, changes, random};
 use weft_sched::workload::Rng;
-use weft_sched::{Dequeue, Descriptor, Discipline, Next, PacketScheduler, PolicyTree, Program, Turn};
+use weft_sched::{
+    ChangeError, Dequeue, Descriptor, Discipline, FlowError, Next, PacketScheduler, PolicyTree, Program, Turn,
+};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
 
 /// An operation on either layer. Numbers are taken modulo the number of existing items.
@@ -48,6 +50,14 @@ enum Operation {
     RemoveFlow {
         flow: usize,
     },
+    MoveFlow {
+        flow: usize,
+        lane: usize,
+    },
+    /// A change of the program.
+    Change {
+        seed: u64,
+    },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -63,6 +73,8 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => (any::<usize>(), any::<u64>()).prop_map(|(flow, seed)| Operation::SetWeight { flow, seed }),
         1 => (any::<usize>(), any::<u64>()).prop_map(|(lane, seed)| Operation::AddFlow { lane, seed }),
         1 => any::<usize>().prop_map(|flow| Operation::RemoveFlow { flow }),
+        1 => (any::<usize>(), any::<usize>()).prop_map(|(flow, lane)| Operation::MoveFlow { flow, lane }),
+        1 => any::<u64>().prop_map(|seed| Operation::Change { seed }),
     ]
 }
 
@@ -87,12 +99,17 @@ impl Bench {
         FlowId::from_index(number % (self.flows + 1))
     }
 
+    /// A lane of the program, skipping vacant ids.
     fn lane(&self, number: usize) -> LaneId {
-        LaneId::from_index(number % self.program.lanes.len())
+        let lanes = self.program.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_vacant());
+        let lanes: Vec<usize> = lanes.map(|(at, _)| at).collect();
+        LaneId::from_index(lanes[number % lanes.len()])
     }
 
     fn limit(&self, number: usize) -> Option<LimitId> {
-        number.checked_rem(self.program.limits.len()).map(LimitId::from_index)
+        let limits = self.program.limits.iter().enumerate().filter(|(_, limit)| !limit.is_vacant());
+        let limits: Vec<usize> = limits.map(|(at, _)| at).collect();
+        number.checked_rem(limits.len()).map(|at| LimitId::from_index(limits[at]))
     }
 
     fn advance(&mut self, to: Instant) {
@@ -169,7 +186,44 @@ fn turn_step(
             let flow = bench.flow(flow);
             prop_assert_eq!(engine.remove_flow(flow).is_ok(), reference.remove_flow(flow));
         }
+        Operation::MoveFlow { flow, lane } => {
+            let (flow, lane) = (bench.flow(flow), bench.lane(lane));
+            match engine.move_flow(flow, lane) {
+                Err(FlowError::InService { given }) => prop_assert_eq!(given, flow),
+                moved => prop_assert_eq!(moved.is_ok(), reference.move_flow(flow, lane)),
+            }
+        }
+        Operation::Change { seed } => change_step(bench, engine, reference, seed)?,
     }
+    Ok(())
+}
+
+fn change_step(
+    bench: &mut Bench,
+    engine: &mut PolicyTree,
+    reference: &mut Reference,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let (program, heirs) = changes::changed(&bench.program, seed);
+    let prepared = PolicyTree::prepare(&program, &heirs, bench.flows).unwrap();
+    let prepared = match engine.change(prepared, bench.now) {
+        Ok(_) => None,
+        Err(refused) => {
+            // A turn was abandoned and none begun since: a change would lose its charge.
+            let outstanding = matches!(refused.why, ChangeError::TurnOutstanding { .. });
+            prop_assert!(outstanding, "{}", refused.why);
+            Some(refused.prepared)
+        }
+    };
+    if let Some(prepared) = prepared {
+        if let Some(turn) = same_turn(bench, engine, reference)? {
+            prop_assert_eq!(engine.finish(turn, Bytes(100), true, bench.now), Ok(()));
+            reference.finish(Bytes(100), true, bench.now);
+        }
+        prop_assert!(engine.change(prepared, bench.now).is_ok());
+    }
+    reference.change(&program, &heirs, bench.now);
+    bench.program = program;
     Ok(())
 }
 
@@ -250,6 +304,17 @@ fn packet_step(
         Operation::RemoveFlow { flow } => {
             let flow = bench.flow(flow);
             prop_assert_eq!(engine.remove_flow(flow).is_ok(), reference.tree.remove_flow(flow));
+        }
+        Operation::MoveFlow { flow, lane } => {
+            let (flow, lane) = (bench.flow(flow), bench.lane(lane));
+            prop_assert_eq!(engine.move_flow(flow, lane).is_ok(), reference.move_flow(flow, lane));
+        }
+        Operation::Change { seed } => {
+            let (program, heirs) = changes::changed(&bench.program, seed);
+            let prepared = PacketScheduler::prepare(&program, &heirs, bench.flows).unwrap();
+            prop_assert!(engine.change(prepared, bench.now).is_ok());
+            reference.change(&program, &heirs, bench.now);
+            bench.program = program;
         }
     }
     Ok(())

@@ -26,7 +26,7 @@ use crate::accounting::Accounting;
 use crate::error::TitanError;
 use crate::found::{self, Found, find};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
-use crate::match_table::{CGROUP_BYTES, cgroup_bytes, encode};
+use crate::match_table::{CgroupId, PrepareError, Row, Tables, Tested};
 use crate::page::{self, QueuePage};
 use crate::programs::{FILTER, HANDLE, Loaded, Pins, is_loaded, map_of};
 use crate::segments::{self, name_of};
@@ -439,44 +439,36 @@ fn by_core(queues: &xps::TxQueues) -> Vec<Vec<TxQueueId>> {
 
 fn load(settings: &Settings, found: &Found, pools: &[Vec<TxQueueId>]) -> Result<Loaded> {
     let weights = &settings.weights;
-    for (given, what, most) in [
-        (weights.rows.len(), "rows of the match table", crate::match_table::RULES),
-        (weights.cgroups.len(), "cgroups", crate::match_table::CGROUPS),
-    ] {
-        if given > most {
-            return Err(TitanError::Table { given, what, most });
-        }
-    }
+    // A weight is at most `weights::LARGEST`.
+    let rows = weights.rows.iter().map(|row| Row {
+        matcher: &row.matcher,
+        given: row.weight.get() as u16,
+        class: None,
+    });
+    let tables = Tables::build(rows, [], Tested::default()).map_err(PrepareError::from)?;
     let config = Config {
         queues: found.queues,
         least_occupied: settings.parts.dqa,
         pooled: pools.iter().any(|queues| !queues.is_empty()),
         rules: weights.rows.len() as u32,
-        cgroups: weights.cgroups.len() as u32,
         most_flows: settings.most_flows,
         with_action: found.nic_page.is_none(),
         device_holds: found.nic_page.is_some(),
         default_weight: weights.rows.last().map_or(1, |row| row.weight.get()),
     };
     let loaded = Loaded::load(&config, found.nic_page.as_ref())?;
-    for (i, row) in weights.rows.iter().enumerate() {
-        loaded.set_element("rules", i as u32, &encode(&row.matcher, row.weight.get()))?;
-    }
-    for (i, path) in weights.cgroups.iter().enumerate() {
-        loaded.set_element("cgroups", i as u32, &cgroup(path))?;
-    }
+    let cgroups: Vec<Option<CgroupId>> = weights.cgroups.iter().map(|path| cgroup(path)).collect();
+    loaded.tables()?.prepare(&tables, &cgroups)?.commit(clock::now())?;
     for (cpu, queues) in pools.iter().enumerate() {
         loaded.set_element("pools", cpu as u32, &pool_bytes(queues))?;
     }
     Ok(loaded)
 }
 
-/// A cgroup in the form that the programs compare (`struct weft_cgroup`); zeros, which match nothing, if it does not
-/// exist.
-fn cgroup(path: &str) -> [u8; CGROUP_BYTES] {
-    let place = find_cgroup(path).and_then(|cgroup| cgroup.place().ok());
-    // WEFT_LEVEL_ANY where the root of the hierarchy is not visible.
-    place.map_or([0; CGROUP_BYTES], |place| cgroup_bytes(place.id, place.level.unwrap_or(u32::MAX)))
+/// A cgroup in the form that the programs compare; `None` if it does not exist.
+fn cgroup(path: &str) -> Option<CgroupId> {
+    let place = find_cgroup(path).and_then(|cgroup| cgroup.place().ok())?;
+    Some(CgroupId { id: place.id, level: place.level.unwrap_or(CgroupId::ANY_LEVEL) })
 }
 
 fn describe(settings: &Settings) -> String {

@@ -1,5 +1,6 @@
 //! Errors of attaching and detaching queue assignment.
 
+use crate::match_table::PrepareError;
 use crate::programs::PinError;
 use crate::state::StateError;
 use weft_host::OsError;
@@ -123,14 +124,7 @@ pub enum TitanError {
     /// A setting of the namespace failed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// A map is too small.
-    #[error("the weights need {given} {what}, and there is room for {most}")]
-    Table {
-        /// The number needed.
-        given: usize,
-        /// The kind: rows or cgroups.
-        what: &'static str,
-        /// The capacity.
-        most: usize,
-    },
+    /// The weights exceed the match table, or it could not be written.
+    #[error("the weights: {0}")]
+    Table(#[from] PrepareError),
 }

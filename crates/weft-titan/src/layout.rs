@@ -22,8 +22,6 @@ pub struct Config {
     pub pooled: bool,
     /// The number of rows of the match table.
     pub rules: u32,
-    /// The number of cgroups used by the rows.
-    pub cgroups: u32,
     /// The maximum number of active flows.
     pub most_flows: u32,
     /// Whether a tc action selects the packet's queue.
@@ -41,7 +39,6 @@ impl Config {
         least_occupied: true,
         pooled: false,
         rules: 1,
-        cgroups: 1,
         most_flows: 1,
         with_action: true,
         device_holds: false,
@@ -49,19 +46,18 @@ impl Config {
     };
 
     /// The bytes in the programs' layout.
-    pub fn to_bytes(self) -> [u8; 36] {
+    pub fn to_bytes(self) -> [u8; 32] {
         let words = [
             self.queues,
             u32::from(self.least_occupied),
             u32::from(self.pooled),
             self.rules.max(1),
-            self.cgroups.max(1),
             self.most_flows,
             u32::from(self.with_action),
             u32::from(self.device_holds),
             self.default_weight,
         ];
-        let mut bytes = [0; 36];
+        let mut bytes = [0; 32];
         for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&word.to_ne_bytes());
         }

@@ -1,7 +1,6 @@
 //! Comparison of the shared structures, field by field, with those of the compiled programs.
 
 use crate::layout::{Config, Flow, FlowTable, Totals, pool_bytes};
-use crate::match_table::{RULE_BYTES, encode};
 use crate::page::{Queue, QueuePage};
 use crate::programs::OBJECT;
 use core::mem::offset_of;
@@ -95,7 +94,6 @@ fn the_settings_are_the_programs_field_by_field() {
         least_occupied: true,
         pooled: false,
         rules: 11,
-        cgroups: 12,
         most_flows: 13,
         with_action: true,
         device_holds: false,
@@ -108,7 +106,6 @@ fn the_settings_are_the_programs_field_by_field() {
         ("assignment", 1),
         ("pooled", 0),
         ("rules", 11),
-        ("cgroups", 12),
         ("most_flows", 13),
         ("with_action", 1),
         ("device_holds", 0),
@@ -125,38 +122,75 @@ fn the_settings_are_the_programs_field_by_field() {
 }
 
 #[test]
-fn a_row_is_the_programs_field_by_field() {
+fn the_match_tables_are_the_programs_field_by_field() {
+    use crate::match_table::{Bank, CgroupWord, GroupLine, TablePage};
+    let page = [("current", offset_of!(TablePage, current)), ("bank", offset_of!(TablePage, bank))];
+    same("weft_tables", size_of::<TablePage>(), &page);
+    let bank = [
+        ("groups", offset_of!(Bank, groups)),
+        ("destinations", offset_of!(Bank, destinations)),
+        ("cgroups", offset_of!(Bank, cgroups)),
+        ("flags", offset_of!(Bank, flags)),
+        ("rekeyed_ns", offset_of!(Bank, rekeyed)),
+        ("cgroup", offset_of!(Bank, cgroup)),
+        ("group", offset_of!(Bank, group)),
+    ];
+    same("weft_bank", size_of::<Bank>(), &bank);
+    let group = [
+        ("mask", offset_of!(GroupLine, mask)),
+        ("first", offset_of!(GroupLine, first)),
+        ("by_cgroup", offset_of!(GroupLine, by_cgroup)),
+    ];
+    same("weft_group", size_of::<GroupLine>(), &group);
+    let cgroup = [("id", offset_of!(CgroupWord, id)), ("level", offset_of!(CgroupWord, level))];
+    same("weft_cgroup", size_of::<CgroupWord>(), &cgroup);
+}
+
+#[test]
+fn an_entry_is_the_programs_field_by_field() {
     let prefix = |text: &str| text.parse::<Prefix>().expect("a prefix");
     let matcher = Match {
         protocol: Some(Protocol(6)),
         src: Some(prefix("2001:db8::/32")),
-        dst: Some(prefix("192.0.2.0/24")),
-        sport: Some(PortRange { first: 1, last: 2 }),
-        dport: Some(PortRange { first: 3, last: 4 }),
-        mark: Some((5, 6)),
+        dst: Some(prefix("2001:db8:1::/48")),
+        sport: Some(PortRange::single(1)),
+        dport: Some(PortRange::single(3)),
+        mark: Some((4, 6)),
         priority: Some(7),
         cgroup: Some(8),
+        port: Some(11),
     };
-    let (bytes, layout) = (encode(&matcher, 9), of("weft_rule"));
-    assert_eq!((bytes.len(), RULE_BYTES), (layout.size, layout.size));
-    let field = |name: &str, size| part(&bytes, &layout, name, size);
-    assert_eq!(field("tests", 1), [127], "all of WEFT_TEST_*");
-    assert_eq!((field("protocol", 1), field("cgroup", 1)), (&[6][..], &[8][..]));
-    assert_eq!(field("lane", 2), 9_u16.to_ne_bytes());
-    assert_eq!(field("src", 4), [0x20, 0x01, 0x0d, 0xb8]);
-    assert_eq!(field("src_mask", 5), [255, 255, 255, 255, 0]);
-    assert_eq!(field("dst", 16)[10..], [255, 255, 192, 0, 2, 0]);
-    assert_eq!(field("dst_mask", 16)[12..], [255, 255, 255, 0]);
-    for (name, value) in [("sport_first", 1_u16), ("sport_last", 2), ("dport_first", 3), ("dport_last", 4)] {
-        assert_eq!(field(name, 2), value.to_ne_bytes(), "{name}");
+    let (masks, key, value) = crate::match_table::only_entry(&matcher, 9, Some(10));
+    let layout = of("weft_fields");
+    assert_eq!((key.len(), masks.len() + 4), (layout.size, layout.size));
+    let field = |name: &str, size| part(&key, &layout, name, size);
+    let mask = |name: &str, size| part(&masks, &layout, name, size);
+    assert_eq!(
+        (field("src", 5), mask("src", 5)),
+        (&[0x20, 1, 0xd, 0xb8, 0][..], &[255, 255, 255, 255, 0][..])
+    );
+    assert_eq!(
+        (field("dst", 7), mask("dst", 7)),
+        (&[0x20, 1, 0xd, 0xb8, 0, 1, 0][..], &[255, 255, 255, 255, 255, 255, 0][..])
+    );
+    for (name, value) in [("sport", 1_u16), ("dport", 3), ("port", 11)] {
+        assert_eq!((field(name, 2), mask(name, 2)), (&value.to_ne_bytes()[..], &[255; 2][..]), "{name}");
     }
-    for (name, value) in [("mark", 5_u32), ("mark_mask", 6), ("priority", 7)] {
-        assert_eq!(field(name, 4), value.to_ne_bytes(), "{name}");
+    for (name, value, under) in [("mark", 4_u32, 6_u32), ("priority", 7, u32::MAX)] {
+        assert_eq!(
+            (field(name, 4), mask(name, 4)),
+            (&value.to_ne_bytes()[..], &under.to_ne_bytes()[..]),
+            "{name}"
+        );
     }
-    let named = layout.offsets.keys().filter(|name| !name.starts_with("pad")).count();
-    assert_eq!(named, 15, "the row has fields that nobody compares");
-    let (bytes, cgroup) = (crate::match_table::cgroup_bytes(8, 9), of("weft_cgroup"));
-    assert_eq!(bytes.len(), cgroup.size);
-    assert_eq!(part(&bytes, &cgroup, "id", 8), 8_u64.to_ne_bytes());
-    assert_eq!(part(&bytes, &cgroup, "level", 4), 9_u32.to_ne_bytes());
+    for (name, value) in [("protocol", 6), ("family", 6)] {
+        assert_eq!((field(name, 1), mask(name, 1)), (&[value][..], &[255][..]), "{name}");
+    }
+    assert_eq!((field("group", 2), field("cgroup", 2)), (&0_u16.to_ne_bytes()[..], &8_u16.to_ne_bytes()[..]));
+    assert_eq!(layout.offsets.len(), 11, "the fields have some that nobody compares");
+    let layout = of("weft_entry");
+    assert_eq!((value.len(), layout.offsets.len()), (layout.size, 3));
+    assert_eq!(part(&value, &layout, "row", 4), 0_u32.to_ne_bytes());
+    assert_eq!(part(&value, &layout, "given", 2), 9_u16.to_ne_bytes());
+    assert_eq!(part(&value, &layout, "class", 2), 10_u16.to_ne_bytes());
 }

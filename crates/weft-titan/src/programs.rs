@@ -1,6 +1,7 @@
 //! Loading and pinning the programs of `bpf/titan.bpf.c`, and access to their pins.
 
 use crate::layout::Config;
+use crate::match_table::MatchTables;
 use crate::page;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{
@@ -80,7 +81,7 @@ impl Loaded {
             rodata: Some(&config.to_bytes()),
             reuse: &reuse,
             skip: others,
-            sizes: &[],
+            ..ObjectOptions::default()
         };
         let object = Object::load_with(OBJECT, &options)?;
         let classifier = object.program_fd(CLASSIFIER)?;
@@ -103,6 +104,14 @@ impl Loaded {
     /// When the kernel rejects the element.
     pub fn set_element(&self, name: &str, index: u32, value: &[u8]) -> Result<(), BpfError> {
         self.object.set_element(name, index, value)
+    }
+
+    /// The match tables of the weights.
+    ///
+    /// # Errors
+    /// When the object has no such maps.
+    pub fn tables(&self) -> Result<MatchTables, BpfError> {
+        MatchTables::of(&self.object)
     }
 
     /// Attaches the programs of departures, and pins all that must outlive this process in `folder`. Returns the

@@ -26,7 +26,7 @@ use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
 use weft_packet::Match;
-use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_policy::{CompileOptions, CompiledPolicy, ROWS_MAX, Source, compile};
 use weft_text::{LocatedError, ParseError, Span, hint, quoted};
 use weft_units::Weight;
 
@@ -260,8 +260,7 @@ impl WeightTable {
             }
         }
         for rule in &policy.rules {
-            let lane = policy.program.lanes.get(rule.lane.index());
-            let name = lane.and_then(|lane| policy.classes.get(lane.class.index())).map(|class| &class.name);
+            let name = policy.classes.get(rule.class.index()).map(|class| &class.name);
             let weight =
                 classes.iter().find(|(class, _)| Some(class.as_ref()) == name).map(|(_, weight)| *weight);
             let mut matcher = rule.matcher.clone();
@@ -271,8 +270,8 @@ impl WeightTable {
             }
             self.rows.push(WeightRow { matcher, weight: weight.unwrap_or(default) });
         }
-        if self.rows.len() > crate::match_table::RULES {
-            let most = crate::match_table::RULES;
+        if self.rows.len() > ROWS_MAX {
+            let most = ROWS_MAX;
             let what = format!("{} rows of the match table are needed, but it has {most}", self.rows.len());
             return Err(ParseError::new(place, what, ""));
         }

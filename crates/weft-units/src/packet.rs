@@ -46,4 +46,6 @@ pub struct PacketMeta {
     /// Bit i is set if the sender's cgroup is the policy's cgroup number i or below it. Zero if unknown, as in a
     /// capture.
     pub cgroups: u64,
+    /// The number of the port at which the packet leaves, from 1, in the policy's table of ports; 0 if it has none.
+    pub port: u16,
 }

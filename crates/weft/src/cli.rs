@@ -16,10 +16,13 @@ Examples:
   weft demo                                  a policy holds on real traffic
   weft policy check policies/tenants.weft    is the policy right?
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
+  weft daemon                                the policy of /etc/weft, as a service
+  weft top                                   rates and shares of a running daemon
   weft sim my-scenario.toml                  hosts, NICs and a network, simulated
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft steer plan --help                     receive queues by policy
   weft titan attach eth0                     fair transmit queues on this host
+  weft profile single                        where does the processors' time go?
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -35,6 +38,11 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     Demo(commands::demo::Args),
     Run(commands::run::Args),
+    Daemon(commands::daemon::Args),
+    Status(commands::status::Args),
+    Top(commands::top::Args),
+    Port(commands::port::Args),
+    Config(commands::config::Args),
     Replay(commands::replay::Args),
     Sim(commands::sim::Args),
     Reproduce(commands::reproduce::Args),
@@ -43,6 +51,7 @@ pub(crate) enum Command {
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
+    Profile(commands::profile::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
 }
@@ -53,6 +62,11 @@ impl Command {
         match self {
             Self::Demo(args) => commands::demo::run(args),
             Self::Run(args) => commands::run::run(args),
+            Self::Daemon(args) => commands::daemon::run(&args),
+            Self::Status(args) => commands::status::run(&args),
+            Self::Top(args) => commands::top::run(&args),
+            Self::Port(args) => commands::port::run(args),
+            Self::Config(args) => commands::config::run(&args),
             Self::Replay(args) => commands::replay::run(args),
             Self::Sim(args) => commands::sim::run(args),
             Self::Reproduce(args) => commands::reproduce::run(args),
@@ -61,6 +75,7 @@ impl Command {
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),
+            Self::Profile(args) => commands::profile::run(args),
             Self::Completions(args) => commands::completions::run(args, Cli::command()),
             Self::Man(args) => commands::man::run(args, Cli::command()),
         }

@@ -20,6 +20,7 @@
 
 mod cli;
 mod commands;
+mod control;
 mod failure;
 mod live;
 mod output;

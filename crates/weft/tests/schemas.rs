@@ -49,13 +49,15 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 15] = [
+const PROMISED: [&str; 17] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
+    "weft-policy-diff",
     "weft-policy-explain",
+    "weft-profile",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -69,8 +71,9 @@ const PROMISED: [&str; 15] = [
 
 /// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
 /// NIC that takes rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see
-/// `crates/weft-lab/tests/cross.rs`, and `crates/weft-report/tests/schemas.rs` for the document.
-const ELSEWHERE: [&str; 2] = ["weft-cross", "weft-steer-probe"];
+/// `crates/weft-lab/tests/cross.rs`, and `crates/weft-report/tests/schemas.rs` for the document. Documents of a daemon: see
+/// `crates/weft/tests/daemon.rs`.
+const ELSEWHERE: [&str; 4] = ["weft-config", "weft-cross", "weft-status", "weft-steer-probe"];
 
 #[test]
 fn every_schema_has_a_document_here() {
@@ -95,6 +98,8 @@ fn surveys_and_policies() {
     check(&found, "weft-policy-check");
     let packet = ["policy", "explain", &good, "--packet", "udp 192.0.2.1:9 > 192.0.2.2:80"];
     check(&written(&packet, &[0]), "weft-policy-explain");
+    let other = file(&folder, "other.weft", POLICY.replace("10mbps", "20mbps"));
+    check(&written(&["policy", "diff", &good, &other], &[0]), "weft-policy-diff");
 }
 
 /// Returns a capture of one UDP packet of 1000 bytes.
@@ -107,6 +112,26 @@ fn capture() -> Vec<u8> {
     frame.resize(1000, 0);
     pcap.extend(frame);
     pcap
+}
+
+#[test]
+fn profiles() {
+    if !privileged("profiles") || !has_program("profiles", "iperf3") {
+        return;
+    }
+    let args = [
+        "profile",
+        "single",
+        "--levels",
+        "tso-gro",
+        "--repeats",
+        "1",
+        "--span",
+        "300ms",
+        "--warm-up",
+        "100ms",
+    ];
+    check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
 }
 
 #[test]

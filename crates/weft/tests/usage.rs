@@ -114,6 +114,28 @@ fn a_policy_can_be_shown_and_drawn() {
 }
 
 #[test]
+fn two_policies_are_compared() {
+    let folder = tempfile::tempdir().expect("folder");
+    let old = file(&folder, "old.weft", POLICY);
+    let new = file(&folder, "new.weft", POLICY.replace("web: 1", "web: 3").replace("1gbps", "2gbps"));
+    let said = run(&["policy", "diff", &old, &new]);
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "link rate: 1 Gb/s -> 2 Gb/s\nweight web: 1 -> 3 in root\n")
+    );
+    let said = run(&["policy", "diff", &old, &old, "--exit-code"]);
+    assert_eq!((said.code, said.out.as_str()), (0, ""));
+    assert_eq!(run(&["policy", "diff", &old, &new, "--exit-code"]).code, 3);
+    let first = POLICY.replace("wfq { fair of web: 1, default: 1 }", "priority { default, fair of web }");
+    let said = run(&["policy", "diff", &old, &file(&folder, "first.weft", first)]);
+    let lost = "warning: class web is left without a rate of its own: default goes before it\n  help: ";
+    assert!(said.code == 0 && said.out.contains(lost), "{}", said.out);
+    let bad = file(&folder, "bad.weft", "root = nothing\n");
+    let said = run(&["policy", "diff", &old, &bad, "--json", "-"]);
+    assert!(said.code == 1 && said.out.is_empty() && said.err.starts_with(&bad), "{}", said.err);
+}
+
+#[test]
 fn a_wrong_interface_is_told_with_those_that_exist() {
     if !weft_host::testing::privileged("a_wrong_interface_is_told_with_those_that_exist") {
         return;
@@ -232,7 +254,7 @@ fn every_command_has_help_with_an_example() {
         assert_eq!(said.code, 0);
         assert!(said.out.contains(&format!("  weft {command}")), "{command}: {}", said.out);
     }
-    for command in ["check", "show", "draw", "fmt", "explain", "export"] {
+    for command in ["check", "show", "draw", "fmt", "explain", "export", "diff"] {
         let said = run(&["policy", command, "--help"]);
         assert!(said.out.contains(&format!("  weft policy {command}")), "{command}: {}", said.out);
     }

@@ -12,8 +12,18 @@ pub struct Mention {
 }
 
 /// Folders of the repository: a word in code marks that begins with one is a path.
-const FOLDERS: [&str; 9] =
-    ["bpf/", "crates/", "docs/", "experiments/", "fuzz/", "policies/", "scripts/", "tests/", ".ci/"];
+const FOLDERS: [&str; 10] = [
+    "bpf/",
+    "crates/",
+    "docs/",
+    "experiments/",
+    "fuzz/",
+    "packaging/",
+    "policies/",
+    "scripts/",
+    "tests/",
+    ".ci/",
+];
 
 /// The targets of links, and words in code marks that are paths of the repository.
 pub fn mentions(markdown: &str) -> Vec<Mention> {

@@ -8,16 +8,16 @@ use toml::Table;
 pub const FLOORS: [&[&str]; 8] = [
     &["weft-units"],
     &["weft-packet", "weft-sched", "weft-report", "weft-text"],
-    &["weft-policy", "weft-host", "weft-steer"],
+    &["weft-control", "weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
-    &["weft-run"],
-    &["weft-lab"],
-    &["weft"],
+    &["weft-run", "weft-profile"],
+    &["weft-lab", "weft-service"],
+    &["weft", "weft-cni"],
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 8] = [
+pub const PURE: [&str; 9] = [
     "weft-units",
     "weft-packet",
     "weft-sched",
@@ -26,6 +26,7 @@ pub const PURE: [&str; 8] = [
     "weft-policy",
     "weft-report",
     "weft-sim",
+    "weft-control",
 ];
 
 /// Crates that use the operating system for more than files.

@@ -1,9 +1,10 @@
 //! Maps of any process, opened by id or by the path at which they are pinned.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo};
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapInfo, MapType};
 
 use super::{BpfError, SharedLayout, SharedValue, Table, refused};
 
@@ -21,6 +22,21 @@ impl MapFd {
     pub(super) fn new(handle: MapHandle, object: &str) -> Result<Self, BpfError> {
         let info = MapInfo::new(handle.as_fd()).map_err(|e| refused("look at map", object, e))?.info;
         Ok(Self { handle, id: info.id, kind: info.type_, flags: info.map_flags })
+    }
+
+    /// A new hash map, such as the inner maps of an array of maps have to be.
+    ///
+    /// # Errors
+    /// If the kernel refuses it (missing capabilities, no memory).
+    pub fn new_hash(name: &str, key_size: u32, value_size: u32, max_entries: u32) -> Result<Self, BpfError> {
+        let options = bpf_map_create_opts {
+            sz: size_of::<bpf_map_create_opts>() as _,
+            ..bpf_map_create_opts::default()
+        };
+        let handle =
+            MapHandle::create(MapType::Hash, Some(name), key_size, value_size, max_entries, &options)
+                .map_err(|e| refused("make map", name, e))?;
+        Self::new(handle, name)
     }
 
     /// The map with kernel id `id`, from any process (`BPF_MAP_GET_FD_BY_ID`).
@@ -114,6 +130,23 @@ impl MapFd {
     /// If key or value have the wrong size, the map is full, or the kernel refuses the update.
     pub fn update(&self, key: &[u8], value: &[u8]) -> Result<(), BpfError> {
         self.handle.update(key, value, MapFlags::ANY).map_err(|e| refused("write map", &self.name(), e))
+    }
+
+    /// Sets element `index` of this array of maps to `inner`. Returns after an RCU grace period: the kernel waits until no program
+    /// uses the former map (`maybe_wait_bpf_programs` in kernel/bpf/syscall.c).
+    ///
+    /// # Errors
+    /// If this is no array of maps, has no such element, or `inner` differs from the maps that it holds.
+    pub fn set_inner(&self, index: u32, inner: &MapFd) -> Result<(), BpfError> {
+        self.update(&index.to_ne_bytes(), &inner.as_fd().as_raw_fd().to_ne_bytes())
+    }
+
+    /// Removes an element. Of an array of maps, returns after an RCU grace period, as [`set_inner`](Self::set_inner).
+    ///
+    /// # Errors
+    /// If the key has the wrong size or no element has it.
+    pub fn delete(&self, key: &[u8]) -> Result<(), BpfError> {
+        self.handle.delete(key).map_err(|e| refused("delete from map", &self.name(), e))
     }
 
     /// A second handle, through which entries of a hash map are expired.

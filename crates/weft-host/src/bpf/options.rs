@@ -17,9 +17,24 @@ pub struct ObjectOptions<'a> {
     pub skip: &'a [&'a str],
     /// New sizes, in elements, of the maps of these names.
     pub sizes: &'a [(&'a str, u32)],
+    /// Maps that are not created, since no loaded program uses them.
+    pub without: &'a [&'a str],
+    /// Hash maps whose elements are allocated when the map is created, although the object does not ask for that. Before
+    /// Linux 6.1 a program that may sleep cannot use another hash map.
+    pub preallocated: &'a [&'a str],
 }
 
 impl Object {
+    /// Loads an object file's image, with `rodata` as its read-only data and the maps `reuse` in place of its own maps of these
+    /// names. Several objects can share their maps this way.
+    ///
+    /// # Errors
+    /// As [`load_with`](Self::load_with).
+    pub fn load_reusing(image: &[u8], rodata: &[u8], reuse: &[(&str, &MapFd)]) -> Result<Self, BpfError> {
+        let options = ObjectOptions { name: "doorbell", rodata: Some(rodata), reuse, ..Default::default() };
+        Self::load_with(image, &options)
+    }
+
     /// Loads an object file's image.
     ///
     /// # Errors
@@ -40,6 +55,14 @@ impl Object {
         }
         for (map, with) in options.reuse {
             reuse(find_map(&mut open, map)?, map, with)?;
+        }
+        for map in options.without {
+            find_map(&mut open, map)?.set_autocreate(false).map_err(|e| refused("leave out map", map, e))?;
+        }
+        for map in options.preallocated {
+            let mut found = find_map(&mut open, map)?;
+            let flags = found.map_flags() & !libbpf_rs::libbpf_sys::BPF_F_NO_PREALLOC;
+            found.set_map_flags(flags).map_err(|e| refused("set the flags of map", map, e))?;
         }
         for program in options.skip {
             let mut found = open

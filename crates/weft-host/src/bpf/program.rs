@@ -10,6 +10,7 @@ use libbpf_rs::query::ProgInfoIter;
 
 use super::{BpfError, MapFd, RunStats, refused};
 use crate::netlink::c_string;
+use weft_units::Nanos;
 
 /// A loaded program of this or another process, held open.
 #[derive(Debug)]
@@ -75,6 +76,33 @@ impl ProgramFd {
         Ok(options.retval)
     }
 
+    /// Runs a classifier `repeat` times on `frame`, which the kernel neither sends nor receives (`BPF_PROG_TEST_RUN`).
+    ///
+    /// # Errors
+    /// If it has another type, or the kernel refuses to run it.
+    pub fn test(&self, frame: &[u8], given: SkbFields, repeat: u32) -> Result<TestRun, BpfError> {
+        let mut context = [0; SkbFields::BYTES];
+        context[SkbFields::MARK..SkbFields::MARK + 4].copy_from_slice(&given.mark.to_ne_bytes());
+        context[SkbFields::PRIORITY..].copy_from_slice(&given.priority.to_ne_bytes());
+        let mut options = libbpf_sys::bpf_test_run_opts {
+            sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+            data_in: frame.as_ptr().cast(),
+            data_size_in: frame.len() as u32,
+            ctx_in: context.as_ptr().cast(),
+            ctx_size_in: context.len() as u32,
+            repeat: i32::try_from(repeat).unwrap_or(i32::MAX),
+            ..Default::default()
+        };
+        // SAFETY: the kernel reads the given numbers of bytes at `data_in` and `ctx_in`, those of `frame` and `context`, which are
+        // live for the call, and writes to neither, since the pointers for output are null.
+        let result = unsafe { libbpf_sys::bpf_prog_test_run_opts(self.fd.as_raw_fd(), &raw mut options) };
+        if result != 0 {
+            let reason = std::io::Error::from_raw_os_error(-result);
+            return Err(refused("test program number", &self.id.to_string(), reason.into()));
+        }
+        Ok(TestRun { result: options.retval, mean: Nanos(options.duration.into()) })
+    }
+
     /// The kernel's id of the program.
     pub fn id(&self) -> u32 {
         self.id
@@ -84,6 +112,31 @@ impl ProgramFd {
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+/// The fields of a packet's `struct __sk_buff` that [`ProgramFd::test`] sets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SkbFields {
+    /// The mark.
+    pub mark: u32,
+    /// The priority.
+    pub priority: u32,
+}
+
+impl SkbFields {
+    /// The offsets in `struct __sk_buff` (linux/bpf.h), and the end of the last field.
+    const MARK: usize = 8;
+    const PRIORITY: usize = 32;
+    const BYTES: usize = 36;
+}
+
+/// The outcome of [`ProgramFd::test`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TestRun {
+    /// The program's result in the last run.
+    pub result: u32,
+    /// The mean time of a run.
+    pub mean: Nanos,
 }
 
 /// The kernel's information about a program.

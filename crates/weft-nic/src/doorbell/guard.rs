@@ -5,15 +5,11 @@ use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
-use weft_titan::match_table::{CGROUP_BYTES, cgroup_bytes};
-use weft_units::BitsPerSec;
+use weft_titan::match_table::CgroupId;
+use weft_units::{BitsPerSec, LaneId};
 
 /// The number of hash slots of cgroups, each with its own share of infrastructure.
 const SENDERS: usize = 64;
-/// Flag: the policy tests ports.
-const PORTS: u32 = 1;
-/// Flag: the policy tests cgroups.
-const CGROUPS: u32 = 2;
 /// Flag: the port has a qdisc, so the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
 /// Flag: the port is a TAP.
@@ -23,13 +19,7 @@ const CLOSED: u32 = 16;
 
 impl CgroupEntry {
     /// The level of a cgroup when the root of the hierarchy is not visible; the program then tests all levels.
-    pub const ANY_LEVEL: u32 = u32::MAX;
-
-    /// The map element (`struct weft_cgroup`); `None` matches nothing.
-    pub fn to_bytes(entry: Option<Self>) -> [u8; CGROUP_BYTES] {
-        let Self { id, level } = entry.unwrap_or(Self { id: 0, level: 0 });
-        cgroup_bytes(id, level)
-    }
+    pub const ANY_LEVEL: u32 = CgroupId::ANY_LEVEL;
 }
 
 /// The page shared by the programs and the NIC.
@@ -37,7 +27,7 @@ impl CgroupEntry {
 #[derive(Debug)]
 pub struct Guard {
     token: AtomicU64,
-    epoch: AtomicU64,
+    pad3: AtomicU64,
     flags: AtomicU32,
     infrastructure: AtomicU32,
     nanos_per_kib: AtomicU32,
@@ -70,31 +60,24 @@ pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
 impl Guard {
     /// Initialises the page for `plan`, before the programs are attached.
     pub(super) fn set(&self, plan: &RingPlan) {
-        let policy = plan.policy();
         // Keyed by the kernel's random source and never disclosed.
         self.token.store(RandomState::new().build_hasher().finish(), Ordering::Relaxed);
-        // In rings shared by classes there is no class to escape from: those modes do not use the policy.
-        let own_rings = plan.rings.iter().all(|ring| ring.class.is_some());
-        let tests_ports =
-            |rule: &weft_policy::Rule| rule.matcher.sport.is_some() || rule.matcher.dport.is_some();
-        let mut flags = 0;
-        if own_rings && policy.rules.iter().any(tests_ports) {
-            flags |= PORTS;
-        }
-        if !policy.cgroups.is_empty() {
-            flags |= CGROUPS;
-        }
-        if plan.lanes.iter().any(|lane| lane.qdisc_class != 0) {
-            flags |= BEHIND;
-        }
+        let behind = plan.lanes.iter().any(|lane| lane.qdisc_class != 0);
+        let flags = if behind { BEHIND } else { 0 };
         self.flags.store(flags, Ordering::Relaxed);
-        let lane = plan.infrastructure.map_or(u32::MAX, |lane| lane.0);
-        self.infrastructure.store(lane, Ordering::Relaxed);
+        self.set_infrastructure(plan.infrastructure);
     }
 
-    /// Sets the share of infrastructure on a link of `rate`. Without it, all infrastructure is beyond its share.
-    pub fn set_link_rate(&self, rate: BitsPerSec) {
-        let nanos = 1024 * 8 * 1_000_000_000 / infrastructure_rate(rate).get();
+    /// Sets the lane of infrastructure; `None` where the policy has a class for it.
+    pub(crate) fn set_infrastructure(&self, lane: Option<LaneId>) {
+        self.infrastructure.store(lane.map_or(u32::MAX, |lane| lane.0), Ordering::Relaxed);
+    }
+
+    /// Sets the share of infrastructure on a link of `rate` with `ports` ports, which divide it evenly. Without it, all
+    /// infrastructure is beyond its share.
+    pub fn set_link_rate(&self, rate: BitsPerSec, ports: usize) {
+        let share = (infrastructure_rate(rate).get() / ports.max(1) as u64).max(1);
+        let nanos = 1024 * 8 * 1_000_000_000 / share;
         self.nanos_per_kib.store(u32::try_from(nanos).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 
@@ -103,19 +86,9 @@ impl Guard {
         self.flags.fetch_or(TAP, Ordering::Relaxed);
     }
 
-    /// Whether the port is a TAP.
-    pub(crate) fn is_tap(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & TAP != 0
-    }
-
     /// Refuses all packets from now on. Those in the port stay.
     pub(crate) fn close(&self) {
         self.flags.fetch_or(CLOSED, Ordering::Release);
-    }
-
-    /// Forces the classification of every flow with its next packet.
-    pub(super) fn classify_again(&self) {
-        self.epoch.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -127,7 +100,6 @@ impl Guard {
         assert_eq!(layout.size, size_of::<Self>());
         let fields = [
             ("token", offset_of!(Self, token)),
-            ("epoch", offset_of!(Self, epoch)),
             ("flags", offset_of!(Self, flags)),
             ("infrastructure", offset_of!(Self, infrastructure)),
             ("nanos_per_kib", offset_of!(Self, nanos_per_kib)),
@@ -158,12 +130,5 @@ mod tests {
         assert_eq!(rate(50), 1_000_000);
         assert_eq!(rate(5), 500_000);
         assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
-    }
-
-    #[test]
-    fn a_cgroup_that_does_not_exist_matches_nothing() {
-        assert_eq!(CgroupEntry::to_bytes(None), [0; 16]);
-        let element = CgroupEntry::to_bytes(Some(CgroupEntry { id: 7, level: CgroupEntry::ANY_LEVEL }));
-        assert_eq!((element[0], &element[8..12]), (7, &[0xff; 4][..]));
     }
 }

@@ -1,8 +1,8 @@
 //! Comparison of the shared structures, field by field, with those of the compiled programs.
 
+use super::OBJECT;
 use super::guard::Guard;
-use super::{CgroupEntry, OBJECT};
-use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread};
+use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread, Summary};
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_titan::page::{Queue, QueuePage};
@@ -32,7 +32,8 @@ macro_rules! same {
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns");
-    same!(Shared, "weft_doorbells": ready, urgent, sleeping, wakeups, records, records_lost, rings, classes, lanes);
+    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
+    same!(Summary, "weft_summary": ready_ports, sleeping, wakeups);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
     let class = of("weft_class_doorbell");
@@ -70,6 +71,14 @@ fn number(bytes: &[u8], layout: &StructLayout, field: &str, size: usize) -> u64 
     }
 }
 
+/// A class and infrastructure: two rings.
+fn small_plan() -> crate::plan::RingPlan {
+    let source = weft_policy::Source { name: "test", text: "root = default" };
+    let policy =
+        weft_policy::compile(source, &weft_policy::CompileOptions::default()).policy.expect("a policy");
+    crate::plan::RingPlan::new(&policy, crate::plan::Mode::Loom, 4, &[]).expect("a plan")
+}
+
 #[test]
 fn elements_of_maps_are_the_programs_field_by_field() {
     let entry = LaneEntry {
@@ -98,9 +107,12 @@ fn elements_of_maps_are_the_programs_field_by_field() {
     for (field, size, value) in expected {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
-    let (bytes, cgroup) = (CgroupEntry::to_bytes(Some(CgroupEntry { id: 8, level: 9 })), of("weft_cgroup"));
-    assert_eq!(bytes.len(), cgroup.size);
-    assert_eq!((number(&bytes, &cgroup, "id", 8), number(&bytes, &cgroup, "level", 4)), (8, 9));
+    let numbers = super::PortNumbers { place: 5, name: 3 };
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 4));
+    for (field, value) in [("rings", 2), ("queues", 1), ("port", 3), ("place", 5)] {
+        assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");
+    }
     let expiry = of("weft_expiry");
     let offsets = ["now_ns", "idle_ns", "seen", "expired"].map(|field| expiry.offset(field));
     assert_eq!((expiry.size, offsets), (super::EXPIRY, super::EXPIRY_AT.map(Some)));

@@ -6,23 +6,28 @@
 //! bounds and the accounting.
 
 mod guard;
+mod maps;
 pub mod protocol;
 mod table;
 
 pub use crate::layout::{
-    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, RINGS, Record, RecordKind, RingBell, Shared, Spread,
-    flow_key,
+    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Record, RecordKind, RingBell,
+    Shared, Spread, Summary, flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
-pub use table::{RULE_BYTES, TableError, check, encode};
+pub use maps::NicMaps;
+pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, tables};
 
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
 use std::os::fd::BorrowedFd;
-use weft_host::bpf::{BpfError, Object, ProgramFd, Records, RunStats, SharedValue};
+use std::sync::Arc;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_host::bpf::{
+    BpfError, Object, ObjectOptions, ProgramFd, Records, RunStats, SharedValue, SkbFields, TestRun,
+};
 use weft_host::tap::{self, TapError};
-use weft_titan::page::QueuePage;
 use weft_units::{Instant, Nanos};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
@@ -39,6 +44,12 @@ const PROGRAM_TAP_GUARD: &str = "weft_tap_guard";
 
 /// The name of the program that removes silent flows from the table.
 const PROGRAM_EXPIRE: &str = "weft_expire";
+
+/// All programs of the object.
+const PROGRAMS: [&str; 5] = [PROGRAM, PROGRAM_BEHIND, PROGRAM_TAP_QUEUE, PROGRAM_TAP_GUARD, PROGRAM_EXPIRE];
+/// The programs that a port of the other kind needs.
+const NOT_OF_VETH: [&str; 2] = [PROGRAM_TAP_QUEUE, PROGRAM_TAP_GUARD];
+const NOT_OF_TAP: [&str; 1] = [PROGRAM_BEHIND];
 
 /// The time after which a silent flow is removed from the flow table, so that its lane regains a place.
 pub const FLOW_IDLE: Nanos = Nanos::from_secs(10);
@@ -72,44 +83,81 @@ pub enum TapProgramError {
     Tap(#[from] TapError),
 }
 
-/// The loaded programs and the pages that they share with the NIC.
+/// The place of the rings, which decides which programs a port has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RingPlace {
+    /// Behind a veth.
+    Veth,
+    /// In a TAP.
+    Tap,
+}
+
+/// The numbers of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortNumbers {
+    /// Its bit in the summary.
+    pub place: u32,
+    /// The number of its name, which `port "name"` tests; 0: none.
+    pub name: u16,
+}
+
+/// The read-only data of the programs (`struct weft_config`). No count is 0.
+fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
+    let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
+    let words = [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.name), port.place];
+    let mut bytes = [0; CONFIG];
+    for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
+        slot.copy_from_slice(&word.to_ne_bytes());
+    }
+    bytes
+}
+
+/// The size of the programs' read-only data.
+const CONFIG: usize = 16;
+
+/// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
 pub struct Doorbells {
     object: Object,
-    shared: SharedValue<Shared>,
-    queues: SharedValue<QueuePage>,
+    maps: Arc<NicMaps>,
+    shared: Page<Shared>,
     guard: SharedValue<Guard>,
+    lanes: Mutex<Vec<LaneEntry>>,
+    place: RingPlace,
 }
 
 impl Doorbells {
-    /// Loads the programs and fills their tables. `cgroups` are the policy's, resolved; `None` for a cgroup that does
-    /// not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
+    /// Loads the programs of the only port of its maps, behind a veth, and fills the tables: [`NicMaps::create`] and
+    /// [`for_port`](Self::for_port).
     ///
     /// # Errors
-    /// When the kernel rejects a program. The caller must check the policy's size first, by [`check`].
-    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Self, BpfError> {
-        let rules = &plan.policy().rules;
-        let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
-        let counts = [rules.len(), cgroups.len(), plan.rings.len(), queues].map(|n| n.max(1));
-        let mut config = [0; 16];
-        for (slot, count) in config.chunks_exact_mut(4).zip(counts) {
-            slot.copy_from_slice(&(count as u32).to_ne_bytes());
-        }
-        let object = Object::load(OBJECT, &config)?;
-        for (i, rule) in rules.iter().enumerate() {
-            object.set_element("rules", i as u32, &encode(&rule.matcher, rule.lane.0))?;
-        }
+    /// When the kernel rejects a program, or the tables do not fit.
+    pub fn load(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
+        let maps = NicMaps::create(plan, cgroups)?;
+        Ok(Self::for_port(&maps, plan, PortNumbers::default(), RingPlace::Veth)?)
+    }
+
+    /// Loads the programs of a port, and fills its table of lanes.
+    ///
+    /// # Errors
+    /// When the kernel rejects a program.
+    pub fn for_port(
+        maps: &Arc<NicMaps>,
+        plan: &RingPlan,
+        port: PortNumbers,
+        place: RingPlace,
+    ) -> Result<Arc<Self>, BpfError> {
+        let object = load_programs(maps, &config_bytes(plan, port), plan.flow_table, place)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }
-        for (i, cgroup) in cgroups.iter().enumerate() {
-            object.set_element("cgroups", i as u32, &CgroupEntry::to_bytes(*cgroup))?;
-        }
-        let shared = object.shared("doorbells")?;
-        let queues = object.shared(weft_titan::page::MAP)?;
+        let shared = Page::Mapped(Arc::new(object.shared("doorbells")?));
         let guard: SharedValue<Guard> = object.shared("guard")?;
         guard.set(plan);
-        Ok(Self { object, shared, queues, guard })
+        let (maps, lanes) = (Arc::clone(maps), Mutex::new(plan.lanes.clone()));
+        let port = Arc::new(Self { object, maps, shared, guard, lanes, place });
+        port.maps.register(&port);
+        Ok(port)
     }
 
     /// Attaches the program to the egress of interface `ifindex` of the calling thread's network namespace.
@@ -144,14 +192,9 @@ impl Doorbells {
         Ok(())
     }
 
-    /// Sets cgroup `index` of the policy. Every flow is classified again with its next packet.
-    ///
-    /// # Errors
-    /// When the policy has no such cgroup.
-    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), BpfError> {
-        self.object.set_element("cgroups", index as u32, &CgroupEntry::to_bytes(cgroup))?;
-        self.guard.classify_again();
-        Ok(())
+    /// The maps shared by the ports of the NIC.
+    pub fn maps(&self) -> &Arc<NicMaps> {
+        &self.maps
     }
 
     /// The page of the guard.
@@ -164,29 +207,51 @@ impl Doorbells {
     /// # Errors
     /// When they cannot be read.
     pub fn guard_stats(&self) -> Result<RunStats, BpfError> {
-        self.object.run_stats(if self.guard.is_tap() { PROGRAM_TAP_GUARD } else { PROGRAM_BEHIND })
+        self.object.run_stats(match self.place {
+            RingPlace::Tap => PROGRAM_TAP_GUARD,
+            RingPlace::Veth => PROGRAM_BEHIND,
+        })
     }
 
-    /// The shared page.
-    pub fn shared(&self) -> &Shared {
+    /// The port's page.
+    pub fn shared(&self) -> &Page<Shared> {
         &self.shared
     }
 
-    /// The page of the hardware queues of a multiqueue NIC.
-    pub fn queues(&self) -> &QueuePage {
-        &self.queues
+    /// The lanes, as the programs use them.
+    pub fn lanes(&self) -> Vec<LaneEntry> {
+        self.lock_lanes().clone()
     }
 
-    /// Maps the record ring; `on_record` receives every metadata record.
+    fn lock_lanes(&self) -> MutexGuard<'_, Vec<LaneEntry>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the table of lanes. The entries of lanes that flows are placed in keep their rings.
+    ///
+    /// # Errors
+    /// When the kernel refuses an entry.
+    pub(crate) fn set_lanes(&self, lanes: &[LaneEntry]) -> Result<(), BpfError> {
+        let mut known = self.lock_lanes();
+        for (i, lane) in lanes.iter().enumerate().filter(|(i, lane)| known.get(*i) != Some(*lane)) {
+            self.object.set_element("lanes", i as u32, &lane.to_bytes())?;
+        }
+        lanes.clone_into(&mut known);
+        Ok(())
+    }
+
+    /// The number of tracked flows.
+    pub fn flows(&self) -> u64 {
+        let lanes = self.shared.lanes.iter().take(self.lock_lanes().len());
+        lanes.map(|lane| u64::from(lane.flows.load(Ordering::Relaxed))).sum()
+    }
+
+    /// Maps the record ring of the NIC, as [`NicMaps::records`].
     ///
     /// # Errors
     /// When it cannot be mapped.
-    pub fn records<'a>(&self, mut on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
-        self.object.records("records", "wakes", move |bytes| {
-            if let Some(record) = Record::parse(bytes) {
-                on_record(record);
-            }
-        })
+    pub fn records<'a>(&self, on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
+        self.maps.records(on_record)
     }
 
     /// The run-time statistics of the program at the port's egress.
@@ -197,6 +262,15 @@ impl Doorbells {
         self.object.run_stats(PROGRAM)
     }
 
+    /// Runs the program at the port's egress `repeat` times on `frame`, which is not sent. It classifies the frame, and posts
+    /// doorbells.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn test(&self, frame: &[u8], given: SkbFields, repeat: u32) -> Result<TestRun, BpfError> {
+        self.object.program_fd(PROGRAM)?.test(frame, given, repeat)
+    }
+
     /// The flow table.
     ///
     /// # Errors
@@ -204,6 +278,26 @@ impl Doorbells {
     pub fn flow_table(&self) -> Result<FlowTable, BpfError> {
         Ok(FlowTable { expire: self.object.program_fd(PROGRAM_EXPIRE)? })
     }
+}
+
+/// Loads the programs of a port with room for `flows` flows.
+fn load_programs(maps: &NicMaps, config: &[u8], flows: u32, place: RingPlace) -> Result<Object, BpfError> {
+    let (reuse, sizes) = (maps.reuse(), [("flows", flows)]);
+    let skip: &[&str] = match place {
+        RingPlace::Veth => &NOT_OF_VETH,
+        RingPlace::Tap => &NOT_OF_TAP,
+    };
+    let options = ObjectOptions {
+        name: "doorbell",
+        rodata: Some(config),
+        reuse: &reuse,
+        skip,
+        sizes: &sizes,
+        ..ObjectOptions::default()
+    };
+    // Linux before 6.1 refuses `weft_expire` unless the flow table is allocated as a whole.
+    Object::load_with(OBJECT, &options)
+        .or_else(|_| Object::load_with(OBJECT, &ObjectOptions { preallocated: &["flows"], ..options }))
 }
 
 /// The size of `struct weft_expiry`, and the offsets of `now_ns`, `idle_ns`, `seen` and `expired`.

@@ -1,31 +1,42 @@
 //! The protocol of the doorbell: the order of accesses by which no doorbell and no wake-up is lost.
 //!
-//! The posting side is `ring_doorbell` in `bpf/doorbell.bpf.c`. [`ring`] is the same in Rust. It is used where this
-//! process posts, and by the model checker (`tests/loom_doorbell.rs`).
+//! The posting side is `ring_doorbell` in `bpf/doorbell.bpf.c`. [`Bell::post`] is the same in Rust. It is used where
+//! this process posts, and by the model checker (`tests/loom_doorbell.rs`, `tests/loom_ports.rs`).
 //!
 //! ```text
 //! posting side                              NIC
 //! ------------                              ---
-//! packets += n        (locked add)          ready.swap(0)     (exchange)
-//! if ready & bit: done                      packets.load()
-//! ready |= bit        (locked or)           ... before sleeping:
-//! if sleeping, and sleeping.swap(0) was:    sleeping = 1 or 2 (exchange: a full barrier)
-//!     wake                                  if ready != 0: sleeping = 0, continue
-//!                                           sleep
+//! packets += n           (locked add)       ready_ports.swap(0)      (exchange)
+//! if ready & bit: done                      of each port: ready.swap(0)
+//! ready |= bit           (locked or)        packets.load()
+//! unless ready_ports & port_bit:            ... before sleeping:
+//!     ready_ports |= port_bit (locked or)   sleeping = 1 or 2 (exchange: a full barrier)
+//! full barrier                              if ready_ports != 0: sleeping = 0, continue
+//! if sleeping, and sleeping.swap(0) was:    sleep
+//!     wake
 //! ```
 //!
-//! Ownership: any core posts to `packets` and sets bits of `ready`; only the NIC clears them. The NIC sets `sleeping`;
-//! the posting side or the NIC clears it. `packets` only grows; the NIC keeps the number of completed packets
-//! elsewhere.
+//! Ownership: any core posts to `packets` and sets bits; only the NIC clears them. `ready` belongs to a port,
+//! `ready_ports` and `sleeping` to all ports of a NIC. The NIC sets `sleeping`; the posting side or the NIC clears it.
+//! `packets` only grows; the NIC keeps the number of completed packets elsewhere.
 //!
 //! Invariants:
-//! * No doorbell is lost: the count is added before the bit is read, and the bit is cleared before the count is read.
-//!   Either the NIC's load sees the packet, or the posting side sees the bit cleared and sets it again.
-//! * No wake-up is lost: the flag is set before the bits are read, and the bit is set before the flag is read.
+//! * No doorbell is lost: the count is added before the ring's bit is read, and the ring's bit is cleared before the
+//!   count is read. Either the NIC's load sees the packet, or the posting side sees the bit cleared and sets it again.
+//! * No ring is lost: the same holds one level up, between the ring's bit and the port's. The ring's bit is set before
+//!   the port's bit is read, and the port's bit is cleared before the rings' bits are taken. A core that finds the
+//!   ring's bit set relies on the core that set it, which sets the port's bit, too.
+//! * No wake-up is lost: the flag is set before the ports' bits are read, and a port's bit is set before the flag is
+//!   read.
 //! * While the link is busy, `sleeping` is 2: only a ring whose bit is set in `urgent` wakes the NIC, and the NIC checks
-//!   only these bits before it sleeps. The NIC alone writes `urgent`, and never during a sleep.
+//!   only these bits of the ready ports before it sleeps. The NIC alone writes `urgent`, and never during a sleep. The
+//!   core that set the port's bit may have posted a ring that is not urgent. A core that finds the port's bit set
+//!   therefore reads the flag nevertheless, after a barrier.
 //! * No wake-up is sent to a NIC that is awake: only a NIC about to sleep sets the flag, and only one posting side
 //!   clears it.
+//!
+//! A port's bit without a ring's is harmless: the NIC finds nothing there. It remains when the rings of a port were
+//! taken between the two writes of a posting side, and when a port is removed.
 //!
 //! The state machine has no branch that drops anything, so it has no counters. Its users count wake-ups sent
 //! (`wakeups`), sleeps (`sleeps`), and sleeps that timed out although a doorbell was posted (`wakeups_lost`, zero if
@@ -38,32 +49,43 @@ const AWAKE: u32 = 0;
 const FOR_ANY: u32 = 1;
 const FOR_URGENT: u32 = 2;
 
-/// Posts `count` packets to the ring with the count `packets` and the bit `bit` of `ready`, a ring that is not urgent.
-/// Returns true when the caller must wake the NIC.
-pub fn ring(packets: &AtomicU64, count: u64, ready: &AtomicU64, bit: u32, sleeping: &AtomicU32) -> bool {
-    ring_word(packets, count, (ready, 0), bit, sleeping)
+/// The words of one ring's doorbell.
+#[derive(Clone, Copy)]
+pub struct Bell<'a> {
+    /// The ring's count of posted packets.
+    pub packets: &'a AtomicU64,
+    /// The word of the port's ready rings, with the ring's bit.
+    pub ready: (&'a AtomicU64, u32),
+    /// The word of the port's urgent rings.
+    pub urgent: u64,
+    /// The word of the ready ports, with the port's bit.
+    pub ports: (&'a AtomicU64, u32),
+    /// The NIC's request for a wake-up.
+    pub sleeping: &'a AtomicU32,
 }
 
-/// Posts as [`ring`], with the word of the urgent rings.
-pub fn ring_word(
-    packets: &AtomicU64,
-    count: u64,
-    (ready, urgent): (&AtomicU64, u64),
-    bit: u32,
-    sleeping: &AtomicU32,
-) -> bool {
-    packets.fetch_add(count, Ordering::SeqCst);
-    // A locked add is a full barrier on the machine; the language requires an explicit fence.
-    fence(Ordering::SeqCst);
-    if ready.load(Ordering::Relaxed) & (1 << bit) != 0 {
-        return false;
-    }
-    ready.fetch_or(1 << bit, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
-    match sleeping.load(Ordering::Relaxed) {
-        AWAKE => false,
-        FOR_URGENT if urgent & (1 << bit) == 0 => false,
-        _ => sleeping.swap(AWAKE, Ordering::SeqCst) != AWAKE,
+impl Bell<'_> {
+    /// Posts `count` packets. Returns true when the caller must wake the NIC.
+    pub fn post(self, count: u64) -> bool {
+        self.packets.fetch_add(count, Ordering::SeqCst);
+        // A locked add is a full barrier on the machine; the language requires an explicit fence.
+        fence(Ordering::SeqCst);
+        let (ready, bit) = self.ready;
+        if ready.load(Ordering::Relaxed) & (1 << bit) != 0 {
+            return false;
+        }
+        ready.fetch_or(1 << bit, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        let (ports, port_bit) = self.ports;
+        if ports.load(Ordering::Relaxed) & (1 << port_bit) == 0 {
+            ports.fetch_or(1 << port_bit, Ordering::SeqCst);
+        }
+        fence(Ordering::SeqCst);
+        match self.sleeping.load(Ordering::Relaxed) {
+            AWAKE => false,
+            FOR_URGENT if self.urgent & (1 << bit) == 0 => false,
+            _ => self.sleeping.swap(AWAKE, Ordering::SeqCst) != AWAKE,
+        }
     }
 }
 
@@ -94,8 +116,8 @@ pub fn relocate(place: &AtomicU32, old: u32, new: u32, from: &AtomicU32, to: &At
     true
 }
 
-/// Takes the bits of one word: the rings posted since the last call. Counts read afterwards include the doorbells whose
-/// bits were taken.
+/// Takes the bits of one word: the ports, or the rings of a port, posted since the last call. What is read afterwards
+/// (a port's rings, a ring's count) includes the doorbells whose bits were taken.
 pub fn take(ready: &AtomicU64) -> u64 {
     if ready.load(Ordering::Relaxed) == 0 {
         return 0;
@@ -106,28 +128,50 @@ pub fn take(ready: &AtomicU64) -> u64 {
 }
 
 /// Announces sleep until any doorbell. Returns false when one was posted in between; the NIC must not sleep then.
-pub fn prepare_sleep(ready: &[AtomicU64], sleeping: &AtomicU32) -> bool {
-    announce_sleep(FOR_ANY, ready.iter().map(|word| (word, u64::MAX)), sleeping)
+pub fn prepare_sleep(ready_ports: &[AtomicU64], sleeping: &AtomicU32) -> bool {
+    announce_sleep(FOR_ANY, sleeping, || any_port(ready_ports, |_| true))
 }
 
-/// Announces sleep until a doorbell of the rings in `urgent`, as [`prepare_sleep`]. The doorbells of other rings set
-/// their bits without a wake-up.
-pub fn prepare_urgent_sleep(ready: &[AtomicU64], urgent: &[u64], sleeping: &AtomicU32) -> bool {
-    announce_sleep(FOR_URGENT, ready.iter().zip(urgent.iter().copied()), sleeping)
-}
-
-fn announce_sleep<'a>(
-    kind: u32,
-    mut words: impl Iterator<Item = (&'a AtomicU64, u64)>,
+/// Announces sleep until a doorbell of an urgent ring, as [`prepare_sleep`]. The doorbells of other rings set their bits
+/// without a wake-up. `is_urgent` tells whether an urgent ring of a port was posted ([`has_urgent`]).
+pub fn prepare_urgent_sleep(
+    ready_ports: &[AtomicU64],
     sleeping: &AtomicU32,
+    is_urgent: impl Fn(usize) -> bool,
 ) -> bool {
+    announce_sleep(FOR_URGENT, sleeping, || any_port(ready_ports, is_urgent))
+}
+
+fn announce_sleep(kind: u32, sleeping: &AtomicU32, posted: impl FnOnce() -> bool) -> bool {
     sleeping.swap(kind, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    if words.any(|(word, wakes)| word.load(Ordering::SeqCst) & wakes != 0) {
+    if posted() {
         sleeping.swap(AWAKE, Ordering::SeqCst);
         return false;
     }
     true
+}
+
+/// Whether `wanted` holds for a port whose bit is set.
+pub fn any_port(ready_ports: &[AtomicU64], wanted: impl Fn(usize) -> bool) -> bool {
+    let of_word = |(word, ready): (usize, &AtomicU64)| {
+        let mut bits = ready.load(Ordering::SeqCst);
+        while bits != 0 {
+            if wanted(word * 64 + bits.trailing_zeros() as usize) {
+                return true;
+            }
+            bits &= bits - 1;
+        }
+        false
+    };
+    ready_ports.iter().enumerate().any(of_word)
+}
+
+/// Whether a ring of a port is posted that is in `urgent`.
+pub fn has_urgent(ready: &[AtomicU64], urgent: &[u64]) -> bool {
+    // After the port's bit was read: the rings that were posted before that are seen.
+    fence(Ordering::SeqCst);
+    ready.iter().zip(urgent).any(|(word, of)| word.load(Ordering::SeqCst) & of != 0)
 }
 
 /// Ends sleep, whichever side woke the NIC.

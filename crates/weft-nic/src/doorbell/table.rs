@@ -1,38 +1,81 @@
-//! The size check of a policy's match table. [`weft_titan::match_table`] has the rows themselves.
+//! The match tables of a policy, and their replacement while packets are classified by them. [`weft_titan::match_table`] has
+//! their form.
 
+use super::CgroupEntry;
+use crate::plan::RingPlan;
+use weft_host::bpf::BpfError;
+use weft_host::clock;
 use weft_policy::CompiledPolicy;
-use weft_titan::match_table::{CGROUPS, RULES};
-pub use weft_titan::match_table::{RULE_BYTES, encode};
+use weft_titan::match_table::{CGROUPS, CgroupId, Destination, Prepared, Row, Tables, Tested, tested};
+pub use weft_titan::match_table::{MatchTables, PrepareError, TableError};
 
-/// Errors of a policy that exceeds the port's match table.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum TableError {
-    /// The policy has too many rows.
-    #[error(
-        "the policy compiles to {given} match rows, and a port holds at most {RULES}; merge classes or prefixes"
-    )]
-    Rules {
-        /// The number of rows.
-        given: usize,
-    },
-    /// The policy has too many cgroups.
-    #[error("the policy names {given} cgroups, and a port holds at most {CGROUPS}")]
-    Cgroups {
-        /// The number of cgroups.
-        given: usize,
-    },
-}
-
-/// Checks that the policy's table fits.
+/// Checks that the policy's tables fit.
 ///
 /// # Errors
-/// When it has too many rows or names too many cgroups.
+/// When its rows need too many groups or entries, or it names too many cgroups.
 pub fn check(policy: &CompiledPolicy) -> Result<(), TableError> {
-    if policy.rules.len() > RULES {
-        return Err(TableError::Rules { given: policy.rules.len() });
-    }
     if policy.cgroups.len() > CGROUPS {
         return Err(TableError::Cgroups { given: policy.cgroups.len() });
     }
-    Ok(())
+    build(policy, Tested::default()).map(drop)
+}
+
+/// The tables of the plan's policy.
+///
+/// # Errors
+/// As [`check`].
+pub fn tables(plan: &RingPlan) -> Result<Tables, TableError> {
+    build_tables(plan.whole(), plan.rings.iter().all(|ring| ring.class.is_some()))
+}
+
+/// The tables of `policy`. `own_rings`: no ring is shared by classes.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn build_tables(policy: &CompiledPolicy, own_rings: bool) -> Result<Tables, TableError> {
+    let Tested { ports, .. } = tested(policy.rules.iter().map(|rule| &rule.matcher));
+    build(policy, Tested { ports: ports && own_rings, cgroups: !policy.cgroups.is_empty() })
+}
+
+fn build(policy: &CompiledPolicy, tested: Tested) -> Result<Tables, TableError> {
+    // The lane of packets to which no other row of the class applies.
+    let rest = |class: usize| policy.destinations.get(class).and_then(|rows| rows.last());
+    let distinguishes = |class: usize| policy.destinations.get(class).is_some_and(|rows| rows.len() > 1);
+    let rows = policy.rules.iter().map(|rule| {
+        let class = rule.class.index();
+        let given = rest(class).map_or(0, |row| row.lane.0 as u16);
+        Row { matcher: &rule.matcher, given, class: distinguishes(class).then_some(class as u16) }
+    });
+    let destinations = policy.destinations.iter().enumerate().flat_map(|(class, rows)| {
+        rows.iter().filter_map(move |row| {
+            Some(Destination { class: class as u16, to: row.to?, given: row.lane.0 as u16 })
+        })
+    });
+    Tables::build(rows, destinations, tested)
+}
+
+/// Tables that are written and not in use. Dropping them leaves nothing.
+#[derive(Debug)]
+#[must_use = "tables that are not committed are removed"]
+pub struct PreparedTables<'a>(pub(super) Prepared<'a>);
+
+impl PreparedTables<'_> {
+    /// Puts the tables in use by one store: no packet sees parts of two tables, and each flow is classified again with its next
+    /// packet. Returns when the former tables are removed, after an RCU grace period.
+    ///
+    /// # Errors
+    /// When the kernel refuses to remove the former tables. The new ones are then in use.
+    pub fn commit(self) -> Result<(), BpfError> {
+        self.0.commit(clock::now())
+    }
+}
+
+pub(super) fn ids(cgroups: &[Option<CgroupEntry>]) -> Vec<Option<CgroupId>> {
+    cgroups.iter().map(|cgroup| cgroup.map(CgroupEntry::into)).collect()
+}
+
+impl From<CgroupEntry> for CgroupId {
+    fn from(CgroupEntry { id, level }: CgroupEntry) -> Self {
+        Self { id, level }
+    }
 }

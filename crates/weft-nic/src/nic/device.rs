@@ -11,14 +11,13 @@ use weft_units::{BitsPerSec, Bytes, LimitId};
 /// The uplink as a device, unless the link is emulated. `most`: the longest chunk that it takes whole.
 pub(super) fn device(config: &NicConfig, plan: &RingPlan, most: Bytes) -> Option<Device> {
     let LinkKind::Device(link) = config.link else { return None };
-    let lanes = plan.rings.iter().map(|ring| ring.lane).collect();
-    Some(Device::new(link, config.rate, most, &limited(plan, config.rate), lanes))
+    Some(Device::new(link, config.rate, most, &limited(plan, config.rate)))
 }
 
 /// The program with the limit that the egress program sets to infrastructure. Without it, the first lane of the
 /// priority would be guaranteed the whole link, and the policy's classes nothing.
-fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
-    let mut program = plan.program.clone();
+pub(crate) fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
+    let mut program = Program::clone(&plan.program);
     if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
         lane.limits.push(LimitId::from_index(program.limits.len()));
         let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));

@@ -3,7 +3,7 @@
 use super::{NicConfig, NicError};
 use crate::doorbell::check;
 use crate::layout::LaneEntry;
-use crate::plan::RingPlan;
+use crate::plan::{PlanError, PortShare, RingPlan};
 use weft_policy::CompiledPolicy;
 use weft_units::BitsPerSec;
 
@@ -29,9 +29,19 @@ impl NicPlan {
         Ok(Self { config, rings })
     }
 
+    /// The plan of a NIC whose policy has changed.
+    pub(super) fn changed(config: NicConfig, rings: RingPlan) -> Self {
+        Self { config, rings }
+    }
+
     /// The policy.
-    pub const fn policy(&self) -> &CompiledPolicy {
+    pub fn policy(&self) -> &CompiledPolicy {
         self.rings.policy()
+    }
+
+    /// The policy with infrastructure, where the NIC adds it.
+    pub fn whole(&self) -> &CompiledPolicy {
+        self.rings.whole()
     }
 
     /// The configuration.
@@ -55,9 +65,11 @@ impl NicPlan {
         &mut self.rings.lanes
     }
 
-    /// Splits the plan for a port whose rings hold `ring_packets` packets each.
-    pub(super) fn into_parts(mut self, ring_packets: u32) -> (NicConfig, RingPlan) {
-        self.rings.bound_rings(ring_packets);
-        (self.config, self.rings)
+    /// Plans the rings of a port that has another share of resources than [`rings`](Self::rings).
+    ///
+    /// # Errors
+    /// When the policy has more lanes than the port has rings.
+    pub fn for_port(&self, share: PortShare) -> Result<RingPlan, PlanError> {
+        self.rings.of_port(self.config.mode, share, &self.config.flows)
     }
 }

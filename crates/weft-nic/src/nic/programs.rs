@@ -1,19 +1,21 @@
 //! The eBPF programs at a port: attached at the start, and closed at the end.
 
-use super::{NicConfig, NicError};
-use crate::doorbell::{Bypass, Doorbells};
+use super::NicError;
+use crate::doorbell::{Bypass, Doorbells, NicMaps, PortNumbers, RingPlace};
 use crate::plan::RingPlan;
 use crate::port::Port;
 use std::sync::Arc;
 
-/// Loads the eBPF programs and attaches them to the port.
+/// Loads the eBPF programs of port `number` and attaches them.
 pub(super) fn attach_doorbells(
-    config: &NicConfig,
+    maps: &Arc<NicMaps>,
     plan: &RingPlan,
     port: &Port,
+    number: u32,
 ) -> Result<Arc<Doorbells>, NicError> {
-    let doorbells = Arc::new(Doorbells::load(plan, &config.cgroups)?);
-    doorbells.guard().set_link_rate(config.rate);
+    let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()) };
+    let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let guarded = plan.queues.is_none();
     if let Some(queue) = port.tap_queue() {

@@ -35,6 +35,8 @@ pub enum Receive {
 enum UplinkKind {
     Tap,
     Macvtap,
+    /// A macvtap that receives nothing.
+    Transmit,
 }
 
 /// A device that is deleted when the value is dropped.
@@ -91,6 +93,31 @@ impl Uplink {
         Ok(Self { fd, device, kind: UplinkKind::Macvtap, receive: Receive::Auto })
     }
 
+    /// Creates a macvtap named `name` in `ns`, in bridge mode on `parent`, that only transmits, for a NIC whose ports
+    /// have devices of their own to receive. It has an address of its own, which nobody uses.
+    ///
+    /// # Errors
+    /// As [`on_interface`](Self::on_interface).
+    pub fn transmit_on(
+        (parent_ns, parent): (&NetNs, &str),
+        (ns, name): (&NetNs, &str),
+    ) -> Result<Self, PortError> {
+        let options = MacvtapOptions { mode: MacvtapMode::Bridge, queues: 1, txqueuelen: 1, mac: None };
+        macvtap::create_across((parent_ns, parent), (ns, name), &options)?;
+        // From here on the device is deleted if a step fails.
+        let device = Device(Numbered::named(ns, name)?);
+        disable_ipv6(ns, name);
+        let mut fds = macvtap::open_queues(ns, name, 1)?;
+        device.0.set_up()?;
+        let fd = fds.pop().ok_or(MacvtapError::Queues { link: name.to_owned(), asked: 1 })?;
+        Ok(Self { fd, device, kind: UplinkKind::Transmit, receive: Receive::Auto })
+    }
+
+    /// Whether the device only transmits.
+    pub fn only_transmits(&self) -> bool {
+        self.kind == UplinkKind::Transmit
+    }
+
     /// Sets the carrier of received packets; [`Receive::Auto`] without it.
     #[must_use]
     pub fn with_receive(self, receive: Receive) -> Self {
@@ -104,7 +131,7 @@ impl Uplink {
 
     /// The number of the device if packets for the port pass its ingress. Those of a TAP pass its egress.
     pub(crate) fn ingress(&self) -> Option<u32> {
-        (self.kind == UplinkKind::Macvtap).then(|| self.device.0.index())
+        (self.kind != UplinkKind::Tap).then(|| self.device.0.index())
     }
 
     /// Takes the device down.
@@ -136,7 +163,7 @@ impl Uplink {
     /// # Errors
     /// When the kernel rejects the bound.
     pub(crate) fn bound_queue(&self, bytes: Bytes) -> Result<(), PortError> {
-        if self.kind == UplinkKind::Macvtap {
+        if self.kind != UplinkKind::Tap {
             let bytes = u32::try_from(bytes.get()).unwrap_or(u32::MAX);
             macvtap::set_send_buffer(self.fd.as_fd(), bytes)?;
         }
@@ -181,7 +208,9 @@ impl Uplink {
         let stats = self.device.0.show()?.stats;
         let (packets, bytes, dropped) = match self.kind {
             UplinkKind::Tap => (stats.rx_packets, stats.rx_bytes, stats.rx_dropped),
-            UplinkKind::Macvtap => (stats.tx_packets, stats.tx_bytes, stats.tx_dropped),
+            UplinkKind::Macvtap | UplinkKind::Transmit => {
+                (stats.tx_packets, stats.tx_bytes, stats.tx_dropped)
+            }
         };
         Ok((Count { packets, bytes }, dropped.get()))
     }
@@ -189,6 +218,6 @@ impl Uplink {
     /// Whether the device counts a failed write as a drop. A macvtap does (`tap_get_user`, drivers/net/tap.c), even
     /// when it only lacked room.
     pub(crate) fn counts_failed_writes(&self) -> bool {
-        self.kind == UplinkKind::Macvtap
+        self.kind != UplinkKind::Tap
     }
 }

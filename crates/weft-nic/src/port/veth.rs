@@ -38,6 +38,19 @@ fn pass_segments_whole(ns: &NetNs, link: &str) {
     let _ = link::set_gso_sizes(ns, link, GsoSizes { max: RECEIVED_SEGMENT_MAX, ipv4_max });
 }
 
+/// The stem of the names of a port's devices in the NIC's namespace: the begin of the port's name, or another if a port
+/// with that begin exists. IFNAMSIZ leaves 15 characters.
+fn free_stem(nic: &NetNs, name: &str) -> Result<String, LinkError> {
+    let first = name.chars().take(11).collect();
+    let more = (2..).map(|n| format!("{}~{n}", name.chars().take(6).collect::<String>()));
+    for stem in core::iter::once(first).chain(more) {
+        if !link::exists(nic, &format!("{stem}-nic"))? {
+            return Ok(stem);
+        }
+    }
+    Ok(name.to_owned())
+}
+
 /// The devices between the near end and the rings. They are deleted when the value is dropped, and the near end with
 /// them.
 #[derive(Debug)]
@@ -51,8 +64,7 @@ impl Veth {
     /// Creates the pair, the macvtap and its queues.
     pub(super) fn create(config: &PortConfig<'_>, app: &NetNs) -> Result<(Self, Vec<OwnedFd>), PortError> {
         let nic = config.nic.handle().map_err(LinkError::from)?;
-        // IFNAMSIZ leaves 15 characters.
-        let stem: String = config.name.chars().take(11).collect();
+        let stem = free_stem(&nic, config.name)?;
         let (behind, tap) = (format!("{stem}-nic"), format!("{stem}-tap"));
         let options = VethOptions { macs: [Some(config.mac), None], ..VethOptions::default() };
         link::create_veth((app, config.name), (&nic, &behind), &options)?;

@@ -27,6 +27,20 @@ use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LeafId, Nanos};
 /// The shortest sleep while the link is busy and no urgent class is active.
 const BULK_SLEEP: Nanos = Nanos::from_millis(1);
 
+/// The classes of a policy as a device sees them.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    urgency: Urgency,
+    lag: FluidLag,
+}
+
+impl Classes {
+    /// The classes of `program` on a link of `rate`, if that is known, for as many rings as a NIC has.
+    pub(crate) fn new(program: &Program, rate: Option<BitsPerSec>) -> Self {
+        Self { urgency: Urgency::new(program.clone(), rate), lag: FluidLag::new(program) }
+    }
+}
+
 /// The state of a device.
 #[derive(Debug)]
 pub(crate) struct Device {
@@ -54,24 +68,18 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The state of a device at the start, for rings with the lanes `lane_of_ring` of `program`. `rate` is a limit only if
-    /// it is [`LinkRate::Given`]; `most` is the longest chunk that the device takes whole.
-    pub(crate) fn new(
-        link: DeviceLink,
-        rate: BitsPerSec,
-        most: Bytes,
-        program: &Program,
-        lane_of_ring: Vec<LaneId>,
-    ) -> Self {
+    /// The state of a device at the start, without rings, for the lanes of `program`. `rate` is a limit only if it is
+    /// [`LinkRate::Given`]; `most` is the longest chunk that the device takes whole.
+    pub(crate) fn new(link: DeviceLink, rate: BitsPerSec, most: Bytes, program: &Program) -> Self {
         let most = most.min(Bytes(WHOLE));
         let given = (link.rate == LinkRate::Given).then_some(rate);
         Self {
             link,
             rate,
             most,
-            urgency: Urgency::new(program.clone(), &lane_of_ring, given),
+            urgency: Urgency::new(program.clone(), given),
             lag: FluidLag::new(program),
-            lane_of_ring,
+            lane_of_ring: Vec::new(),
             longest: Bytes::ZERO,
             burst: Bytes::ZERO,
             throughput: BitsPerSec::ZERO,
@@ -88,6 +96,27 @@ impl Device {
             LinkRate::Given => queue_below(rate, most),
             LinkRate::Observed => Bytes(2 * most.get()),
         }
+    }
+
+    /// Exchanges the classes, and the rate with its source if that changes. The caller adds all rings again. A class that
+    /// stays keeps what it has used of its guarantee; the lag of each is measured anew.
+    pub(super) fn change(&mut self, classes: &mut Classes, link: Option<(BitsPerSec, LinkRate)>) {
+        if let Some((rate, source)) = link {
+            (self.rate, self.link.rate) = (rate, source);
+        }
+        classes.urgency.take_over(&mut self.urgency);
+        core::mem::swap(&mut self.urgency, &mut classes.urgency);
+        core::mem::swap(&mut self.lag, &mut classes.lag);
+        self.urgent_waits = false;
+    }
+
+    /// Sets the lane of `ring`, a new one. Returns the leaf of the lane.
+    pub(super) fn add_ring(&mut self, ring: usize, lane: LaneId) -> usize {
+        if self.lane_of_ring.len() <= ring {
+            self.lane_of_ring.resize(ring + 1, lane);
+        }
+        self.lane_of_ring[ring] = lane;
+        self.urgency.add_ring(ring, lane)
     }
 
     /// Records that `ring`, which was idle, has a packet to send.
@@ -150,6 +179,11 @@ impl Device {
     /// differs.
     pub(super) fn rate_changed(&mut self) -> Option<Bytes> {
         self.urgency.set_rate(self.known_rate().unwrap_or(self.throughput));
+        self.bound_changed()
+    }
+
+    /// The new bound of the queue below, if it differs from the one that was last set.
+    pub(super) fn bound_changed(&mut self) -> Option<Bytes> {
         let bound = match self.pressure.observed() {
             Some(_) => self.pressure.bound(self.most),
             None => Self::first_bound(self.link, self.rate, self.most),

@@ -3,8 +3,31 @@
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
-use weft_sched::{Next, PolicyTree, Turn};
-use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, TxQueueId};
+use weft_sched::queues::QueueError;
+use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, Turn};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
+
+/// An error from adding a ring to an engine: a bug of the plan, reported instead of executed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RingError {
+    /// The policy's tree refuses it.
+    #[error(transparent)]
+    Flow(#[from] FlowError),
+    /// The scheduler of queues refuses it.
+    #[error(transparent)]
+    Queue(#[from] QueueError),
+}
+
+/// The reason for which an engine keeps its program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The scheduler has queues instead of a policy.
+    #[error("this mode of the NIC has no policy to change")]
+    NoPolicy,
+    /// The policy's tree refuses the change.
+    #[error(transparent)]
+    Tree(#[from] ChangeError),
+}
 
 /// The decision of an engine.
 pub(crate) enum Decision<T> {
@@ -20,6 +43,20 @@ pub(crate) enum Decision<T> {
 pub(crate) trait Engine {
     /// The turn that `next` returns and `finish` takes.
     type Turn;
+    /// Adds ring `ring` of its port, with packets of `lane`, as an idle flow. May allocate.
+    ///
+    /// # Errors
+    /// When the engine has no such lane or queue.
+    fn add_ring(&mut self, lane: LaneId, ring: RingId) -> Result<FlowId, RingError>;
+    /// Removes an idle ring.
+    fn remove_ring(&mut self, flow: FlowId);
+    /// Exchanges the program at `now`, between two turns. Returns the memory of the old one, or the change unused with the
+    /// reason. Allocates and frees nothing.
+    fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
+        Err((change, ExchangeError::NoPolicy))
+    }
+    /// Moves a ring to another lane.
+    fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}
     /// Marks a ring as backlogged. Returns true when it was idle before.
     fn activate(&mut self, flow: FlowId) -> bool;
     /// Selects the flow whose turn it is.
@@ -54,6 +91,29 @@ pub(crate) trait Engine {
 
 impl Engine for PolicyTree {
     type Turn = Turn;
+
+    fn add_ring(&mut self, lane: LaneId, _ring: RingId) -> Result<FlowId, RingError> {
+        Ok(self.add_flow(lane, Weight::ONE)?)
+    }
+
+    fn remove_ring(&mut self, flow: FlowId) {
+        // The flow is known and idle: only the worker's own rings are removed, after their last turn.
+        let _ = self.remove_flow(flow);
+    }
+
+    fn change(&mut self, change: Prepared, now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
+        // The turn of a chunk that found no room in the uplink is decided anew in any case.
+        self.abandon();
+        match Self::change(self, change, now) {
+            Ok(changed) => Ok(changed.retired),
+            Err(refused) => Err((refused.prepared, refused.why.into())),
+        }
+    }
+
+    fn move_ring(&mut self, flow: FlowId, lane: LaneId) {
+        // Flow and lane are known: both come from the plan of the change.
+        let _ = self.move_flow(flow, lane);
+    }
 
     fn activate(&mut self, flow: FlowId) -> bool {
         Self::activate(self, flow)

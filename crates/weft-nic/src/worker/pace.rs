@@ -55,6 +55,11 @@ impl Pace {
         }
     }
 
+    /// Changes the link's rate; `None` for a link without one of its own.
+    pub(crate) fn set_rate(&mut self, rate: Option<BitsPerSec>) {
+        (self.measured, self.rate) = (rate.is_none(), rate.unwrap_or(self.rate));
+    }
+
     /// Records a sleep of the worker.
     pub(crate) fn slept(&mut self, span: Nanos) {
         self.slept += span;

@@ -25,7 +25,7 @@
 //! although it had nothing else outstanding, and two flows that once shared a queue would share it for ever.
 
 use super::SegmentsPerTurn;
-use super::engine::{Decision, Engine};
+use super::engine::{Decision, Engine, RingError};
 use crate::counters::Counters;
 use crate::sync::{AtomicU64, Ordering};
 use core::num::NonZeroU32;
@@ -34,7 +34,7 @@ use weft_packet::segment::SuperPacket;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
-use weft_units::{Bytes, FlowId, FlowKey, Instant, Nanos, TxQueueId};
+use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, Nanos, RingId, TxQueueId};
 
 /// The minimum interval of polls of the page. A poll costs two loads per queue.
 const LOOK: Nanos = Nanos::from_micros(50);
@@ -43,6 +43,7 @@ const LOOK: Nanos = Nanos::from_micros(50);
 #[derive(Debug)]
 pub(crate) struct QueueEngine<P> {
     scheduler: QueueScheduler,
+    rings_per_queue: usize,
     page: P,
     /// The service order of the queues while no weights are requested.
     configured: Service,
@@ -55,10 +56,20 @@ pub(crate) struct QueueEngine<P> {
 }
 
 impl<P: Deref<Target = QueuePage>> QueueEngine<P> {
-    pub(crate) fn new(scheduler: QueueScheduler, page: P) -> Self {
+    /// The engine of `scheduler`, each of whose queues has `rings_per_queue` rings.
+    pub(crate) fn new(scheduler: QueueScheduler, rings_per_queue: usize, page: P) -> Self {
         let (configured, queues) = (scheduler.service(), scheduler.queues());
         let updates = WeightUpdates::new(queues, Nanos::ZERO);
-        Self { scheduler, page, configured, updates, next_look: Instant::ZERO, any_shared: false, cut: None }
+        Self {
+            scheduler,
+            rings_per_queue,
+            page,
+            configured,
+            updates,
+            next_look: Instant::ZERO,
+            any_shared: false,
+            cut: None,
+        }
     }
 
     fn is_shared(&self, queue: TxQueueId) -> bool {
@@ -127,6 +138,14 @@ fn acknowledge((load, time): (&LoadWord, &AtomicU64), applied: u64, changed: Ins
 
 impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     type Turn = Turn;
+
+    fn add_ring(&mut self, _lane: LaneId, ring: RingId) -> Result<FlowId, RingError> {
+        let queue = TxQueueId::from_index(ring.index() / self.rings_per_queue.max(1));
+        Ok(self.scheduler.add_flow(queue)?)
+    }
+
+    /// The flow stays, idle for ever: a multiqueue NIC has one port, whose rings go with it.
+    fn remove_ring(&mut self, _flow: FlowId) {}
 
     fn activate(&mut self, flow: FlowId) -> bool {
         self.scheduler.activate(flow)

@@ -12,17 +12,20 @@
 //! Counters: sleeps for a doorbell (`sleeps`), those that missed their wake-up (`wakeups_lost`), and the longest sleep
 //! beside a late ring (`late_sleep_max`).
 
-use super::urgency::RingSet;
 use super::{Engine, MODERATION, SLEEP_MAX, Served, Worker};
-use crate::doorbell::{RINGS, protocol};
+use crate::doorbell::protocol;
 use crate::records::RecordSource;
-use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::os::fd::BorrowedFd;
 use weft_host::clock;
 use weft_units::{Instant, Nanos};
 
-const ALL_RINGS: RingSet = [u64::MAX; RINGS / 64];
+/// The doorbells that end a sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WakeFor {
+    Any,
+    Urgent,
+}
+
 /// The longest wait that is spent spinning, since a timer would be later.
 const SPIN: Nanos = Nanos::from_micros(3);
 
@@ -64,8 +67,9 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         if idle && device.is_some_and(|device| device.moderates()) {
             return self.sleep_while_busy(until.min(now + MODERATION), Nanos::ZERO, now);
         }
-        if protocol::prepare_sleep(&self.shared.ready, &self.shared.sleeping) {
-            self.sleep_for_doorbell(until - now, &ALL_RINGS);
+        let words = self.ports.len().div_ceil(64);
+        if protocol::prepare_sleep(&self.summary.ready_ports[..words], &self.summary.sleeping) {
+            self.sleep_for_doorbell(until - now, WakeFor::Any);
         }
     }
 
@@ -78,26 +82,28 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         device.urgency.settle(now);
         let late = self.late.iter().any(|ring| device.urgency.is_urgent(*ring));
         let span = if late { until - now } else { (until - now).max(moderation) };
-        let urgent = *device.urgency.rings();
-        for (word, bits) in self.shared.urgent.iter().zip(urgent) {
-            if word.load(Ordering::Relaxed) != bits {
-                word.store(bits, Ordering::SeqCst);
-            }
-        }
-        if protocol::prepare_urgent_sleep(&self.shared.ready, &urgent, &self.shared.sleeping) {
-            self.sleep_for_doorbell(span, &urgent);
+        self.write_urgency();
+        let (summary, ports) = (&self.summary, &self.ports);
+        let words = &summary.ready_ports[..ports.len().div_ceil(64)];
+        let posted = |port| Self::has_urgent(ports, port);
+        if protocol::prepare_urgent_sleep(words, &summary.sleeping, posted) {
+            self.sleep_for_doorbell(span, WakeFor::Urgent);
         }
     }
 
-    /// Sleeps for `span` or until a doorbell of `rings`, for which the worker has asked to be woken.
-    fn sleep_for_doorbell(&mut self, span: Nanos, rings: &RingSet) {
+    /// Sleeps for `span` or until one of the doorbells for which the worker has asked to be woken, or a command.
+    fn sleep_for_doorbell(&mut self, span: Nanos, wake: WakeFor) {
         self.parts.counters.sleeps.add(1, 0);
-        let wake: BorrowedFd<'_> = self.records.wake_fd();
-        let woken = poll(&mut [PollFd::from_borrowed_fd(wake, PollFlags::IN)], Some(&timespec(span)));
-        if woken == Ok(0) && self.wakeup_was_lost(rings) {
+        let mut fds = [self.records.wake_fd(), self.commands.wake_fd()]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let woken = poll(&mut fds, Some(&timespec(span)));
+        if fds[1].revents().contains(PollFlags::IN) {
+            self.commands.clear();
+        }
+        if woken == Ok(0) && self.wakeup_was_lost(wake) {
             self.parts.counters.wakeups_lost.add(1, 0);
         }
-        protocol::awake(&self.shared.sleeping);
+        protocol::awake(&self.summary.sleeping);
         self.records.consume();
     }
 }

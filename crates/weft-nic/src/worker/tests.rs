@@ -1,10 +1,14 @@
 //! The worker on rings that are sockets: doorbells and packets out of step as no kernel would produce them.
 
 use super::*;
-use crate::doorbell::protocol;
+use crate::commands::commands;
+use crate::counters::PortCounters;
+use crate::doorbell::protocol::Bell;
+use crate::layout::Shared;
 use crate::link::{DeviceLink, LinkRate};
-use crate::nic::scheduler::make_rings;
+use crate::nic::limited;
 use crate::plan::{Mode, RingPlan};
+use crate::sync::Ordering;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
@@ -16,13 +20,15 @@ use std::time::{Duration, Instant};
 use weft_packet::vnet::VnetHeader;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::PolicyTree;
-use weft_units::{BitsPerSec, LaneId, Weight};
+use weft_units::BitsPerSec;
 
 /// Two classes with two rings each, and the default class with one.
 const POLICY: &str =
     "class a = udp and port 1\nclass b = udp and port 2\nroot = wfq { fair of a: 1, fair of b: 1 }";
 const RING_A: usize = 0;
 const RING_B: usize = 2;
+/// The port's number: not in the first word of the summary.
+const PORT: usize = 70;
 
 struct Doorbell(Arc<OwnedFd>);
 
@@ -41,14 +47,16 @@ fn pair() -> (OwnedFd, OwnedFd) {
 
 /// A running worker, and the other ends of its descriptors.
 struct Bench {
+    summary: Arc<Summary>,
     shared: Arc<Shared>,
     wake: Arc<OwnedFd>,
     rings: Vec<OwnedFd>,
     classes: Vec<ClassId>,
     wire: OwnedFd,
     counters: Arc<Counters>,
+    port: Arc<PortCounters>,
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<(), Errno>>,
+    thread: JoinHandle<()>,
     sent: Vec<u32>,
 }
 
@@ -62,55 +70,61 @@ impl Bench {
         let source = Source { name: "test", text };
         let policy = compile(source, &CompileOptions::default()).policy.expect("policy");
         let plan = RingPlan::new(&policy, Mode::Loom, 6, &[]).expect("plan");
-        let mut tree = PolicyTree::new(&plan.program).expect("tree");
+        let tree = PolicyTree::new(&plan.program).expect("tree");
         let (rings, ends): (Vec<_>, Vec<_>) = plan.rings.iter().map(|_| pair()).unzip();
-        let (rings, ring_of_flow) = make_rings(&plan, rings, |ring| {
-            tree.add_flow(plan.rings[ring.index()].lane, Weight::ONE).map_err(|e| e.to_string())
-        })
-        .expect("rings");
         let (uplink, wire) = pair();
-        let counters = Arc::new(Counters::new(plan.classes(), 0));
+        let (counters, port) = (Arc::new(Counters::new(0)), Arc::new(PortCounters::new(plan.classes())));
         let (out, _) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
-            rings,
-            ring_of_flow,
             uplink: Arc::new(uplink),
             link: Link::new(rate, Nanos::from_millis(5), now),
-            device: device.map(|link| {
-                let lanes: Vec<LaneId> = plan.rings.iter().map(|ring| ring.lane).collect();
-                Device::new(link, rate, Bytes(WHOLE), &plan.program, lanes)
-            }),
+            device: device.map(|link| Device::new(link, rate, Bytes(WHOLE), &limited(&plan, rate))),
             segments_per_turn: SegmentsPerTurn::Whole,
             counters: Arc::clone(&counters),
             sampler: Sampler::new(Nanos::from_millis(50), now, plan.classes(), out),
+            classes: plan.classes(),
             default_class: ClassId(2),
             departures: None,
             cut_below: false,
         };
-        let shared: Arc<Shared> = Arc::default();
+        let (summary, shared): (Arc<Summary>, Arc<Shared>) = Default::default();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));
         let stop = Arc::new(AtomicBool::new(false));
+        let new = NewPort {
+            port: PORT,
+            page: Page::Own(Arc::clone(&shared)),
+            counters: Arc::clone(&port),
+            rings: rings.into_iter().zip(plan.rings.iter().copied()).collect(),
+        };
         let thread = std::thread::spawn({
-            let (shared, doorbell, stop) =
-                (Arc::clone(&shared), Doorbell(Arc::clone(&wake)), Arc::clone(&stop));
+            let (page, doorbell, stop) =
+                (Page::Own(Arc::clone(&summary)), Doorbell(Arc::clone(&wake)), Arc::clone(&stop));
             move || {
                 let flows = RefCell::new(FlowClasses::default());
-                Worker::new(tree, parts, &shared, doorbell, &flows).run(|| stop.load(Ordering::Relaxed))
+                let (_commander, inbox) = commands().expect("eventfd");
+                let mut worker = Worker::new(tree, parts, (page, inbox), doorbell, &flows);
+                worker.add_port(new).expect("a port");
+                worker.run(|| stop.load(Ordering::Relaxed));
             }
         });
         let classes = plan.rings.iter().map(|r| r.class.expect("one class")).collect();
         let sent = vec![0; plan.rings.len()];
-        Self { shared, wake, rings: ends, classes, wire, counters, stop, thread, sent }
+        Self { summary, shared, wake, rings: ends, classes, wire, counters, port, stop, thread, sent }
     }
 
     /// Rings the doorbell of one packet.
     fn ring(&self, ring: usize) {
         let shared = &self.shared;
         shared.classes[self.classes[ring].index()].packets.fetch_add(1, Ordering::SeqCst);
-        let (word, bit) = (&shared.ready[ring / 64], (ring % 64) as u32);
-        let urgent = shared.urgent[ring / 64].load(Ordering::SeqCst);
-        if protocol::ring_word(&shared.rings[ring].packets, 1, (word, urgent), bit, &shared.sleeping) {
+        let bell = Bell {
+            packets: &shared.rings[ring].packets,
+            ready: (&shared.ready[ring / 64], (ring % 64) as u32),
+            urgent: shared.urgent[ring / 64].load(Ordering::SeqCst),
+            ports: (&self.summary.ready_ports[PORT / 64], (PORT % 64) as u32),
+            sleeping: &self.summary.sleeping,
+        };
+        if bell.post(1) {
             rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).expect("wake");
         }
     }
@@ -139,17 +153,23 @@ impl Bench {
     }
 
     /// Stops the worker. For every class the sent packets must equal the posted ones, whatever else failed.
-    fn finish(self) -> Arc<Counters> {
+    fn finish(self) -> Finished {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().expect("no panic").expect("no failure");
-        for (class, counters) in self.counters.classes.iter().enumerate() {
+        self.thread.join().expect("no panic");
+        for (class, counters) in self.port.classes.iter().enumerate() {
             let rings = (0..self.sent.len()).filter(|&r| self.classes[r].index() == class);
             let put: u32 = rings.map(|r| self.sent[r]).sum();
             let gone = counters.sent.get().packets.get() + counters.held.get().packets.get();
             assert_eq!(gone, u64::from(put), "packets of class {class}");
         }
-        self.counters
+        Finished { nic: self.counters, port: self.port }
     }
+}
+
+/// The counters of a worker that has ended.
+struct Finished {
+    nic: Arc<Counters>,
+    port: Arc<PortCounters>,
 }
 
 const SOON: Duration = Duration::from_millis(10);
@@ -173,12 +193,20 @@ fn late_packet_is_looked_for() -> Nanos {
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     wait(250);
     let counters = bench.finish();
-    assert_eq!(counters.lost.get().packets.get(), 0);
+    assert_eq!(counters.port.lost.get().packets.get(), 0);
     // B's doorbell may have been taken before B's packet had arrived.
-    assert!((1..=2).contains(&counters.doorbell_ahead.get().packets.get()), "{:?}", counters.doorbell_ahead);
-    assert!(counters.turns.get().packets.get() < 10, "{:?}", counters.turns);
-    assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
-    Nanos(counters.late_sleep_max.get())
+    assert!(
+        (1..=2).contains(&counters.port.doorbell_ahead.get().packets.get()),
+        "{:?}",
+        counters.port.doorbell_ahead
+    );
+    assert!(counters.nic.turns.get().packets.get() < 10, "{:?}", counters.nic.turns);
+    assert!(
+        counters.nic.worker_cpu.get() < 50_000_000,
+        "{} ns of processor time",
+        counters.nic.worker_cpu.get()
+    );
+    Nanos(counters.nic.late_sleep_max.get())
 }
 
 #[test]
@@ -208,7 +236,7 @@ fn a_doorbell_behind_its_packet_is_matched_to_it() {
         let done = bench.shared.rings[RING_A].done.load(Ordering::SeqCst);
         assert_eq!(done, 1, "after {delay} ms");
         let counters = bench.finish();
-        assert_eq!(counters.lost.get().packets.get(), 0, "after {delay} ms");
+        assert_eq!(counters.port.lost.get().packets.get(), 0, "after {delay} ms");
     }
 }
 
@@ -234,7 +262,7 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
     }
     assert!(started.elapsed() < Duration::from_millis(200), "not by the sweep: {:?}", started.elapsed());
     let counters = bench.finish();
-    assert_eq!((counters.strays.get().packets.get(), counters.lost.get().packets.get()), (10, 0));
+    assert_eq!((counters.port.strays.get().packets.get(), counters.port.lost.get().packets.get()), (10, 0));
 }
 
 #[test]
@@ -249,7 +277,7 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(5);
-    assert_eq!(bench.counters.lost.get().packets.get(), 1);
+    assert_eq!(bench.port.lost.get().packets.get(), 1);
     assert_eq!(bench.shared.rings[RING_A].done.load(Ordering::SeqCst), 61);
     // It arrives after all, without a doorbell, and does not delay its successors.
     bench.put(RING_A);
@@ -263,7 +291,7 @@ fn after_a_lost_packet_the_ring_is_in_step_again() {
         assert_eq!(bench.receive(LONG), Some((RING_A, 62 + 2 * round)));
     }
     let counters = bench.finish();
-    assert_eq!((counters.strays.get().packets.get(), counters.lost.get().packets.get()), (0, 0));
+    assert_eq!((counters.port.strays.get().packets.get(), counters.port.lost.get().packets.get()), (0, 0));
 }
 
 #[test]
@@ -274,12 +302,16 @@ fn a_doorbell_posted_twice_costs_nothing_but_a_count() {
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     wait(270);
-    assert_eq!(bench.counters.lost.get().packets.get(), 1);
+    assert_eq!(bench.port.lost.get().packets.get(), 1);
     bench.ring(RING_A);
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 1)));
     let counters = bench.finish();
-    assert!(counters.worker_cpu.get() < 50_000_000, "{} ns of processor time", counters.worker_cpu.get());
+    assert!(
+        counters.nic.worker_cpu.get() < 50_000_000,
+        "{} ns of processor time",
+        counters.nic.worker_cpu.get()
+    );
 }
 
 #[test]
@@ -290,7 +322,7 @@ fn what_lost_is_counted_at_the_end_even_without_patience() {
     bench.put(RING_A);
     assert_eq!(bench.receive(LONG), Some((RING_A, 0)));
     let counters = bench.finish();
-    assert_eq!(counters.lost.get().packets.get(), 1);
+    assert_eq!(counters.port.lost.get().packets.get(), 1);
 }
 
 /// Doorbells and packets of all rings in random order, by a fixed linear congruence.
@@ -334,7 +366,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
     assert_eq!(next.to_vec(), bench.sent, "every packet has left");
     wait(250);
     let counters = bench.finish();
-    assert_eq!(counters.lost.get().packets.get(), 0);
+    assert_eq!(counters.port.lost.get().packets.get(), 0);
 }
 
 impl Bench {
@@ -379,7 +411,7 @@ fn an_uplink_without_room_is_waited_for_and_the_engine_asked_anew() {
     let of_a = shared.iter().filter(|ring| **ring == RING_A).count();
     assert!((14..=16).contains(&of_a), "equal weights: {shared:?}");
     let counters = bench.finish();
-    assert_eq!(counters.classes.iter().map(|c| c.refused.get().packets.get()).sum::<u64>(), 0);
+    assert_eq!(counters.port.classes.iter().map(|c| c.refused.get().packets.get()).sum::<u64>(), 0);
 }
 
 #[test]
@@ -396,11 +428,11 @@ fn a_wire_that_is_gone_refuses_packets_and_the_nic_goes_on() {
         bench.send(RING_B);
     }
     wait(100);
-    let refused: u64 = bench.counters.classes.iter().map(|c| c.refused.get().packets.get()).sum();
+    let refused: u64 = bench.port.classes.iter().map(|c| c.refused.get().packets.get()).sum();
     assert_eq!(refused, 10);
     assert!(!bench.thread.is_finished());
     bench.stop.store(true, Ordering::Relaxed);
-    bench.thread.join().expect("no panic").expect("no failure");
+    bench.thread.join().expect("no panic");
 }
 
 const PRIORITY: &str =
@@ -431,9 +463,9 @@ fn an_urgent_doorbell_wakes_the_worker_and_overdraws_the_clock() {
     let before = bulk_before_a(&bench);
     assert!(before <= 12, "{before} bulk packets first");
     let counters = bench.finish();
-    assert!(counters.overdrawn.get().packets.get() >= 1, "{:?}", counters.overdrawn);
-    assert!(counters.ahead_max.get() < 2_000_000, "{:?}", counters.ahead_max);
-    assert_eq!(counters.wakeups_lost.get().packets.get(), 0);
+    assert!(counters.nic.overdrawn.get().packets.get() >= 1, "{:?}", counters.nic.overdrawn);
+    assert!(counters.nic.ahead_max.get() < 2_000_000, "{:?}", counters.nic.ahead_max);
+    assert_eq!(counters.nic.wakeups_lost.get().packets.get(), 0);
 }
 
 #[test]
@@ -446,7 +478,7 @@ fn a_late_ring_keeps_its_urgency() {
     let before = bulk_before_a(&bench);
     assert!(before <= 12, "{before} bulk packets first");
     let counters = bench.finish();
-    assert!(counters.doorbell_ahead.get().packets.get() >= 1, "the doorbell was ahead");
-    assert!(counters.overdrawn.get().packets.get() >= 1, "{:?}", counters.overdrawn);
-    assert!(counters.late_sleep_max.get() <= LATE_RETRY_MAX.get(), "{:?}", counters.late_sleep_max);
+    assert!(counters.port.doorbell_ahead.get().packets.get() >= 1, "the doorbell was ahead");
+    assert!(counters.nic.overdrawn.get().packets.get() >= 1, "{:?}", counters.nic.overdrawn);
+    assert!(counters.nic.late_sleep_max.get() <= LATE_RETRY_MAX.get(), "{:?}", counters.nic.late_sleep_max);
 }

@@ -17,14 +17,12 @@
 //! `EINTR` is retried and needs no counter, as it has no effect. A segment that cannot be built counts as refused
 //! (`EINVAL`).
 
-use super::out_of_step::publish_done;
-use super::sleep::timespec;
-use super::urgency::RingSet;
+use super::sleep::{WakeFor, timespec};
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
+use crate::doorbell::protocol;
 use crate::port::SEGMENT_MAX;
 use crate::records::RecordSource;
 use crate::ring::Fetched;
-use crate::sync::Ordering;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -84,12 +82,12 @@ impl Pieces {
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Sends the next chunk of the packet in ring `number`. Returns its bytes on the wire, or the exhausted resource.
     pub(super) fn send_chunk(&mut self, number: usize, wall: Instant) -> Result<Bytes, Room> {
-        let Some(fetched) = self.parts.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
+        let Some(fetched) = self.rings[number].fetched.as_ref() else { return Ok(Bytes::ZERO) };
         let (total, first) = (fetched.segments(), fetched.next_segment);
         let segments_per_turn = match fetched.packet.segmentation() {
             Some(packet) => self
                 .engine
-                .segments_per_turn(self.parts.rings[number].flow, &packet)
+                .segments_per_turn(self.rings[number].flow, &packet)
                 .unwrap_or_else(|| self.segments_per_turn(&packet, wall)),
             None => SegmentsPerTurn::Whole,
         };
@@ -125,7 +123,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// The frames of the packet in ring `number`, if it is longer than the NIC can cut and the kernel cuts it.
     fn kernel_cuts(&self, number: usize) -> Option<Pieces> {
-        let ring = &self.parts.rings[number];
+        let ring = &self.rings[number];
         let packet = &ring.fetched.as_ref()?.packet;
         let below = self.parts.cut_below && packet.segmentation().is_none();
         below.then(|| Pieces::of(packet.vnet(), packet.frame(&ring.buffer))).flatten()
@@ -133,7 +131,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Writes `count` segments from `first` on of the packet in ring `number`.
     fn write(&mut self, number: usize, first: u32, count: u32, total: u32) -> Result<usize, Errno> {
-        let ring = &self.parts.rings[number];
+        let ring = &self.rings[number];
         let Some(Fetched { packet, .. }) = &ring.fetched else { return Ok(0) };
         loop {
             let result = match packet.segmentation() {
@@ -173,11 +171,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         (count, wire, whole): (u32, Bytes, Option<Pieces>),
         result: Result<usize, Errno>,
     ) {
-        let ring = &mut self.parts.rings[number];
+        let ring = &mut self.rings[number];
         let Some(fetched) = ring.fetched.as_mut() else { return };
         let total = fetched.segments();
         let (class, bytes) = (fetched.class, fetched.packet.bytes().get());
-        let counters = &self.parts.counters.classes[class.index()];
+        let counters = &ring.counters.classes[class.index()];
         let start = self.parts.link.now();
         let departure = self.parts.link.send(wire);
         match result {
@@ -202,7 +200,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             let held = fetched.held;
             ring.fetched = None;
             ring.accounting.gone();
-            publish_done(self.shared, number, ring);
+            ring.publish_done();
+            self.pool.put_back(ring);
             self.engine.release(held);
         }
         self.close_windows(departure);
@@ -254,7 +253,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Bounds the queue below the NIC anew.
-    fn bound_uplink(&self, bound: Option<Bytes>) {
+    pub(super) fn bound_uplink(&self, bound: Option<Bytes>) {
         if let Some(bound) = bound {
             // Fails only when the device is gone, which the next write notices.
             let bytes = u32::try_from(bound.get()).unwrap_or(u32::MAX);
@@ -262,11 +261,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Whether a sleep that timed out missed its wake-up: a doorbell of `rings` was posted during it, and no wake-up
-    /// follows.
-    pub(super) fn wakeup_was_lost(&self, rings: &RingSet) -> bool {
-        let words = self.shared.ready.iter().zip(rings);
-        let posted = words.into_iter().any(|(word, of)| word.load(Ordering::SeqCst) & of != 0);
+    /// Whether a sleep that timed out missed its wake-up: a doorbell that it waited for was posted during it, and no
+    /// wake-up follows.
+    pub(super) fn wakeup_was_lost(&self, wake: WakeFor) -> bool {
+        let words = &self.summary.ready_ports[..self.ports.len().div_ceil(64)];
+        let posted = protocol::any_port(words, |port| match wake {
+            WakeFor::Any => true,
+            WakeFor::Urgent => Self::has_urgent(&self.ports, port),
+        });
         if !posted {
             return false;
         }

@@ -13,12 +13,12 @@
 //! class with a standing backlog uses its whole guarantee and more, so it is never urgent for long, and the overdraft
 //! stays free for others. A class that was not urgent becomes so again after half of the depth.
 //!
-//! Ownership: the worker owns this state, and copies the rings' bits to the shared page, where the eBPF program reads
-//! for which doorbells it wakes a worker that sleeps until the link is free.
+//! Ownership: the worker owns this state. When a class becomes urgent or ceases to be, the worker writes its rings' bits
+//! to the pages of the ports before its next sleep ([`Urgency::take_changed`]). There the eBPF program reads for which
+//! doorbells it wakes a worker that sleeps until the link is free.
 //!
 //! Counters: turns on overdraft (`overdrawn`), and the furthest that the clock was ahead (`ahead_max`).
 
-use crate::doorbell::RINGS;
 use weft_sched::Program;
 use weft_sched::guarantee::guaranteed_rates;
 use weft_units::{BitsPerSec, Bytes, Instant, LaneId, Nanos};
@@ -34,9 +34,6 @@ const DEPTH_MIN: Bytes = Bytes(4 * 1538);
 /// The time for which an urgent class counts as active after a turn.
 const ACTIVE: Nanos = Nanos::from_millis(100);
 
-/// The words of a set of rings.
-pub(crate) type RingSet = [u64; RINGS / 64];
-
 /// The use that a leaf of the policy makes of its guarantee.
 #[derive(Clone, Debug)]
 struct LeafUse {
@@ -46,7 +43,6 @@ struct LeafUse {
     /// The time up to which the rate is used.
     used: Instant,
     urgent: bool,
-    rings: RingSet,
 }
 
 impl LeafUse {
@@ -69,35 +65,50 @@ impl LeafUse {
 pub(crate) struct Urgency {
     program: Program,
     leaves: Vec<LeafUse>,
+    /// By slot of the worker's rings.
     leaf_of_ring: Vec<usize>,
-    /// The urgent rings.
-    rings: RingSet,
+    /// The leaves whose urgency has changed since the last call of [`Self::take_changed`].
+    changed: Vec<usize>,
     /// The end of the time in which an urgent class counts as active.
     active_until: Instant,
 }
 
 impl Urgency {
-    /// The urgency of rings with the lanes `lane_of_ring`, on a link of `rate`; without a rate no class is urgent.
-    pub(crate) fn new(program: Program, lane_of_ring: &[LaneId], rate: Option<BitsPerSec>) -> Self {
-        let leaf_of = |lane: LaneId| program.lanes.get(lane.index()).map_or(0, |lane| lane.leaf.index());
-        let leaf_of_ring: Vec<usize> = lane_of_ring.iter().map(|lane| leaf_of(*lane)).collect();
-        let none = LeafUse {
-            rate: BitsPerSec::ZERO,
-            depth: DEPTH,
-            used: Instant::ZERO,
-            urgent: false,
-            rings: RingSet::default(),
-        };
-        let mut leaves = vec![none; program.leaves.len().max(1)];
-        for (ring, leaf) in leaf_of_ring.iter().enumerate() {
-            leaves[*leaf].rings[ring / 64] |= 1 << (ring % 64);
-        }
-        let rings = RingSet::default();
-        let mut urgency = Self { program, leaves, leaf_of_ring, rings, active_until: Instant::ZERO };
+    /// The urgency of the classes of `program`, without rings, on a link of `rate`; without a rate no class is urgent.
+    pub(crate) fn new(program: Program, rate: Option<BitsPerSec>) -> Self {
+        let none = LeafUse { rate: BitsPerSec::ZERO, depth: DEPTH, used: Instant::ZERO, urgent: false };
+        let leaves = vec![none; program.leaves.len().max(1)];
+        let (leaf_of_ring, changed) = (Vec::new(), Vec::new());
+        let mut urgency = Self { program, leaves, leaf_of_ring, changed, active_until: Instant::ZERO };
         if let Some(rate) = rate {
             urgency.set_rate(rate);
         }
         urgency
+    }
+
+    /// Takes over what the classes of `old` have used, as far as they are the same, and the memory for its rings. The leaves
+    /// of both have the same numbers where they have the same names.
+    pub(crate) fn take_over(&mut self, old: &mut Self) {
+        let names = self.program.leaves.iter().zip(&old.program.leaves);
+        for ((leaf, before), (name, name_before)) in self.leaves.iter_mut().zip(&old.leaves).zip(names) {
+            if name.name == name_before.name {
+                (leaf.used, leaf.urgent) = (before.used, before.urgent);
+            }
+        }
+        core::mem::swap(&mut self.leaf_of_ring, &mut old.leaf_of_ring);
+        self.active_until = old.active_until;
+    }
+
+    /// Sets the lane of `ring`, a new one. Returns its leaf.
+    pub(crate) fn add_ring(&mut self, ring: usize, lane: LaneId) -> usize {
+        let leaf = self.program.lanes.get(lane.index()).map_or(0, |lane| lane.leaf.index());
+        if self.leaf_of_ring.len() <= ring {
+            self.leaf_of_ring.resize(ring + 1, 0);
+        }
+        self.leaf_of_ring[ring] = leaf;
+        // So that its bit is written.
+        note(&mut self.changed, leaf);
+        leaf
     }
 
     /// Divides a link of `rate` anew.
@@ -109,7 +120,11 @@ impl Urgency {
 
     /// Whether `ring` belongs to an urgent class.
     pub(crate) fn is_urgent(&self, ring: usize) -> bool {
-        self.rings.get(ring / 64).is_some_and(|word| word >> (ring % 64) & 1 == 1)
+        self.leaf_of_ring.get(ring).is_some_and(|leaf| self.is_urgent_leaf(*leaf))
+    }
+
+    fn is_urgent_leaf(&self, leaf: usize) -> bool {
+        self.leaves.get(leaf).is_some_and(|leaf| leaf.urgent)
     }
 
     /// Whether the lane `lane` belongs to an urgent class.
@@ -118,9 +133,11 @@ impl Urgency {
         leaf.is_some_and(|leaf| leaf.urgent)
     }
 
-    /// The urgent rings.
-    pub(crate) fn rings(&self) -> &RingSet {
-        &self.rings
+    /// Calls `write` for each leaf whose urgency may have changed since the last call.
+    pub(crate) fn take_changed(&mut self, mut write: impl FnMut(usize, bool)) {
+        while let Some(leaf) = self.changed.pop() {
+            write(leaf, self.is_urgent_leaf(leaf));
+        }
     }
 
     /// Whether an urgent class has sent lately while another class did.
@@ -130,9 +147,8 @@ impl Urgency {
 
     /// Charges the class of `ring` with `bytes`.
     pub(crate) fn charge(&mut self, ring: usize, bytes: Bytes, now: Instant) {
-        let Some(leaf) = self.leaf_of_ring.get(ring).and_then(|leaf| self.leaves.get_mut(*leaf)) else {
-            return;
-        };
+        let Some(number) = self.leaf_of_ring.get(ring).copied() else { return };
+        let Some(leaf) = self.leaves.get_mut(number) else { return };
         if leaf.rate == BitsPerSec::ZERO {
             return;
         }
@@ -143,26 +159,24 @@ impl Urgency {
         let most = now + leaf.depth + leaf.depth;
         leaf.used = (leaf.used.max(now) + leaf.rate.time_for(bytes)).min(most);
         if leaf.settle(now) {
-            self.collect();
+            note(&mut self.changed, number);
         }
     }
 
     /// Settles all classes at `now`.
     pub(crate) fn settle(&mut self, now: Instant) {
-        let mut changed = false;
-        for leaf in &mut self.leaves {
-            changed |= leaf.settle(now);
-        }
-        if changed {
-            self.collect();
+        for (number, leaf) in self.leaves.iter_mut().enumerate() {
+            if leaf.settle(now) {
+                note(&mut self.changed, number);
+            }
         }
     }
+}
 
-    fn collect(&mut self) {
-        self.rings = RingSet::default();
-        for leaf in self.leaves.iter().filter(|leaf| leaf.urgent) {
-            self.rings.iter_mut().zip(leaf.rings).for_each(|(word, of)| *word |= of);
-        }
+/// Adds a leaf to the changed ones, once: a device without sleeps never takes them.
+fn note(changed: &mut Vec<usize>, leaf: usize) {
+    if !changed.contains(&leaf) {
+        changed.push(leaf);
     }
 }
 

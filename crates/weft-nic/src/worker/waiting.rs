@@ -1,4 +1,5 @@
-//! The packets that wait in the NIC, by class: those posted less those completed, as far as rings have a class.
+//! The packets that wait in the NIC, by class: as backlogged rings where rings have a class of their own, and as packets
+//! posted less those completed where classes share rings.
 
 use super::{Engine, Worker};
 use crate::records::RecordSource;
@@ -9,89 +10,88 @@ use weft_units::{Bytes, ClassId, Instant};
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Records that ring `number`, which was idle, has a packet to send.
     pub(super) fn became_ready(&mut self, number: usize) {
-        self.ready_from_now(number);
+        let ring = &mut self.rings[number];
+        ring.backlogged = true;
+        ring.since = self.parts.link.now();
+        self.all_backlogged += 1;
+        if let Some(class) = ring.class {
+            self.backlogged[class.index()] += 1;
+        }
         if let Some(device) = self.parts.device.as_mut() {
             device.activated(number);
         }
     }
 
-    /// Records that the packet of ring `number` waits from now on.
-    pub(super) fn ready_from_now(&mut self, number: usize) {
-        self.parts.rings[number].since = self.parts.link.now();
+    /// Records that ring `number` has no packet to send after its turn. The flow of a vacant slot is removed.
+    pub(super) fn became_idle(&mut self, number: usize) {
+        let ring = &mut self.rings[number];
+        ring.backlogged = false;
+        self.all_backlogged -= 1;
+        let (class, vacant) = (ring.class, ring.fd.is_none());
+        if vacant {
+            self.engine.remove_ring(ring.flow);
+            self.vacant.push(number);
+        }
+        let Some(class) = class else { return };
+        self.backlogged[class.index()] -= 1;
+        if self.backlogged[class.index()] == 0 {
+            // Another ring of the class may have been posted meanwhile.
+            self.take_doorbells();
+            if self.backlogged[class.index()] == 0 {
+                self.parts.sampler.ran_dry(class);
+            }
+        }
     }
 
     /// Records that a packet of `class` has left ring `number` completely at `departure`.
     pub(super) fn packet_has_left(&mut self, number: usize, class: ClassId, departure: Instant) {
-        let ring = &mut self.parts.rings[number];
+        let ring = &mut self.rings[number];
         let wait = departure.saturating_since(ring.since);
         ring.since = departure;
-        let (shared, emptied) =
-            (ring.class.is_none(), self.posted(number) <= self.parts.rings[number].accounting.done());
+        let shared = ring.class.is_none();
         self.parts.sampler.waited(class, wait);
-        // A class can run dry only when one of its own rings does, or in a shared ring.
-        if (shared || emptied) && !self.is_waiting(class) {
+        // A class with rings of its own runs dry when its last ring becomes idle.
+        if shared && !self.is_in_shared_ring(class) {
             self.parts.sampler.ran_dry(class);
         }
     }
 
-    /// Records that ring `number` is late: its doorbell was ahead of its packet.
-    pub(super) fn ring_was_late(&mut self, number: usize) {
-        if let Some(class) = self.parts.rings[number].class
-            && !self.has_ready_ring(class)
-        {
-            self.parts.sampler.ran_dry(class);
+    /// Whether a packet of `class` is in a ring that classes share. Packets on their way to their rings cannot be sent
+    /// yet, and only the count of all classes tells which rings have packets.
+    fn is_in_shared_ring(&self, class: ClassId) -> bool {
+        let (mut posted, mut gone) = (0, 0);
+        for port in self.ports.iter().flatten() {
+            posted += port.page.classes[class.index()].packets.load(Ordering::Relaxed);
+            let counted = &port.counters.classes[class.index()];
+            gone += counted.sent.get().packets.get() + counted.refused.get().packets.get();
         }
+        let ready = |ring: &crate::ring::Ring| !ring.late && ring.posted() > ring.accounting.done();
+        posted > gone && (self.late.is_empty() || self.rings.iter().any(ready))
     }
 
-    /// Whether a packet of `class` is in a ring.
-    fn is_waiting(&self, class: ClassId) -> bool {
-        let Some(doorbells) = self.shared.classes.get(class.index()) else { return false };
-        let counted = &self.parts.counters.classes[class.index()];
-        let gone =
-            counted.sent.get().packets.get() + counted.refused.get().packets.get() + self.lost[class.index()];
-        let posted = doorbells.packets.load(Ordering::Relaxed);
-        // Packets that are still on their way to their rings cannot be sent yet.
-        posted > gone && (self.late.is_empty() || self.has_ready_ring(class))
-    }
-
-    /// Whether a ring has a packet of `class` that the NIC could send. For shared rings only the count tells.
-    fn has_ready_ring(&self, class: ClassId) -> bool {
-        let mine = |(number, ring): (usize, &crate::ring::Ring)| {
-            ring.class.is_none_or(|c| c == class)
-                && !ring.late
-                && self.posted(number) > ring.accounting.done()
-        };
-        self.parts.rings.iter().enumerate().any(mine)
-    }
-
-    /// Updates the number of lost packets in the class of ring `number`.
-    pub(super) fn count_lost(&mut self, number: usize, change: impl FnOnce(u64) -> u64) {
-        if let Some(count) = self.parts.rings[number].class.and_then(|c| self.lost.get_mut(c.index())) {
-            *count = change(*count);
+    /// Whether the NIC could send a packet of `class` now.
+    fn is_ready(&self, class: ClassId) -> bool {
+        if self.shares_rings {
+            return self.all_backlogged > 0 && self.is_in_shared_ring(class);
         }
+        self.backlogged[class.index()] > 0
     }
 
     /// The current backlog of the NIC.
     pub(super) fn standing(&self) -> Standing {
-        let classes = self.parts.counters.classes.iter().enumerate();
-        let bytes = classes.map(|(i, class)| {
-            let posted = self.shared.classes[i].bytes.load(Ordering::Relaxed);
-            let gone = class.sent.get().bytes + class.refused.get().bytes;
-            Bytes(posted).saturating_sub(gone)
-        });
-        let waiting = |number: usize, ring: &crate::ring::Ring| {
-            self.shared.rings[number].packets.load(Ordering::Relaxed) > ring.accounting.done()
+        let bytes = |class: usize| {
+            let of_port = |port: &super::ports::WorkerPort| {
+                let counted = &port.counters.classes[class];
+                let gone = counted.sent.get().bytes + counted.refused.get().bytes;
+                Bytes(port.page.classes[class].bytes.load(Ordering::Relaxed)).saturating_sub(gone)
+            };
+            self.ports.iter().flatten().map(of_port).sum()
         };
-        let rings = self.parts.rings.iter().enumerate();
-        let backlogged_rings = rings.filter(|(number, ring)| waiting(*number, ring)).count() as u32;
-        let ready = (0..self.parts.counters.classes.len()).map(|i| {
-            let class = ClassId::from_index(i);
-            self.is_waiting(class) && self.has_ready_ring(class)
-        });
+        let classes = 0..self.parts.classes;
         Standing {
-            backlogged_rings,
-            bytes: bytes.collect(),
-            ready: ready.collect(),
+            backlogged_rings: self.all_backlogged + self.late.len() as u32,
+            bytes: classes.clone().map(bytes).collect(),
+            ready: classes.map(|class| self.is_ready(ClassId::from_index(class))).collect(),
             lost: self.parts.link.lost(),
         }
     }

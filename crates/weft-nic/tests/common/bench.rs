@@ -5,6 +5,7 @@ use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU32;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
@@ -157,7 +158,7 @@ pub(crate) fn posted(totals: &Totals) -> Vec<u64> {
 }
 
 /// The program on a link without a reader: only the doorbells tell the state.
-pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Doorbells) {
+pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Arc<Doorbells>) {
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
     plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = flow_bound);

@@ -81,6 +81,7 @@ impl Match {
             && implied(self.mark, other.mark, |(av, am), (bv, bm)| am & bm == am && bv & am == av)
             && implied(self.priority, other.priority, |a, b| a == b)
             && implied(self.cgroup, other.cgroup, |a, b| a == b)
+            && implied(self.port, other.port, |a, b| a == b)
     }
 
     /// Returns the packets that pass both rows. Both addresses of a flow belong to one family, so an IPv4 source and an IPv6
@@ -96,6 +97,7 @@ impl Match {
             join(self.dport, other.dport, meet_ports),
             join(self.mark, other.mark, meet_marks),
             join(self.priority, other.priority, same),
+            join(self.port, other.port, same),
         );
         let (
             Joined::Test(protocol),
@@ -105,6 +107,7 @@ impl Match {
             Joined::Test(dport),
             Joined::Test(mark),
             Joined::Test(priority),
+            Joined::Test(port),
         ) = fields
         else {
             return Intersection::Empty;
@@ -117,7 +120,7 @@ impl Match {
         match join(self.cgroup, other.cgroup, same) {
             Joined::Never => Intersection::NotARow,
             Joined::Test(cgroup) => {
-                Intersection::Row(Match { protocol, src, dst, sport, dport, mark, priority, cgroup })
+                Intersection::Row(Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port })
             }
         }
     }
@@ -155,8 +158,9 @@ mod tests {
             maybe(some_mark()),
             maybe(0_u32..2),
             maybe(0_u8..2),
+            maybe(1_u16..3),
         )
-            .prop_map(|(protocol, src, dst, sport, dport, mark, priority, cgroup)| Match {
+            .prop_map(|(protocol, src, dst, sport, dport, mark, priority, cgroup, port)| Match {
                 protocol,
                 src,
                 dst,
@@ -165,6 +169,7 @@ mod tests {
                 mark,
                 priority,
                 cgroup,
+                port,
             })
     }
 
@@ -179,8 +184,9 @@ mod tests {
                 protocol: Protocol(protocol),
             },
         );
-        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4)
-            .prop_map(|(key, mark, priority, cgroups)| PacketMeta { key, mark, priority, cgroups })
+        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4, 0_u16..3).prop_map(
+            |(key, mark, priority, cgroups, port)| PacketMeta { key, mark, priority, cgroups, port },
+        )
     }
 
     proptest! {

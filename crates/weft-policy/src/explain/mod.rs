@@ -3,7 +3,8 @@
 //! [`explain`] answers from the compiled policy, as the datapath would, and adds the places in the text. It takes these steps:
 //!
 //! 1. `packet`: the packet's text becomes metadata; its cgroup is compared with those of the policy.
-//! 2. The first matching row gives the lane, and the lane gives class, leaf and limits.
+//! 2. The first matching row of the classification table gives the class. The first matching row of the class's destination table
+//!    gives the lane, and the lane gives leaf and limits.
 //! 3. The path is searched from the root down to the leaf. Each step says by what the leaf's branch is chosen there.
 //! 4. The guaranteed rate is that of the engine (`weft_sched::guaranteed_rates`), for the link's rate.
 
@@ -15,7 +16,7 @@ use crate::describe::describe_match;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use core::fmt;
 pub use packet::DescribedPacket;
-use weft_packet::Match;
+use weft_packet::{Match, Prefix};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
 use weft_text::LineIndex;
@@ -82,6 +83,8 @@ pub struct Explanation {
     pub row: usize,
     /// The tests of the row.
     pub tests: String,
+    /// The row of the class's destination table that decides; `None` for its last one, which is that of all other packets.
+    pub to: Option<Prefix>,
     /// The number of the lane.
     pub lane: usize,
     /// The nodes from the root to the leaf.
@@ -106,11 +109,13 @@ pub struct Explanation {
 
 /// Explains the fate of `packet` under `policy`, which must be the compilation of `source`.
 pub fn explain(source: Source<'_>, policy: &CompiledPolicy, packet: &DescribedPacket) -> Explanation {
-    let meta = packet.meta(&policy.cgroups);
+    let meta = packet.meta(policy);
     let decides = policy.rules.iter().position(|rule| rule.matcher.matches(&meta));
     let row = decides.unwrap_or(policy.rules.len().saturating_sub(1));
     let matcher = policy.rules.get(row).map_or_else(Match::default, |rule| rule.matcher.clone());
-    let id = policy.rules.get(row).map_or_else(Default::default, |rule| rule.lane);
+    let class = policy.rules.get(row).map_or_else(Default::default, |rule| rule.class);
+    let (to, id) =
+        policy.destination_of(class, &meta).map_or_else(Default::default, |row| (row.to, row.lane));
     let program = &policy.program;
     let lane = program.lanes.get(id.index());
     let leaf = lane.map_or_else(LeafId::default, |lane| lane.leaf);
@@ -133,7 +138,8 @@ pub fn explain(source: Source<'_>, policy: &CompiledPolicy, packet: &DescribedPa
         definition: definition(source, &class),
         class,
         row: row + 1,
-        tests: describe_match(&matcher, &policy.cgroups),
+        tests: describe_match(&matcher, policy),
+        to,
         lane: id.index(),
         path,
         leaf: spec.map_or_else(String::new, |leaf| leaf.name.clone()),
@@ -204,6 +210,9 @@ fn notes(policy: &CompiledPolicy, packet: &DescribedPacket) -> Vec<String> {
                 .to_owned(),
         );
     }
+    if packet.port.is_some() && policy.ports.is_empty() {
+        notes.push("the policy names no port of the NIC, so the packet's decides nothing".to_owned());
+    }
     if policy.link.is_none() {
         notes.push(
             "the policy does not state the link's rate; `--rate` gives one for the guarantee".to_owned(),
@@ -230,7 +239,8 @@ impl fmt::Display for Explanation {
             }
             None => writeln!(f, "class      {} (packets that no class takes)", self.class)?,
         }
-        writeln!(f, "row        {}: {} -> lane {}", self.row, self.tests, self.lane)?;
+        let to = self.to.map_or_else(String::new, |to| format!("; to {to}"));
+        writeln!(f, "row        {}: {}{to} -> lane {}", self.row, self.tests, self.lane)?;
         for (number, step) in self.path.iter().enumerate() {
             let title = if number == 0 { "path" } else { "" };
             writeln!(f, "{title:<10} {}{}: {}", "  ".repeat(number), step.node, step.turn)?;

@@ -4,16 +4,17 @@
 //! packet   = "non-ip" { metadata } | protocol address ">" address { metadata } ;
 //! protocol = "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" | NUMBER ;
 //! address  = IP [ ":" PORT ] ;                          (* an IPv6 address with a port is in brackets *)
-//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH ;
+//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME ;
 //! ```
 
+use crate::compiled::CompiledPolicy;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
 use weft_text::{ParseError, Span, hint_and_all, quoted};
 use weft_units::{FlowKey, PacketMeta, Protocol};
 
-/// A packet's metadata, with the path of its sender's cgroup.
+/// A packet's metadata, with the path of its sender's cgroup and the name of its port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DescribedPacket {
     /// The five-tuple; `None` for packets other than IP.
@@ -24,6 +25,8 @@ pub struct DescribedPacket {
     pub priority: u32,
     /// The sender's cgroup, if it has one.
     pub cgroup: Option<String>,
+    /// The name of the port of the NIC at which the packet leaves, if it has one.
+    pub port: Option<String>,
 }
 
 /// The words of protocols.
@@ -37,7 +40,7 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 /// The word for packets other than IP.
 const NON_IP: &str = "non-ip";
 /// The words of the metadata.
-const METADATA: [&str; 3] = ["mark", "priority", "cgroup"];
+const METADATA: [&str; 4] = ["mark", "priority", "cgroup", "port"];
 /// An example of a whole packet.
 const EXAMPLE: &str = "such as `tcp 192.0.2.1:1234 > 192.0.2.2:80 mark 3 cgroup /web`";
 
@@ -94,6 +97,10 @@ impl FromStr for DescribedPacket {
                 "cgroup" => {
                     let (_, path) = words.expect("the path of the cgroup")?;
                     packet.cgroup = Some(path.trim_matches('"').to_owned());
+                }
+                "port" => {
+                    let (_, name) = words.expect("the name of the port")?;
+                    packet.port = Some(name.trim_matches('"').to_owned());
                 }
                 _ => {
                     let hint = hint_and_all(word, &METADATA, &[("prio", "priority"), ("fwmark", "mark")]);
@@ -187,8 +194,20 @@ fn number(words: &mut Words<'_>, what: &str) -> Result<u32, ParseError> {
 }
 
 impl DescribedPacket {
-    /// The metadata by which a policy with these cgroups classifies the packet.
-    pub fn meta(&self, cgroups: &[String]) -> PacketMeta {
+    /// The metadata by which `policy` classifies the packet.
+    pub fn meta(&self, policy: &CompiledPolicy) -> PacketMeta {
+        let port = self.port.as_ref().map_or(0, |name| policy.port_number(name));
+        PacketMeta {
+            key: self.key,
+            mark: self.mark,
+            priority: self.priority,
+            cgroups: self.bits(&policy.cgroups),
+            port,
+        }
+    }
+
+    /// The bits of those of `cgroups` in which the sender is.
+    fn bits(&self, cgroups: &[String]) -> u64 {
         let within = |outer: &str| {
             let inner = self.cgroup.as_deref().unwrap_or_default();
             let below =
@@ -196,8 +215,7 @@ impl DescribedPacket {
             !inner.is_empty() && (below || (outer == "/" && inner.starts_with('/')))
         };
         let bits = cgroups.iter().enumerate().take(64).filter(|(_, path)| within(path));
-        let cgroups = bits.fold(0, |all, (number, _)| all | 1_u64 << number);
-        PacketMeta { key: self.key, mark: self.mark, priority: self.priority, cgroups }
+        bits.fold(0, |all, (number, _)| all | 1_u64 << number)
     }
 }
 
@@ -224,7 +242,8 @@ impl fmt::Display for DescribedPacket {
         if self.priority != 0 {
             write!(f, " priority {}", self.priority)?;
         }
-        self.cgroup.iter().try_for_each(|path| write!(f, " cgroup {}", weft_text::printable(path)))
+        self.cgroup.iter().try_for_each(|path| write!(f, " cgroup {}", weft_text::printable(path)))?;
+        self.port.iter().try_for_each(|name| write!(f, " port {}", weft_text::printable(name)))
     }
 }
 
@@ -244,6 +263,7 @@ mod tests {
             ("icmp 10.0.0.1 > 10.0.0.2 cgroup \"/a/b\"", "icmp 10.0.0.1 > 10.0.0.2 cgroup /a/b"),
             ("47 fd00::1 > fd00::2", "47 fd00::1 > fd00::2"),
             ("non-ip mark 0", "non-ip"),
+            ("non-ip port \"vm1\"", "non-ip port vm1"),
         ] {
             match text.parse::<DescribedPacket>() {
                 Ok(packet) => {
@@ -271,6 +291,7 @@ mod tests {
             ("tcp 10.0.0.1:1 > 10.0.0.2:2 prio 3", 28, "did you mean `priority`"),
             ("tcp 10.0.0.1:1 > 10.0.0.2:2 mark x", 33, "`x` is not a mark"),
             ("tcp 10.0.0.1:1 > 10.0.0.2:2 cgroup", 34, "the path of the cgroup is missing"),
+            ("non-ip port", 11, "the name of the port is missing"),
         ] {
             let error = text.parse::<DescribedPacket>().expect_err(text);
             assert_eq!(error.span.start, at, "{text}: {error}");
@@ -282,11 +303,11 @@ mod tests {
     fn a_cgroup_is_in_those_above_it() {
         let cgroups: Vec<String> = ["/a", "/a/b", "/ab", "/", "a"].map(str::to_owned).to_vec();
         let bits = |path: &str| {
-            DescribedPacket { cgroup: Some(path.to_owned()), ..Default::default() }.meta(&cgroups).cgroups
+            DescribedPacket { cgroup: Some(path.to_owned()), ..Default::default() }.bits(&cgroups)
         };
         assert_eq!(bits("/a/b/c"), 0b01011);
         assert_eq!(bits("/ab"), 0b01100);
         assert_eq!(bits("a/x"), 0b10000);
-        assert_eq!(DescribedPacket::default().meta(&cgroups).cgroups, 0);
+        assert_eq!(DescribedPacket::default().bits(&cgroups), 0);
     }
 }

@@ -1,16 +1,18 @@
 //! The filters: of the fw classifier for marks alone, of u32 for other rows.
 
-use super::Losses;
 use super::htb::Tree;
-use crate::compiled::CompiledPolicy;
+use super::{ExportError, Losses};
+use crate::compiled::{CompiledPolicy, Destination};
 use crate::describe::describe_match;
 use core::fmt::Write;
 use core::net::IpAddr;
 use weft_packet::{Match, PortRange};
-use weft_units::Protocol;
+use weft_units::{LaneId, Protocol};
 
 /// The most filters of one row.
 const FILTERS_MAX: usize = 256;
+/// The most rows: each takes two of tc's 65,535 precedences, one for each address family.
+const ROWS_MAX: usize = 32_767;
 
 /// A protocol of the link layer, as tc names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,18 +53,50 @@ impl Filter {
     }
 }
 
-/// The filters of the match table, without its last row, which is HTB's default.
-pub(super) fn filters(policy: &CompiledPolicy, tree: &Tree, losses: &mut Losses) -> Vec<Filter> {
-    let count = policy.rules.len().saturating_sub(1);
-    let mut filters = Vec::with_capacity(count);
-    for (number, rule) in policy.rules.iter().take(count).enumerate() {
-        let title = format!("row {}: {}", number + 1, describe_match(&rule.matcher, &policy.cgroups));
-        match parts(&rule.matcher, number, losses) {
-            Ok(parts) => filters.push(Filter { title, parts, minor: tree.minor(rule.lane) }),
+/// The filters of both tables, without the last destination of the last row, which is HTB's default.
+pub(super) fn filters(
+    policy: &CompiledPolicy,
+    tree: &Tree,
+    losses: &mut Losses,
+) -> Result<Vec<Filter>, ExportError> {
+    let mut rows = joined(policy)?;
+    rows.pop();
+    let mut filters = Vec::with_capacity(rows.len());
+    for (number, (rule, row, lane)) in rows.iter().enumerate() {
+        let title = format!("row {}: {}", rule + 1, describe_match(row, policy));
+        match parts(row, number, losses) {
+            Ok(parts) => filters.push(Filter { title, parts, minor: tree.minor(*lane) }),
             Err(why) => losses.add(format!("{title}: {why}; its packets go to the rows after it")),
         }
     }
-    filters
+    Ok(filters)
+}
+
+/// The product of both tables, in match order: the number of the rule, the tests of rule and destination together, the lane. HTB
+/// has one table.
+fn joined(policy: &CompiledPolicy) -> Result<Vec<(usize, Match, LaneId)>, ExportError> {
+    let mut rows = Vec::with_capacity(policy.rules.len());
+    for (number, rule) in policy.rules.iter().enumerate() {
+        let destinations = policy.destinations.get(rule.class.index()).map_or(&[][..], Vec::as_slice);
+        for Destination { to, lane } in destinations {
+            let dst = match (rule.matcher.dst, *to) {
+                (Some(one), Some(other)) => match one.intersect(&other) {
+                    Some(both) => Some(both),
+                    None => continue,
+                },
+                (one, other) => one.or(other),
+            };
+            rows.push((number, Match { dst, ..rule.matcher.clone() }, *lane));
+            if rows.len() > ROWS_MAX {
+                return Err(ExportError::TooManyRows(ROWS_MAX));
+            }
+            // A destination that contains the whole row leaves nothing to those after it.
+            if to.is_none() || (dst.is_some() && dst == rule.matcher.dst) {
+                break;
+            }
+        }
+    }
+    Ok(rows)
 }
 
 /// The filters of a row, or the reason why u32 cannot express it.
@@ -72,9 +106,12 @@ fn parts(
     losses: &mut Losses,
 ) -> Result<Vec<(Family, usize, String)>, &'static str> {
     // Named one by one, so that a new test is not left out silently.
-    let Match { protocol, src, dst, sport, dport, mark, priority, cgroup } = row;
+    let Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port } = row;
     if cgroup.is_some() {
         return Err("u32 sees no cgroups (mark the packets, such as by nftables' `socket cgroupv2`)");
+    }
+    if port.is_some() {
+        return Err("u32 sees no ports of the NIC (export a policy for each port, for the device behind it)");
     }
     if priority.is_some() {
         return Err("u32 sees no priorities");

@@ -6,7 +6,7 @@ use crate::lowering::model::default_burst;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
-use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, LimitId, NodeId, Packets};
+use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, LeafId, LimitId, NodeId, Packets};
 
 /// The most inner classes between the root and a leaf, with that of the whole link (`TC_HTB_MAXDEPTH`, `htb_change_class`).
 const INNER_MAX: usize = 7;
@@ -53,9 +53,11 @@ impl Tree {
         self.minors.get(lane.index()).copied().unwrap_or(WHOLE)
     }
 
-    /// The class of packets that no filter takes: that of the last row.
+    /// The class of packets that no filter takes: that of the last destination of the last row's class.
     pub(super) fn default_minor(&self, policy: &CompiledPolicy) -> u32 {
-        policy.rules.last().map_or(WHOLE, |rule| self.minor(rule.lane))
+        let class = policy.rules.last().map_or_else(ClassId::default, |rule| rule.class);
+        let last = policy.destinations.get(class.index()).and_then(|rows| rows.last());
+        last.map_or(WHOLE, |row| self.minor(row.lane))
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! 1. `htb`: the tree becomes HTB classes. A leaf's rate is the rate that the policy guarantees it, a limit becomes the `ceil` of the
 //!    class that it covers, and strict priority becomes the order in which spare rate is offered.
-//! 2. `filters`: the rows of the match table become u32 filters in their order, one for each address family; marks alone, fw filters.
+//! 2. `filters`: the rows of the classification table, each with the destinations of its class, become u32 filters in their order, one
+//!    for each address family; marks alone, fw filters.
 //! 3. What HTB and u32 cannot express is listed as comments before the commands.
 //!
 //! These rules hold:
@@ -35,6 +36,11 @@ pub enum ExportError {
     /// HTB numbers its classes with 16 bits.
     #[error("the policy has {0} lanes and nodes; HTB has numbers for at most {1}")]
     TooManyClasses(usize, usize),
+    /// tc numbers its filters with 16 bits.
+    #[error(
+        "the rows of the match table, for each destination, are more than the {0} for which tc has numbers"
+    )]
+    TooManyRows(usize),
 }
 
 /// The parts of a policy that the commands do not express, one line each.
@@ -59,7 +65,7 @@ pub fn to_tc(policy: &CompiledPolicy, device: &str) -> Result<String, ExportErro
     let link = policy.link.ok_or(ExportError::NoLinkRate)?;
     let mut losses = Losses::default();
     let tree = htb::tree(policy, link, &mut losses)?;
-    let filters = filters::filters(policy, &tree, &mut losses);
+    let filters = filters::filters(policy, &tree, &mut losses)?;
     losses
         .add("infrastructure (ARP, neighbour discovery, DHCP) has no share of its own: the classes take it");
     losses.add("a packet that is segmented later is charged once for its framing (`overhead`), not once for each segment");

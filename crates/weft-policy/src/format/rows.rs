@@ -15,7 +15,7 @@ pub(super) enum RowKind {
     Other,
 }
 
-/// The content of a row.
+/// The item or the comment that a row shows.
 enum Content {
     Item(SyntaxNode),
     Comment(String),

@@ -14,6 +14,9 @@ const PRIORITY_OF_ALL: u32 = 6;
 /// The most cgroups that the rules of a policy may name: one bit each in a packet's metadata.
 pub(crate) const CGROUPS_MAX: usize = 64;
 
+/// The most ports of the NIC that the rules of a policy may name.
+pub(crate) const PORTS_MAX: usize = 1024;
+
 impl Lowering {
     /// The condition below `parent`; `None` if it could not be parsed.
     pub(super) fn condition_in(&mut self, parent: &SyntaxNode) -> Option<Condition> {
@@ -40,7 +43,7 @@ impl Lowering {
         parts.into_iter().collect()
     }
 
-    /// A single test as a row; `port` is a source port or a destination port.
+    /// A single test as a row; `port` is a port of the NIC if a name follows, else a source port or a destination port.
     fn test(&mut self, node: &SyntaxNode) -> Option<Condition> {
         let row = Match::default();
         let keyword = first_word(node)?;
@@ -52,6 +55,9 @@ impl Lowering {
             "icmp" => Match { protocol: Some(Protocol::ICMP), ..row },
             "icmpv6" => Match { protocol: Some(Protocol::ICMPV6), ..row },
             "cgroup" => Match { cgroup: Some(self.cgroup(node)?), ..row },
+            "port" if token_of(node, SyntaxKind::Text).is_some() => {
+                Match { port: Some(self.port(node)?), ..row }
+            }
             other => return self.valued_test(other, node),
         };
         Some(Condition::Row(row))
@@ -103,6 +109,24 @@ impl Lowering {
         }
         self.policy.cgroups.push(path);
         u8::try_from(self.policy.cgroups.len() - 1).ok()
+    }
+
+    /// The number, from 1, of the port of the NIC that a test names.
+    fn port(&mut self, node: &SyntaxNode) -> Option<u16> {
+        let quotes = token_of(node, SyntaxKind::Text)?;
+        let span = super::items::span_of(quotes.text_range());
+        let name = self.keep(values::port_name(quotes.text(), span))?;
+        let known = self.policy.ports.iter().position(|known| *known == name);
+        let index = known.unwrap_or(self.policy.ports.len());
+        if index >= PORTS_MAX {
+            let message = format!("the rules name more than {PORTS_MAX} ports");
+            self.find_once(Code::TooManyPorts, span, message, "test the addresses of several ports together");
+            return None;
+        }
+        if known.is_none() {
+            self.policy.ports.push(name);
+        }
+        u16::try_from(index + 1).ok()
     }
 }
 

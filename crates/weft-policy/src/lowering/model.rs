@@ -32,6 +32,8 @@ pub(crate) struct Policy {
     pub(crate) nameless: bool,
     /// The cgroups in conditions; a row's cgroup number indexes them.
     pub(crate) cgroups: Vec<String>,
+    /// The ports in conditions; a row's port number minus one indexes them.
+    pub(crate) ports: Vec<String>,
 }
 
 /// `class NAME = condition`

@@ -182,6 +182,21 @@ pub(super) fn cgroup(quotes: &str, span: Span) -> Read<String> {
     Ok(path.to_owned())
 }
 
+/// The longest name of a port of the NIC, in bytes.
+const PORT_NAME_MAX: usize = 63;
+
+/// The name of a port of the NIC, from a token with its quotes.
+pub(super) fn port_name(quotes: &str, span: Span) -> Read<String> {
+    let name = quotes.trim_matches('"');
+    let plain = |c: char| !c.is_control() && !c.is_whitespace();
+    if name.is_empty() || name.len() > PORT_NAME_MAX || !name.chars().all(plain) {
+        let message = format!("{} is not the name of a port", quoted(name));
+        let help = "such as port \"vm1\": at most 63 bytes without spaces; a port of a five-tuple is a number, such as port 443";
+        return wrong(Code::BadPortName, span, message, help);
+    }
+    Ok(name.to_owned())
+}
+
 /// A number written with digits alone.
 fn digits(text: &str) -> Option<u32> {
     parse(text, 10)

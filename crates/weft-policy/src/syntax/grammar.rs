@@ -177,9 +177,9 @@ fn at_ports(p: &Parser<'_>) -> bool {
 
 /// The tests, for help.
 const TESTS: &str = "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
-                     from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\"";
+                     from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\"";
 
-/// `test = "any" | "tcp" | ... | "cgroup" TEXT`
+/// `test = "any" | "tcp" | ... | "cgroup" TEXT | "port" TEXT`
 fn test(p: &mut Parser<'_>) -> Parsed {
     let (before, start) = (p.text_before(), p.span().start);
     mistakes::test_word(p, TESTS)?;
@@ -192,6 +192,11 @@ fn test(p: &mut Parser<'_>) -> Parsed {
         "cgroup" => {
             p.bump();
             return mistakes::path(p, "such as `cgroup \"/system.slice/mgmt\"`");
+        }
+        "port" if p.next_is(Text) => {
+            p.bump();
+            p.bump();
+            return Ok(());
         }
         "protocol" => ("a protocol number", "such as `protocol 47`"),
         "port" | "sport" | "dport" => ("a port", "such as `dport 443` or `port 8000..8080`"),

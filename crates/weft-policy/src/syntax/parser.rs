@@ -158,6 +158,11 @@ impl<'a> Parser<'a> {
             && self.text_at(ahead).starts_with(|c: char| c.is_ascii_digit())
     }
 
+    /// Whether the token after the next one is of `kind`.
+    pub(super) fn next_is(&self, kind: SyntaxKind) -> bool {
+        self.ahead(1).is_some_and(|token| token.kind == kind)
+    }
+
     /// Whether a word and `=` follow.
     pub(super) fn at_definition(&self) -> bool {
         self.at(SyntaxKind::Word) && self.kind_at(1) == Some(SyntaxKind::Equals)

@@ -12,8 +12,7 @@ use weft_text::{LineIndex, Span, nearest, quoted};
 /// The most classes and nodes that a policy may have.
 pub(crate) const NODES_MAX: usize = 4096;
 
-/// The class of packets that no other class takes.
-pub(crate) const DEFAULT: &str = "default";
+pub(crate) use crate::compiled::DEFAULT;
 
 /// The node that the link serves.
 pub(crate) const ROOT: &str = "root";

@@ -145,6 +145,10 @@ fn check(layers: &[Layer], scheduled: bool) -> Result<(), TestCaseError> {
         let dst = IpAddr::V4(Ipv4Addr::new(10, 0, 0, low));
         let key = FlowKey { src: dst, dst, sport: 1, dport: 1, protocol: Protocol::TCP };
         let lane = compiled.classify(&PacketMeta { key: Some(key), ..PacketMeta::default() });
+        // The first match is also the longest, by which a port finds it.
+        let holds = |row: &&crate::Destination| row.to.is_none_or(|to| to.contains(dst));
+        let longest = compiled.destinations[0].iter().filter(holds).max_by_key(|row| row.to.map(|to| to.len));
+        prop_assert_eq!(longest.map(|row| row.lane), Some(lane), "to {} in {}", dst, text);
         let lane = &compiled.program.lanes[lane.index()];
         prop_assert_eq!(lane.class.index(), 0);
         let rate = |limit: &weft_units::LimitId| compiled.program.limits[limit.index()].rate.get();

@@ -32,6 +32,7 @@ fn some_test() -> impl Strategy<Value = String> {
         (0_u32..3).prop_map(|priority| format!("priority {priority}")),
         proptest::sample::select(["/a", "/a/b", "/c"].as_slice())
             .prop_map(|path| format!("cgroup \"{path}\"")),
+        proptest::sample::select(["x", "y"].as_slice()).prop_map(|name| format!("port \"{name}\"")),
     ]
 }
 
@@ -71,8 +72,9 @@ fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
         )
     });
     let path = proptest::sample::select(["/", "/a", "/a/b", "/a/b/d", "/c", "/d"].as_slice());
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path)
-        .prop_map(|(key, mark, priority, path)| (PacketMeta { key, mark, priority, cgroups: 0 }, path))
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path, 0_u16..3).prop_map(
+        |(key, mark, priority, path, port)| (PacketMeta { key, mark, priority, cgroups: 0, port }, path),
+    )
 }
 
 /// The cgroup bits that the host would set for a sender in the cgroup `path`.

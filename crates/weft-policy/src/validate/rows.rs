@@ -1,17 +1,20 @@
-//! The match table: the conditions of all classes, in the order of the file, become rows; the first match decides.
+//! The classification table: the conditions of all classes, in the order of the file, become rows; the first match decides.
 
+use super::row_index::RowIndex;
 use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::Policy;
+use std::collections::BTreeSet;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
 
-/// The most rows of a match table. The first packet of a flow is tested against them one by one.
-pub(crate) const ROWS_MAX: usize = 512;
+/// The most rows of the classification table, and the most of the destination table. A new flow's cost does not grow with them, but
+/// the time to compile and to load a policy does: this many take about a second.
+pub const ROWS_MAX: usize = 16_384;
 
-/// The most rows examined to make a table, including those that earlier rows cover and that are left out.
-const STEPS_MAX: usize = 4 * ROWS_MAX;
+/// The most alternatives examined to make a table, and look-ups for rows that cover them: about a second.
+const STEPS_MAX: usize = 1 << 23;
 
 /// A row and the number of its class; the number of classes stands for `default`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +55,13 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
     if diagnostics.iter().any(SpannedDiagnostic::is_error) {
         return (Vec::new(), diagnostics);
     }
-    let mut table = Table { alternatives: &alternatives, cgroups, rows: Vec::new(), steps: 0 };
+    let mut table = Table {
+        alternatives: &alternatives,
+        cgroups,
+        rows: Vec::new(),
+        index: RowIndex::default(),
+        steps: 0,
+    };
     match table.decide(0, &Match::default()) {
         Ok(()) => {
             diagnostics.extend(shadowed(policy, &table));
@@ -76,6 +85,8 @@ struct Table<'a> {
     alternatives: &'a [(Term, usize)],
     cgroups: Cgroups<'a>,
     rows: Vec<ClassRow>,
+    /// The rows, to find those that cover a region.
+    index: RowIndex,
     steps: usize,
 }
 
@@ -85,14 +96,17 @@ impl Table<'_> {
     /// alternative matches everything, so every region is decided completely.
     fn decide(&mut self, from: usize, region: &Match) -> Result<(), Refused> {
         let alternatives = self.alternatives;
-        if self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, region)) {
+        if self.covered(region) {
             return Ok(());
         }
         for (number, (term, class)) in alternatives.iter().enumerate().skip(from) {
             let refused = |error| Refused { error, class: *class };
+            self.steps += 1;
+            if self.steps > STEPS_MAX {
+                return Err(refused(TermError::TooLarge));
+            }
             let Some(row) = self.cgroups.meet(&term.row, region).map_err(refused)? else { continue };
-            let taken = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
-            if taken || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+            if self.covered(&row) || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
                 continue;
             }
             for except in &term.except {
@@ -109,14 +123,19 @@ impl Table<'_> {
         Ok(())
     }
 
+    /// Whether an earlier row covers `row`.
+    fn covered(&mut self, row: &Match) -> bool {
+        self.steps += self.index.shapes();
+        self.index.covers(row, self.cgroups)
+    }
+
     /// Adds a row, unless an earlier row covers it.
     fn push(&mut self, row: Match, class: usize) -> Result<(), Refused> {
-        self.steps += 1;
-        let covered = self.rows.iter().any(|earlier| self.cgroups.covers(&earlier.row, &row));
-        if !covered {
+        if !self.covered(&row) {
+            self.index.add(&row);
             self.rows.push(ClassRow { row, class });
         }
-        if self.rows.len() > ROWS_MAX || self.steps > STEPS_MAX {
+        if self.rows.len() > ROWS_MAX {
             return Err(Refused { error: TermError::TooLarge, class });
         }
         Ok(())
@@ -126,10 +145,14 @@ impl Table<'_> {
 /// Warnings for classes that match packets but have no row.
 fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
+    let has_rows: BTreeSet<usize> = table.rows.iter().map(|row| row.class).collect();
     for (number, class) in policy.classes.iter().enumerate() {
+        if has_rows.contains(&number) {
+            continue;
+        }
         let mine: Vec<&Term> =
             table.alternatives.iter().filter(|(_, owner)| *owner == number).map(|(term, _)| term).collect();
-        if mine.is_empty() || table.rows.iter().any(|row| row.class == number) {
+        if mine.is_empty() {
             continue;
         }
         let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
@@ -158,11 +181,11 @@ fn never_true(name: &str, span: Span) -> SpannedDiagnostic {
     )
 }
 
-/// The diagnostic for a table with more than [`ROWS_MAX`] rows.
+/// The diagnostic for a classification table or a destination table with more than [`ROWS_MAX`] rows.
 pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
     let message = format!("with this class, the match table needs more than {ROWS_MAX} rows");
     let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
-                of their own before this one; a limit by destination multiplies the rows of its classes";
+                of their own before this one; each class below limits by destination needs a row for each destination";
     SpannedDiagnostic::new(Code::TooManyRows, span, message, help)
 }
 

@@ -4,11 +4,17 @@
 //! `rows` resolves by the order of rows. An exception for ports is different if the packets certainly have ports: the row is
 //! split into the ranges around it, which needs fewer rows.
 
+use super::rows::ROWS_MAX;
 use crate::lowering::model::Condition;
 use weft_packet::{Intersection, Match, PortRange};
 
 /// The most rows and exceptions of all alternatives of one condition together.
-pub(crate) const SIZE_MAX: usize = 512;
+pub(crate) const SIZE_MAX: usize = ROWS_MAX;
+/// The most rows and exceptions that an `and` may make of fewer, and the most exceptions of one alternative. An `and` multiplies the
+/// alternatives of its parts, and an `or` only adds them.
+const PRODUCT_MAX: usize = 512;
+/// The most pairs of alternatives that one `and` joins, most of which may be empty: about a tenth of a second.
+const PAIRS_MAX: usize = 1 << 20;
 
 /// An alternative: the packets that match `row` and no row of `except`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -144,6 +150,9 @@ fn all_except(condition: &Condition, cgroups: Cgroups<'_>) -> Option<Term> {
         return None;
     }
     let inner = expand(condition, Sense::Plain, cgroups).ok()?;
+    if inner.len() > PRODUCT_MAX {
+        return None;
+    }
     let except = inner.into_iter().map(|term| term.row).collect();
     Some(Term { row: Match::default(), except })
 }
@@ -174,6 +183,10 @@ fn product(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Ve
     let mut all = vec![Term { row: Match::default(), except: Vec::new() }];
     for part in parts {
         let next = expand(part, sense, cgroups)?;
+        if all.len().saturating_mul(next.len()) > PAIRS_MAX {
+            return Err(TermError::TooLarge);
+        }
+        let most = PRODUCT_MAX.max(size(&all)).max(size(&next));
         let mut joined = Vec::with_capacity(all.len());
         let mut total = 0;
         for a in &all {
@@ -182,7 +195,7 @@ fn product(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Ve
                 let mut except = a.except.clone();
                 except.extend(b.except.iter().filter(|new| !a.except.contains(new)).cloned());
                 total += 1 + except.len();
-                if total > SIZE_MAX {
+                if total > most || except.len() > PRODUCT_MAX {
                     return Err(TermError::TooLarge);
                 }
                 joined.push(Term { row, except });
@@ -214,12 +227,14 @@ fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
 /// Splits the row around every exception that excludes only ports, if the packets certainly have a five-tuple.
 fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
     let mut todo = vec![term];
+    let mut size = 0;
     while let Some(mut term) = todo.pop() {
         let split =
             term.except.iter().enumerate().find_map(|(i, e)| only_ports(&term.row, e).map(|f| (i, f)));
         let Some((number, port)) = split else {
+            size += 1 + term.except.len();
             out.push(term);
-            if out.len() > SIZE_MAX {
+            if out.len() > SIZE_MAX || size > SIZE_MAX {
                 return Err(TermError::TooLarge);
             }
             continue;
@@ -237,7 +252,7 @@ fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
             }
             todo.push(piece);
         }
-        if todo.len() > SIZE_MAX {
+        if todo.len() > PRODUCT_MAX {
             return Err(TermError::TooLarge);
         }
     }

@@ -3,7 +3,7 @@
 use crate::common::compiled;
 use expect_test::{Expect, expect};
 use std::fmt::Write;
-use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, Source, compile, syntax};
+use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, ROWS_MAX, Source, compile, syntax};
 use weft_units::BitsPerSec;
 
 /// Compares the compiler's first line with the snapshot.
@@ -52,19 +52,31 @@ fn cgroups() {
 }
 
 #[test]
+fn ports() {
+    let distinct = |count| classes(count, |number| format!("port \"p{number}\" or port \"p0\""));
+    assert_eq!(compiled(&distinct(1024)).policy.map(|p| p.ports.len()), Some(1024));
+    check_first(&distinct(1025), &expect!["p:1025:20: error[E0407]: the rules name more than 1024 ports"]);
+}
+
+#[test]
 fn rows() {
-    let distinct = |count| classes(count, |number| format!("priority {number}"));
-    assert!(compiled(&distinct(511)).policy.is_some());
+    // A row of the table is that of `default`.
+    let distinct = |count: usize, each: usize| {
+        let any_of = |class: usize| (0..each).map(move |n| format!("priority {}", class * each + n));
+        classes(count, |class| any_of(class).collect::<Vec<_>>().join(" or "))
+    };
+    assert_eq!(compiled(&distinct(127, 129)).policy.map(|p| p.rules.len()), Some(ROWS_MAX));
     check_first(
-        &distinct(512),
-        &expect!["p:512:7: error[E0402]: with this class, the match table needs more than 512 rows"],
+        &distinct(128, 128),
+        &expect!["p:128:7: error[E0402]: with this class, the match table needs more than 16384 rows"],
     );
-    let destinations: Vec<String> = (0..200).map(|n| format!("10.0.{n}.0/24: 1gbps")).collect();
+    let destinations: Vec<String> =
+        (0..6000).map(|n| format!("10.{}.{}.0/24: 1gbps", n / 250, n % 250)).collect();
     let limits = format!("root = limit by destination {{ {} }} of x\n", destinations.join(", "));
     let three = classes(3, |n| format!("priority {n}")).replace("root", "x");
     check_first(
         &(limits + &three),
-        &expect!["p:4:7: error[E0402]: with this class, the match table needs more than 512 rows"],
+        &expect!["p:4:7: error[E0402]: with this class, the match table needs more than 16384 rows"],
     );
 }
 

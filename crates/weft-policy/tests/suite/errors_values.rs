@@ -291,6 +291,42 @@ root = a"#,
 }
 
 #[test]
+fn names_of_ports() {
+    check(
+        r#"class a = port ""
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0116]: `` is not the name of a port
+              help: such as port "vm1": at most 63 bytes without spaces; a port of a five-tuple is a number, such as port 443
+        "#]],
+    );
+    check(
+        r#"class a = tcp port "vm 1"
+root = a"#,
+        &expect![[r#"
+            p:1:20: error[E0116]: `vm 1` is not the name of a port
+              help: such as port "vm1": at most 63 bytes without spaces; a port of a five-tuple is a number, such as port 443
+        "#]],
+    );
+    check(
+        r#"class a = sport "vm1"
+root = a"#,
+        &expect![[r#"
+            p:1:17: error[E0001]: expected a port, found `"vm1"`
+              help: such as `dport 443` or `port 8000..8080`
+        "#]],
+    );
+    check(
+        r#"class a = port vm1
+root = a"#,
+        &expect![[r#"
+            p:1:16: error[E0106]: `vm1` is not a port or a range of ports
+              help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
+        "#]],
+    );
+}
+
+#[test]
 fn sizes_and_bounds() {
     check(
         r#"root = limit 1gbps burst big of default"#,

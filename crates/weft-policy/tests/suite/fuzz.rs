@@ -67,6 +67,7 @@ const PIECES: &[&str] = &[
     "burst 1kb ",
     "to ",
     "cgroup \"/x\"",
+    "port \"p\"",
     "mark 1/3",
     "ä",
     "\u{0}",

@@ -1,5 +1,6 @@
 //! The crate's external tests in one program: snapshots, shapes, bounds and the fuzz loop.
 
+mod change;
 mod common;
 
 mod latency;

@@ -51,12 +51,19 @@ fn tenants_share_equally() {
               4: class T4, leaf T4, not limited, at most 10000 packets wait
               5: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: cgroup "T0" -> lane 0 (T0)
-              2: cgroup "T1" -> lane 1 (T1)
-              3: cgroup "T2" -> lane 2 (T2)
-              4: cgroup "T3" -> lane 3 (T3)
-              5: cgroup "T4" -> lane 4 (T4)
-              6: any -> lane 5 (default)
+              1: cgroup "T0" -> T0
+              2: cgroup "T1" -> T1
+              3: cgroup "T2" -> T2
+              4: cgroup "T3" -> T3
+              5: cgroup "T4" -> T4
+              6: any -> default
+            destinations; the longest prefix decides
+              T0: any -> lane 0
+              T1: any -> lane 1
+              T2: any -> lane 2
+              T3: any -> lane 3
+              T4: any -> lane 4
+              default: any -> lane 5
         "#]],
     );
 }
@@ -97,22 +104,28 @@ fn figure_1_of_loom() {
               11: class vm3, leaf vm3, not limited, at most 10000 packets wait
               12: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: cgroup "/system.slice/mgmt" -> lane 0 (mgmt)
-              2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
-              3: tcp and to 10.0.2.0/24 and sport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
-              4: tcp and sport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
-              5: tcp and to 10.0.1.0/24 and dport 11211 and cgroup "/vm1" -> lane 1 (vm1.kvs)
-              6: tcp and to 10.0.2.0/24 and dport 11211 and cgroup "/vm1" -> lane 2 (vm1.kvs)
-              7: tcp and dport 11211 and cgroup "/vm1" -> lane 3 (vm1.kvs)
-              8: to 10.0.1.0/24 and cgroup "/vm1/hadoop" -> lane 4 (vm1.hadoop)
-              9: to 10.0.2.0/24 and cgroup "/vm1/hadoop" -> lane 5 (vm1.hadoop)
-              10: cgroup "/vm1/hadoop" -> lane 6 (vm1.hadoop)
-              11: to 10.0.1.0/24 and cgroup "/vm1/spark" -> lane 7 (vm1.spark)
-              12: to 10.0.2.0/24 and cgroup "/vm1/spark" -> lane 8 (vm1.spark)
-              13: cgroup "/vm1/spark" -> lane 9 (vm1.spark)
-              14: cgroup "/vm2" -> lane 10 (vm2)
-              15: cgroup "/vm3" -> lane 11 (vm3)
-              16: any -> lane 12 (default)
+              1: cgroup "/system.slice/mgmt" -> mgmt
+              2: tcp and sport 11211 and cgroup "/vm1" -> vm1.kvs
+              3: tcp and dport 11211 and cgroup "/vm1" -> vm1.kvs
+              4: cgroup "/vm1/hadoop" -> vm1.hadoop
+              5: cgroup "/vm1/spark" -> vm1.spark
+              6: cgroup "/vm2" -> vm2
+              7: cgroup "/vm3" -> vm3
+              8: any -> default
+            destinations; the longest prefix decides
+              mgmt: any -> lane 0
+              vm1.kvs: to 10.0.1.0/24 -> lane 1
+              vm1.kvs: to 10.0.2.0/24 -> lane 2
+              vm1.kvs: any other -> lane 3
+              vm1.hadoop: to 10.0.1.0/24 -> lane 4
+              vm1.hadoop: to 10.0.2.0/24 -> lane 5
+              vm1.hadoop: any other -> lane 6
+              vm1.spark: to 10.0.1.0/24 -> lane 7
+              vm1.spark: to 10.0.2.0/24 -> lane 8
+              vm1.spark: any other -> lane 9
+              vm2: any -> lane 10
+              vm3: any -> lane 11
+              default: any -> lane 12
         "#]],
     );
 }
@@ -146,16 +159,24 @@ fn figure_11_of_loom() {
               8: class T4, leaf T4, not limited, at most 10000 packets wait
               9: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: to 10.99.1.2 and cgroup "J0" -> lane 0 (J0)
-              2: cgroup "J0" -> lane 1 (J0)
-              3: to 10.99.1.2 and cgroup "J1" -> lane 2 (J1)
-              4: cgroup "J1" -> lane 3 (J1)
-              5: to 10.99.1.2 and cgroup "J2" -> lane 4 (J2)
-              6: cgroup "J2" -> lane 5 (J2)
-              7: cgroup "T2" -> lane 6 (T2)
-              8: cgroup "T3" -> lane 7 (T3)
-              9: cgroup "T4" -> lane 8 (T4)
-              10: any -> lane 9 (default)
+              1: cgroup "J0" -> J0
+              2: cgroup "J1" -> J1
+              3: cgroup "J2" -> J2
+              4: cgroup "T2" -> T2
+              5: cgroup "T3" -> T3
+              6: cgroup "T4" -> T4
+              7: any -> default
+            destinations; the longest prefix decides
+              J0: to 10.99.1.2 -> lane 0
+              J0: any other -> lane 1
+              J1: to 10.99.1.2 -> lane 2
+              J1: any other -> lane 3
+              J2: to 10.99.1.2 -> lane 4
+              J2: any other -> lane 5
+              T2: any -> lane 6
+              T3: any -> lane 7
+              T4: any -> lane 8
+              default: any -> lane 9
         "#]],
     );
 }
@@ -175,9 +196,12 @@ fn one_application_is_limited() {
               0: class memcached, leaf app.flows, limited by app, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp and sport 11211 -> lane 0 (memcached)
-              2: tcp and dport 11211 -> lane 0 (memcached)
-              3: any -> lane 1 (default)
+              1: tcp and sport 11211 -> memcached
+              2: tcp and dport 11211 -> memcached
+              3: any -> default
+            destinations; the longest prefix decides
+              memcached: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
 }

@@ -25,8 +25,11 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               0: class a, leaf a, not limited, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: any -> lane 1 (default)
+              1: tcp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
     check(
@@ -40,8 +43,11 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               0: class a, leaf a, not limited, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: any -> lane 1 (default)
+              1: tcp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
     check(
@@ -57,8 +63,11 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               0: class a, leaf a, limited by root, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: any -> lane 1 (default)
+              1: tcp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
     check(
@@ -72,8 +81,11 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               0: class a, leaf a, not limited, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: any -> lane 1 (default)
+              1: tcp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
     check(
@@ -84,7 +96,9 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
             lanes
               0: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: any -> lane 0 (default)
+              1: any -> default
+            destinations; the longest prefix decides
+              default: any -> lane 0
         "#]],
     );
     check(
@@ -98,8 +112,11 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               0: class a, leaf a, not limited, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: any -> lane 1 (default)
+              1: tcp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
 }
@@ -120,9 +137,13 @@ fn a_fifo_merges_classes_into_one_leaf() {
               1: class b, leaf root#1, limited by root#2, at most 10000 packets wait
               2: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: udp -> lane 1 (b)
-              3: any -> lane 2 (default)
+              1: tcp -> a
+              2: udp -> b
+              3: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              b: any -> lane 1
+              default: any -> lane 2
         "#]],
     );
 }
@@ -142,9 +163,13 @@ fn bounds_hold_for_all_classes_or_for_one() {
               1: class b, leaf b, not limited, at most 500 packets wait
               2: class default, leaf default, not limited, at most 500 packets wait
             rules; the first match decides
-              1: tcp -> lane 0 (a)
-              2: udp -> lane 1 (b)
-              3: any -> lane 2 (default)
+              1: tcp -> a
+              2: udp -> b
+              3: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              b: any -> lane 1
+              default: any -> lane 2
         "#]],
     );
 }
@@ -164,10 +189,14 @@ fn what_is_excluded_is_decided_by_the_classes_after() {
               1: class b, leaf b, not limited, at most 10000 packets wait
               2: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: udp and mark 0x1 -> lane 1 (b)
-              2: udp -> lane 0 (a)
-              3: mark 0x1/0x1 -> lane 1 (b)
-              4: any -> lane 2 (default)
+              1: udp and mark 0x1 -> b
+              2: udp -> a
+              3: mark 0x1/0x1 -> b
+              4: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              b: any -> lane 1
+              default: any -> lane 2
         "#]],
     );
     check(
@@ -181,11 +210,14 @@ fn what_is_excluded_is_decided_by_the_classes_after() {
               0: class a, leaf a, not limited, at most 10000 packets wait
               1: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: tcp and sport 23..65535 and dport 23..65535 -> lane 0 (a)
-              2: tcp and sport 23..65535 and dport 0..21 -> lane 0 (a)
-              3: tcp and sport 0..21 and dport 23..65535 -> lane 0 (a)
-              4: tcp and sport 0..21 and dport 0..21 -> lane 0 (a)
-              5: any -> lane 1 (default)
+              1: tcp and sport 23..65535 and dport 23..65535 -> a
+              2: tcp and sport 23..65535 and dport 0..21 -> a
+              3: tcp and sport 0..21 and dport 23..65535 -> a
+              4: tcp and sport 0..21 and dport 0..21 -> a
+              5: any -> default
+            destinations; the longest prefix decides
+              a: any -> lane 0
+              default: any -> lane 1
         "#]],
     );
 }
@@ -223,16 +255,19 @@ root = fifo { d, near }",
               8: class default, leaf default, limited by far, at most 10000 packets wait
               9: class default, leaf default, not limited, at most 10000 packets wait
             rules; the first match decides
-              1: udp and to 10.0.2.0/25 -> lane 0 (a)
-              2: udp and to 10.0.1.0/24 -> lane 1 (a)
-              3: udp and to 10.0.2.0/24 -> lane 2 (a)
-              4: udp and to 10.0.0.0/8 -> lane 3 (a)
-              5: udp -> lane 4 (a)
-              6: to 10.0.2.0/25 -> lane 5 (default)
-              7: to 10.0.1.0/24 -> lane 6 (default)
-              8: to 10.0.2.0/24 -> lane 7 (default)
-              9: to 10.0.0.0/8 -> lane 8 (default)
-              10: any -> lane 9 (default)
+              1: udp -> a
+              2: any -> default
+            destinations; the longest prefix decides
+              a: to 10.0.2.0/25 -> lane 0
+              a: to 10.0.1.0/24 -> lane 1
+              a: to 10.0.2.0/24 -> lane 2
+              a: to 10.0.0.0/8 -> lane 3
+              a: any other -> lane 4
+              default: to 10.0.2.0/25 -> lane 5
+              default: to 10.0.1.0/24 -> lane 6
+              default: to 10.0.2.0/24 -> lane 7
+              default: to 10.0.0.0/8 -> lane 8
+              default: any other -> lane 9
         "#]],
     );
 }

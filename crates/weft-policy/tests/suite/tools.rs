@@ -26,7 +26,7 @@ fn a_packet_of_figure_1_is_explained() {
     expect![[r#"
         packet     tcp 192.0.2.1:11211 > 10.0.1.7:1024 cgroup /vm1/web
         class      vm1.kvs (line 6: class vm1.kvs = cgroup "/vm1" and tcp and port 11211)
-        row        2: tcp and to 10.0.1.0/24 and sport 11211 and cgroup "/vm1" -> lane 1
+        row        2: tcp and sport 11211 and cgroup "/vm1"; to 10.0.1.0/24 -> lane 1
         path       root: strict priority, place 2 of 3
                      tenants: weighted fair queueing, weight 1 of 7
                        vm1.apps: strict priority, place 1 of 2
@@ -75,7 +75,7 @@ fn an_explanation_is_what_the_match_table_decides() {
             for cgroup in ["", " cgroup /vm1/hadoop", " cgroup /vm2", " cgroup J1", " cgroup T4"] {
                 let packet: DescribedPacket = format!("{packet}{cgroup}").parse().expect("a packet");
                 let found = explain(Source { name, text: &text }, &policy, &packet);
-                let lane = policy.classify(&packet.meta(&policy.cgroups));
+                let lane = policy.classify(&packet.meta(&policy));
                 assert_eq!(found.lane, lane.index(), "{name} {packet}");
                 let spec = &policy.program.lanes[lane.index()];
                 assert_eq!(found.class, policy.classes[spec.class.index()].name, "{name} {packet}");
@@ -150,6 +150,39 @@ fn limits_across_a_tree_are_listed_as_lost() {
     let tenants = to_tc(&policy(&ready("figure1.weft")), "eth0").expect("commands");
     assert!(tenants.contains("the one queue of vm1.kvs"), "{tenants}");
     assert_eq!(tenants.matches("ceil 2000000000bit").count(), 3, "one for each application: {tenants}");
+}
+
+#[test]
+fn ports_of_the_nic_are_explained_and_lost_in_an_export() {
+    let text = "link 1gbps\nclass a = port \"vm1\" and tcp\nroot = wfq { a: 1, default: 1 }\n";
+    let here = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2 port vm1");
+    assert!(here.contains("row        1: tcp and port \"vm1\" -> lane 0\n"), "{here}");
+    let elsewhere = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2 port vm2");
+    assert!(elsewhere.contains("class      default"), "{elsewhere}");
+    let without = explained("root = default\n", "non-ip port vm2");
+    assert!(without.contains("names no port of the NIC"), "{without}");
+    let commands = to_tc(&policy(text), "eth0").expect("commands");
+    assert!(commands.contains("row 1: tcp and port \"vm1\": u32 sees no ports of the NIC"), "{commands}");
+    assert!(!commands.contains("tc filter"), "{commands}");
+}
+
+#[test]
+fn an_export_has_a_filter_for_each_destination_of_a_class() {
+    let text = "link 1gbps\nclass a = tcp\nclass b = to 10.0.1.0/25\n\
+                root = priority { slow, b }\nslow = limit by destination { 10.0.1.0/24: 1mbps, 10.0.2.0/24: 2mbps } of both\n\
+                both = priority { a, default }\n";
+    let commands = to_tc(&policy(text), "eth0").expect("commands");
+    let filters: Vec<&str> = commands.lines().filter(|line| line.starts_with("tc filter")).collect();
+    let of = |text: &str| filters.iter().filter(|line| line.contains(text)).count();
+    // Class a to each destination and to others, class b, and default to each destination.
+    assert_eq!((of("protocol 6 0xff match ip dst 10.0."), of("protocol 6 0xff"), filters.len()), (2, 4, 7));
+    assert_eq!(of("dst 10.0.1.0/25"), 1, "{commands}");
+    // The last destination of default, all others, is HTB's default.
+    let default = commands
+        .lines()
+        .find_map(|line| line.strip_prefix("tc qdisc add dev eth0 root handle 1: htb default "));
+    let minor = default.expect("a default");
+    assert!(filters.iter().all(|line| !line.ends_with(&format!("flowid 1:{minor}"))), "{commands}");
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Arp {
         Self { uplink: Numbered::named(ns, &name).ok(), before: of_uplink.unwrap_or_default(), failed }
     }
 
+    /// Separates the ARP of another port beside the uplink, in `ns`.
+    pub(super) fn add_port(&mut self, ns: &NetNs, port: &str) {
+        self.failed |= set(ns, port).is_err();
+    }
+
     /// The note for the user.
     pub(super) fn note(&self, uplink: &str) -> String {
         if self.failed {

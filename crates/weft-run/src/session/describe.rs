@@ -1,6 +1,7 @@
 //! The description of a run's devices and programs, before they are created.
 
-use super::{Inner, PortKind, RING_PACKETS, Receive, Settings, place};
+use super::settings::place;
+use super::{Inner, PortKind, RING_PACKETS, Receive, Settings};
 use core::fmt::Write;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
@@ -116,7 +117,7 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     }
     lines.push(format!("eBPF program `doorbell` at the egress of {port}, with its maps"));
     lines.push(format!(
-        "uplink {} in {nic}, a macvtap in bridge mode on {} of {}, with hardware address {mac}",
+        "uplink {} in {nic}, a macvtap in bridge mode on {} of {}, and another, which receives, with hardware address {mac}",
         settings.uplink_device(),
         settings.uplink,
         place(settings.uplink_netns.as_deref())

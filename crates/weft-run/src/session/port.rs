@@ -1,6 +1,6 @@
 //! The kind of a session's port.
 
-use super::{RING_PACKETS, Settings};
+use super::{PortSettings, RING_PACKETS};
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, FullRing, TapError};
 use weft_nic::port::{Port, PortConfig, PortError, RING_SLOTS, Receive, TapConfig};
@@ -42,11 +42,11 @@ impl PortKind {
     }
 }
 
-impl Settings {
+impl PortSettings {
     /// Creates the port with `rings` rings. `nic` is the namespace of a veth's far end.
     pub(super) fn create_port(&self, (app, nic): (&NetNs, &NetNs), rings: u32) -> Result<Port, PortError> {
         let (name, mac, ring_packets) = (self.name.as_str(), self.mac, RING_PACKETS);
-        match self.port {
+        match self.kind {
             // Packets of a flow left in a ring are known only by counts, which do not order packets sent from different
             // cores.
             PortKind::Veth | PortKind::Auto => {

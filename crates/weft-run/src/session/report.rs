@@ -32,7 +32,12 @@ fn received(path: RunReceive, totals: &Totals) -> RunReceive {
 }
 
 /// The report of a run that lasted `duration`, with received packets carried by `path`.
-pub(super) fn report(names: &[String], totals: &Totals, duration: Duration, path: RunReceive) -> RunReport {
+pub(super) fn report(
+    names: &[String],
+    totals: &Totals,
+    duration: Duration,
+    path: Option<RunReceive>,
+) -> RunReport {
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
         // Packets that were posted and neither fetched nor sent were dropped by the kernel before their ring. Packets
         // refused by the port were never posted.
@@ -63,7 +68,7 @@ pub(super) fn report(names: &[String], totals: &Totals, duration: Duration, path
             overdrawn_turns: totals.overdrawn,
             ahead_max_s: totals.ahead_max.as_secs_f64(),
         },
-        receive: Some(received(path, totals)),
+        receive: path.map(|path| received(path, totals)),
         conservation,
     }
 }

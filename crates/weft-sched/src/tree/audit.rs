@@ -56,6 +56,13 @@ impl PolicyTree {
                 })?;
             }
         }
+        let mut counted = vec![0; self.lanes.len()];
+        for flow in self.flows.iter().filter(|flow| flow.state != FlowState::Vacant) {
+            counted[flow.lane as usize] += 1;
+        }
+        for (at, (lane, counted)) in self.lanes.iter().zip(counted).enumerate() {
+            ensure(lane.flows == counted, || format!("lane {at}: {counted} flows, not {}", lane.flows))?;
+        }
         let mut backlogged = 0;
         for (at, flow) in self.flows.iter().enumerate() {
             let expected = u32::from(flow.state == FlowState::Backlogged);
@@ -77,7 +84,12 @@ impl PolicyTree {
             format!("{parked} lanes parked, {} queued", self.shaping.len())
         })?;
         for (at, lane) in self.lanes.iter().enumerate() {
-            let leaf = &self.leaves[lane.leaf as usize];
+            let Some(leaf) = self.leaves.get(lane.leaf as usize) else {
+                ensure(lane.flows == 0 && lane.pifo.is_empty(), || {
+                    format!("lane {at} is vacant and has flows")
+                })?;
+                continue;
+            };
             let slot = lane.slot as usize;
             let present = leaf.heads.contains(slot);
             let expected = !lane.parked && !lane.pifo.is_empty();

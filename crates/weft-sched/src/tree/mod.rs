@@ -40,6 +40,9 @@
 //! Lanes that share a limit are released together. The first takes the turn; the others are parked again when their
 //! turns are due. A packet therefore costs at most one parking per lane of its limit.
 //!
+//! # Change
+//! [`PolicyTree::change`] exchanges the program between two turns. The module `change` has its semantics.
+//!
 //! # Ownership and invariants
 //! * A flow slot holds the flow's account (finish tag, remainder, weight). A lane holds the PIFO of references to its
 //!   flows. A leaf holds the first reference of each lane, and a node the best reference of each child.
@@ -70,9 +73,12 @@
 //!   gain or a small loss when all stay backlogged.
 
 mod audit;
+mod change;
+mod moving;
 mod service;
 
 pub use audit::InvariantError;
+pub use change::{ChangeError, Changed, Prepared, Refused};
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
@@ -82,7 +88,7 @@ use crate::limit::Limit;
 use crate::node::Node;
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
-use crate::validate::{self, Layout, ProgramError};
+use crate::validate::{self, Layout, Parent, ProgramError};
 use crate::virtual_time::Account;
 use crate::winner::WinnerTree;
 
@@ -141,6 +147,12 @@ pub enum FlowError {
     /// The flow is backlogged; only an idle flow can be removed.
     #[error("flow {given} is backlogged; let it send what it has before removing it")]
     Backlogged {
+        /// The flow that was given.
+        given: FlowId,
+    },
+    /// The flow has the outstanding turn, so it cannot move.
+    #[error("flow {given} has the outstanding turn; finish the turn before moving the flow")]
+    InService {
         /// The flow that was given.
         given: FlowId,
     },
@@ -236,6 +248,8 @@ pub struct PolicyTree {
     /// The leaf that the references from the root lead to, or [`NO_LEAF`].
     first_leaf: u32,
     nodes: Vec<Inner>,
+    /// The parent of each node, and its slot there.
+    node_parents: Vec<Parent>,
     leaves: Vec<Leaf>,
     lanes: Vec<Lane>,
     limits: Vec<Limit>,
@@ -262,6 +276,11 @@ impl PolicyTree {
     /// When the program is not a tree, contains an invalid reference, or could never send. See [`ProgramError`].
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
         let layout = validate::check(program)?;
+        Ok(Self::build(program, layout))
+    }
+
+    /// Builds a tree that runs `program`, which was checked.
+    fn build(program: &Program, layout: Layout) -> Self {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
@@ -271,10 +290,11 @@ impl PolicyTree {
         let (leaves, lanes) = leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
         shaping.reserve_total(program.lanes.len());
-        Ok(Self {
+        Self {
             root: program.root,
             first_leaf: NO_LEAF,
             nodes: program.nodes.iter().map(inner).collect(),
+            node_parents: layout.node_parents,
             leaves,
             lanes,
             limits,
@@ -287,7 +307,7 @@ impl PolicyTree {
             posted: false,
             backlogged: 0,
             counters: TreeCounters::default(),
-        })
+        }
     }
 
     /// Adds an idle flow to `lane`. The weight counts in fair leaves and is ignored in first-in first-out leaves. Slots
@@ -296,8 +316,9 @@ impl PolicyTree {
     /// # Errors
     /// [`FlowError::UnknownLane`], [`FlowError::TooManyFlows`].
     pub fn add_flow(&mut self, lane: LaneId, weight: Weight) -> Result<FlowId, FlowError> {
-        let count = self.lanes.len();
-        let home = self.lanes.get_mut(lane.index()).ok_or(FlowError::UnknownLane { given: lane, count })?;
+        let home = self.lane_mut(lane)?;
+        home.flows += 1;
+        home.pifo.reserve_total(home.flows as usize);
         let flow = Flow { account: Account::new(weight), lane: lane.0, state: FlowState::Idle };
         let id = match self.vacant.pop() {
             Some(slot) => {
@@ -308,15 +329,21 @@ impl PolicyTree {
                 let count = self.flows.len();
                 // The last id stays free: it is what an out-of-range position saturates to.
                 if count >= u32::MAX as usize {
+                    self.lanes[lane.index()].flows -= 1;
                     return Err(FlowError::TooManyFlows { count });
                 }
                 self.flows.push(flow);
                 FlowId::from_index(count)
             }
         };
-        home.flows += 1;
-        home.pifo.reserve_total(home.flows as usize);
         Ok(id)
+    }
+
+    /// The lane of this id, unless the id is vacant.
+    fn lane_mut(&mut self, given: LaneId) -> Result<&mut Lane, FlowError> {
+        let count = self.lanes.len();
+        let lane = self.lanes.get_mut(given.index()).filter(|lane| lane.leaf != NO_LEAF);
+        lane.ok_or(FlowError::UnknownLane { given, count })
     }
 
     /// Removes an idle flow and discards its account in the leaf.
@@ -415,16 +442,19 @@ fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>
     let mut slots: Vec<Vec<u32>> = vec![Vec::new(); program.leaves.len()];
     let mut lanes = Vec::with_capacity(program.lanes.len());
     for (index, spec) in program.lanes.iter().enumerate() {
-        let members = &mut slots[spec.leaf.index()];
+        // The leaf of a vacant lane is past the end of `slots`.
+        let members = slots.get_mut(spec.leaf.index());
         lanes.push(Lane {
             pifo: Pifo::default(),
             limits: spec.limits.clone().into(),
-            leaf: spec.leaf.0,
-            slot: members.len() as u32,
+            leaf: if members.is_some() { spec.leaf.0 } else { NO_LEAF },
+            slot: members.as_ref().map_or(0, |members| members.len() as u32),
             flows: 0,
             parked: false,
         });
-        members.push(index as u32);
+        if let Some(members) = members {
+            members.push(index as u32);
+        }
     }
     let leaf = |(index, lanes): (usize, Vec<u32>)| Leaf {
         heads: WinnerTree::new(lanes.len()),

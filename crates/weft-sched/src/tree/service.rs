@@ -29,7 +29,7 @@ use weft_units::{Bytes, FlowId, Instant, LaneId};
 use super::{Flow, FlowState, NO_LEAF, Next, PolicyTree, StaleTurn, Turn};
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
-use crate::node::Return;
+use crate::node::{Leave, Return};
 use crate::pifo::Entry;
 use crate::virtual_time;
 
@@ -99,7 +99,7 @@ impl PolicyTree {
 
     /// Inserts `leaf`, which was empty, into the nodes above it.
     #[inline]
-    fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
+    pub(super) fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
         let mut offer = leaf;
         let mut entering = true;
         for &(node, slot) in &self.leaves[leaf as usize].path {
@@ -125,9 +125,7 @@ impl PolicyTree {
     /// activated or a rate changed.
     #[inline]
     pub fn next(&mut self, now: Instant) -> Next {
-        self.in_service = None;
-        self.posted = false;
-        self.serial += 1;
+        self.abandon();
         match self.peek(now) {
             Some((leaf, id)) => self.begin(leaf, id),
             None => match self.shaping.peek() {
@@ -135,6 +133,14 @@ impl PolicyTree {
                 None => Next::Idle,
             },
         }
+    }
+
+    /// Ends the outstanding turn, if any, without a charge, as [`next`](Self::next) does.
+    #[inline]
+    pub fn abandon(&mut self) {
+        self.in_service = None;
+        self.posted = false;
+        self.serial += 1;
     }
 
     /// The lane that [`next`](Self::next) would serve at `now`, without beginning its turn: virtual time stays, so a
@@ -261,11 +267,18 @@ impl PolicyTree {
         self.shaping.push(Entry { rank: release.as_nanos(), tie, id });
         let leaf = &mut self.leaves[lane.leaf as usize];
         leaf.heads.clear(lane.slot as usize);
-        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
-        for &(node, slot) in &leaf.path {
+        let leaf = lane.leaf;
+        self.leave(leaf, Leave::Parked);
+    }
+
+    /// Tells the nodes above `leaf` that one of its lanes left it without service.
+    pub(super) fn leave(&mut self, leaf: u32, why: Leave) {
+        let below = &self.leaves[leaf as usize];
+        let mut offer = if below.heads.is_empty() { NO_LEAF } else { leaf };
+        for &(node, slot) in &below.path {
             let inner = &mut self.nodes[node as usize];
             if offer == NO_LEAF {
-                inner.node.leave_unserved(slot as usize);
+                inner.node.leave_unserved(slot as usize, why);
             }
             inner.leads_to[slot as usize] = offer;
             offer = inner.offer();

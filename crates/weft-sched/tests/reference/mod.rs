@@ -4,6 +4,8 @@
 //! lanes are found by checking all of them; tags are exact fractions in `u128`. It is written from the documented
 //! semantics of `weft_sched::tree`.
 
+mod change;
+pub(crate) mod changes;
 pub(crate) mod packets;
 pub(crate) mod random;
 
@@ -15,7 +17,7 @@ const SCALE: u128 = 4096;
 
 /// A tag with the fraction that it drops, as `numerator / weight`.
 #[derive(Clone, Debug, Default)]
-struct Tags {
+pub(crate) struct Tags {
     start: u128,
     finish: u128,
     /// The remainder of the last division.
@@ -78,6 +80,7 @@ enum Cause {
     Release,
     Parking,
     Service,
+    Change,
 }
 
 #[derive(Debug, PartialEq, Eq)]

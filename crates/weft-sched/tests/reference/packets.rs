@@ -29,6 +29,30 @@ impl PacketReference {
         self.queues.resize(self.queues.len().max(at.index() + 1), VecDeque::new());
     }
 
+    pub(crate) fn change(&mut self, program: &Program, heirs: &[(LaneId, LaneId)], now: Instant) {
+        let queues = &self.queues;
+        let arrival = |at: usize| queues[at].front().map_or(0, |(_, arrival): &(Descriptor, u64)| *arrival);
+        self.tree.change_by(program, heirs, now, |at, _, _| arrival(at));
+        self.bounds = program.lanes.iter().map(|lane| lane.packet_bound.get()).collect();
+        self.count(program.lanes.len());
+    }
+
+    /// Whether the flow exists.
+    pub(crate) fn move_flow(&mut self, at: FlowId, lane: LaneId) -> bool {
+        let arrival = self.queues.get(at.index()).and_then(|queue| queue.front()).map_or(0, |(_, n)| *n);
+        let moved = self.tree.move_flow_by(at, lane, |_, _| arrival);
+        self.count(self.held.len());
+        moved
+    }
+
+    /// Counts the packets of each lane.
+    fn count(&mut self, lanes: usize) {
+        self.held = vec![0; lanes];
+        for (at, queue) in self.queues.iter().enumerate().filter(|(_, queue)| !queue.is_empty()) {
+            self.held[self.tree.lane_of(FlowId::from_index(at)).index()] += queue.len() as u64;
+        }
+    }
+
     /// Whether the packet was taken.
     pub(crate) fn enqueue(&mut self, flow: FlowId, descriptor: Descriptor) -> bool {
         if !self.tree.exists(flow) {

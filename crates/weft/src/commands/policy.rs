@@ -1,9 +1,10 @@
-//! `weft policy`: inspects policies without running them.
+//! `weft policy`: inspects policies, and replaces that of a running daemon.
 
 mod explain;
 mod export;
 mod fmt;
 
+use super::{policy_change, policy_diff};
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
@@ -14,7 +15,7 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, format, explain, draw or export a policy.
+/// Check, format, explain, draw, compare or export policies, or replace that of a running daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -23,7 +24,11 @@ Examples:
   weft policy show policies/figure1.weft
   weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
   weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
-  weft policy export my.weft --to tc --dev eth0")]
+  weft policy export my.weft --to tc --dev eth0
+  weft policy diff old.weft new.weft
+  weft policy diff my.weft
+  weft policy load my.weft
+  weft policy restore")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
@@ -63,6 +68,9 @@ Examples:
     Fmt(fmt::Args),
     Explain(explain::Args),
     Export(export::Args),
+    Diff(policy_diff::Args),
+    Load(policy_change::LoadArgs),
+    Restore(policy_change::RestoreArgs),
 }
 
 /// Runs the command.
@@ -82,6 +90,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Fmt(args) => fmt::run(&args),
         What::Explain(args) => explain::run(&args),
         What::Export(args) => export::run(&args),
+        What::Diff(args) => policy_diff::run(&args),
+        What::Load(args) => policy_change::load(&args),
+        What::Restore(args) => policy_change::restore(&args),
     }
 }
 

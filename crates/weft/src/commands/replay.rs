@@ -37,6 +37,9 @@ pub(crate) struct Args {
     /// The link's rate, such as 100mbps; without it the policy's `link`.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
+    /// The port at which the packets leave, for policies that test it.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    port: String,
     /// Write the counts to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -63,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         bar.set_position(progress.input_bytes);
         bar.set_message(human::count(progress.packets));
     };
-    let options = ReplayOptions { progress: Some(&mut show), ..ReplayOptions::default() };
+    let options = ReplayOptions { port: &args.port, progress: Some(&mut show), ..ReplayOptions::default() };
     let result = replay(&policy, BufReader::new(input), BufWriter::new(output), options);
     bar.finish_and_clear();
     match result {

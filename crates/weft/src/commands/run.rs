@@ -217,8 +217,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut session = Session::start(&policy, &settings)?;
     session.notes().iter().for_each(|note| output::note(note));
     // Otherwise among the notes.
-    if session.receive_path().fallback().is_none() {
-        output::message(&format!("receive: {}", session.receive_path()));
+    if let Some(path) = session.receive_path().filter(|path| path.fallback().is_none()) {
+        output::message(&format!("receive: {path}"));
     }
     let result = watch(&args, &settings, &mut session, &stop, json.is_stdout());
     let report = session.finish(GRACE)?;

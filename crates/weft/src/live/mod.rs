@@ -4,3 +4,4 @@ pub(crate) mod demo;
 pub(crate) mod meter;
 pub(crate) mod run;
 pub(crate) mod screen;
+pub(crate) mod top;

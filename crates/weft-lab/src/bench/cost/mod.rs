@@ -18,6 +18,7 @@
 mod case;
 mod error;
 mod forwarder;
+mod ports;
 mod processors;
 mod redirect;
 mod requests;
@@ -40,6 +41,8 @@ pub struct CostOptions {
     pub warm_up: Nanos,
     /// The measured span of a sample; `None` for the case's own, 2 or 3 s.
     pub span: Option<Nanos>,
+    /// The number of ports of the session measured; four of them are busy.
+    pub ports: u32,
 }
 
 /// Measures `case`. `on_sample` is told each sample.

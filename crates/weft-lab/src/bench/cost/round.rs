@@ -91,7 +91,7 @@ pub(super) fn measure(
 ) -> Result<Sample, CostError> {
     let _counting = (statistics == Statistics::On).then(BpfStats::enable).transpose()?;
     let testbed = Testbed::create()?;
-    let way = testbed.open(variant, case)?;
+    let way = testbed.open(variant, case, options.ports)?;
     let (from, to, address) = ends(&testbed, case.direction());
     let flows = Flows::start(&senders(case, (from, to, address), stop))?;
     let mut running = Running { way, flows, stop };

@@ -9,6 +9,7 @@
 use super::case::{CostCase, Sharing};
 use super::error::CostError;
 use super::forwarder::Forwarder;
+use super::ports;
 use super::redirect::Redirect;
 use super::settings::settings;
 use core::net::{IpAddr, Ipv4Addr};
@@ -126,8 +127,9 @@ impl Testbed {
     }
 
     /// Puts a variant in place, so that sender and receiver reach each other.
-    pub(super) fn open(&self, variant: Variant, case: CostCase) -> Result<Way, CostError> {
-        let way = match variant {
+    /// A session has `ports` ports.
+    pub(super) fn open(&self, variant: Variant, case: CostCase, ports: u32) -> Result<Way, CostError> {
+        let mut way = match variant {
             Variant::Htb => {
                 self.install_htb(case)?;
                 Way::Kernel
@@ -135,7 +137,8 @@ impl Testbed {
             Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
             Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
             Variant::Ours | Variant::Before => {
-                let settings = settings(variant, case, self.sender.name());
+                let mut settings = settings(variant, case, self.sender.name());
+                settings.rings = settings.rings.min(ports::rings(ports));
                 Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))
             }
         };
@@ -147,6 +150,9 @@ impl Testbed {
         link::add_neighbor(&self.sender, device, RECEIVER, WIRE_MAC)?;
         link::add_neighbor(&self.receiver, WIRE, SENDER, mac)?;
         link::wait_running(&self.sender, device, PATIENCE)?;
+        if let (Way::Session(session), true) = (&mut way, ports > 1) {
+            ports::add(session, self, ports, WIRE_MAC)?;
+        }
         Ok(way)
     }
 

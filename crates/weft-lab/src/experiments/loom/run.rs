@@ -152,7 +152,7 @@ impl Bench<'_> {
         let windows = windows(&fine, &run.fine);
         let notes = core::mem::take(&mut run.notes);
         drop(run);
-        let (qdisc, qdisc_drops) = qdisc::read(nic.port());
+        let (qdisc, qdisc_drops) = qdisc::read(nic.ports()[0].port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
         let elapsed = clock::now().saturating_since(started);

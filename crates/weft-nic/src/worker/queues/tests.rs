@@ -13,7 +13,7 @@ const MICRO: Nanos = Nanos::from_micros(1);
 fn engine(queues: usize) -> (QueueEngine<Arc<QueuePage>>, Arc<QueuePage>) {
     let page: Arc<QueuePage> = Arc::default();
     let scheduler = QueueScheduler::new(queues, Service::RoundRobin, Inner::Fifo);
-    (QueueEngine::new(scheduler, Arc::clone(&page)), page)
+    (QueueEngine::new(scheduler, 1, Arc::clone(&page)), page)
 }
 
 /// Changes a weight as a program that assigns queues does.
@@ -25,7 +25,7 @@ fn change(page: &QueuePage, queue: usize, weight: u64, now: u64) {
 #[test]
 fn weights_are_taken_in_batches_and_acknowledged() {
     let (mut engine, page) = engine(3);
-    let counters = Counters::new(1, 0);
+    let counters = Counters::new(0);
     change(&page, 1, 5, 1000);
     engine.look(Instant::from_nanos(2000), &counters);
     assert_eq!(engine.scheduler.service(), Service::RoundRobin, "no weights were asked for");
@@ -70,7 +70,7 @@ fn a_change_during_the_acknowledgement_is_announced_again() {
 #[test]
 fn no_final_weight_is_lost_between_two_threads() {
     let (mut engine, page) = engine(2);
-    let counters = Counters::new(1, 0);
+    let counters = Counters::new(0);
     page.use_weights.store(1, Ordering::SeqCst);
     let done = AtomicBool::new(false);
     let mut now = 1;

@@ -34,8 +34,10 @@ impl Model {
         let mut tree = PolicyTree::new(&program).expect("tree");
         let flows = [0, 1].map(|lane| tree.add_flow(LaneId(lane), Weight::ONE).expect("flow"));
         tree.activate(flows[1]);
+        let mut urgency = Urgency::new(program, Some(RATE));
+        let _ = [0, 1].map(|ring| urgency.add_ring(ring, LaneId::from_index(ring)));
         Self {
-            urgency: Urgency::new(program, &[LaneId(0), LaneId(1)], Some(RATE)),
+            urgency,
             tree,
             flows,
             link: Link::new(RATE, Nanos::from_millis(10), Instant::ZERO),
@@ -146,7 +148,8 @@ fn without_the_bound_it_would_gain_more() {
 
 #[test]
 fn a_class_is_urgent_while_it_uses_less_than_seven_eighths_of_its_guarantee() {
-    let mut urgency = Urgency::new(program(FAIR), &[LaneId(0), LaneId(1)], Some(RATE));
+    let mut urgency = Urgency::new(program(FAIR), Some(RATE));
+    let _ = [0, 1].map(|ring| urgency.add_ring(ring, LaneId::from_index(ring)));
     let third = RATE.get() / 3;
     let run = |urgency: &mut Urgency, from_ms: u64, bps: u64| {
         for ms in from_ms..from_ms + 500 {
@@ -161,5 +164,7 @@ fn a_class_is_urgent_while_it_uses_less_than_seven_eighths_of_its_guarantee() {
     assert!(!run(&mut urgency, 1000, third * 3), "more than that");
     assert!(run(&mut urgency, 1500, third / 2), "again");
     assert!(urgency.is_active(Instant::from_millis(2050)) && !urgency.is_active(Instant::from_millis(2200)));
-    assert!(!Urgency::new(program(FAIR), &[LaneId(0)], None).is_urgent(0), "no rate, no guarantee");
+    let mut unknown = Urgency::new(program(FAIR), None);
+    unknown.add_ring(0, LaneId(0));
+    assert!(!unknown.is_urgent(0), "no rate, no guarantee");
 }

@@ -27,6 +27,7 @@ Examples:
   weft bench cost --json cost.json
   weft bench cost cost-8-flows-1g latency-priority-1g
   weft bench cost receive-inbound --runs 9 --strict
+  weft bench cost cost-8-flows-1g --ports 64     # four ports are busy, the others idle
 
 With --strict the exit code is 1 when a goal is missed, and 3 when none is but this machine cannot show one: it has
 fewer than two cores, iperf3 is missing, or other processes disturbed half of the rounds.")]
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// Time before it, for TCP to settle.
     #[arg(long, default_value = "1s", value_parser = values::span)]
     warm_up: Nanos,
+    /// Number of ports of the session measured: the flows leave through four of them, the others are idle.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    ports: u32,
     /// Exit with 1 when a goal is missed, and with 3 when none is but this machine cannot show one.
     #[arg(long)]
     strict: bool,
@@ -102,7 +106,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn measure(args: &Args, stop: &Stop) -> Result<CostReport, CostError> {
-    let options = CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span };
+    let options = CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span, ports: args.ports };
     let cases = if args.cases.is_empty() { Case::value_variants() } else { &args.cases };
     let measure = |Case(case): &Case| {
         let heard = |sample: &Sample| output::note(&line(*case, sample, args.runs));

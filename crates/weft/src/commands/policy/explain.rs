@@ -23,7 +23,7 @@ Examples:
 pub(crate) struct Args {
     /// The policy.
     file: PathBuf,
-    /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup).
+    /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port).
     #[arg(long, value_name = "TEXT")]
     packet: DescribedPacket,
     /// The link's rate, in place of the policy's `link`.
@@ -64,6 +64,7 @@ fn report(file: &str, e: Explanation) -> PolicyExplainReport {
         definition: e.definition.map(|definition| definition.text),
         row: e.row,
         tests: e.tests,
+        to: e.to.map(|to| to.to_string()),
         lane: e.lane,
         path: e.path.into_iter().map(step).collect(),
         leaf: e.leaf,

@@ -1,0 +1,206 @@
+//! The errors of the interface, with their names on the wire.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// One message of the policy compiler.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Diagnostic {
+    /// The policy's name, as the caller gave it.
+    pub file: String,
+    /// The line, from 1.
+    pub line: u64,
+    /// The column in characters, from 1.
+    pub column: u64,
+    /// `error`, `warning` or `note`.
+    pub severity: String,
+    /// The stable code.
+    pub code: String,
+    /// The message, in one line.
+    pub message: String,
+    /// The remedy, in one line.
+    #[serde(default)]
+    pub help: String,
+}
+
+impl core::fmt::Display for Diagnostic {
+    /// `FILE:LINE:COLUMN: error[CODE]: text`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { file, line, column, severity, code, message, .. } = self;
+        write!(f, "{file}:{line}:{column}: {severity}[{code}]: {message}")
+    }
+}
+
+/// An error that the daemon returns.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "error", content = "parameters")]
+pub enum ControlError {
+    /// The policy does not compile; nothing has changed.
+    #[error("{}", refusal(diagnostics))]
+    #[serde(rename = "io.weft.PolicyRefused")]
+    PolicyRefused {
+        /// The generation in force.
+        generation: u64,
+        /// The messages of the compiler.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// Another generation is in force than the caller expected.
+    #[error("the policy has changed meanwhile: generation {generation} is in force; nothing was changed")]
+    #[serde(rename = "io.weft.StaleGeneration")]
+    StaleGeneration {
+        /// The generation in force.
+        generation: u64,
+    },
+    /// The name of the port is in use.
+    #[error("a port {name} exists already")]
+    #[serde(rename = "io.weft.PortExists")]
+    PortExists {
+        /// The name.
+        name: String,
+    },
+    /// No port has the name.
+    #[error("there is no port {name}; `weft port list` lists them")]
+    #[serde(rename = "io.weft.NoSuchPort")]
+    NoSuchPort {
+        /// The name.
+        name: String,
+    },
+    /// The port belongs to another user.
+    #[error("port {name} belongs to user {uid}; only that user and root may remove it")]
+    #[serde(rename = "io.weft.PortOfAnotherUser")]
+    PortOfAnotherUser {
+        /// The name.
+        name: String,
+        /// The user who added it.
+        uid: u32,
+    },
+    /// The caller may not do this.
+    #[error("not permitted to {action}: {message}")]
+    #[serde(rename = "io.weft.NotPermitted")]
+    NotPermitted {
+        /// The action, in words.
+        action: String,
+        /// The reason, and the remedy.
+        message: String,
+    },
+    /// The daemon has too much to do for this call.
+    #[error("the daemon is busy: {message}; try again")]
+    #[serde(rename = "io.weft.Busy")]
+    Busy {
+        /// The reason.
+        message: String,
+    },
+    /// The data path cannot do this.
+    #[error("{message}; nothing was changed")]
+    #[serde(rename = "io.weft.Unsupported")]
+    Unsupported {
+        /// The reason.
+        message: String,
+    },
+    /// The action failed.
+    #[error("{message}")]
+    #[serde(rename = "io.weft.Failed")]
+    Failed {
+        /// The reason.
+        message: String,
+    },
+    /// The service has no such interface.
+    #[error("the daemon has no interface {interface}")]
+    #[serde(rename = "org.varlink.service.InterfaceNotFound")]
+    InterfaceNotFound {
+        /// The interface.
+        interface: String,
+    },
+    /// The interface has no such method.
+    #[error("the daemon has no method {method}")]
+    #[serde(rename = "org.varlink.service.MethodNotFound")]
+    MethodNotFound {
+        /// The method.
+        method: String,
+    },
+    /// A parameter is missing, unknown or of another type.
+    #[error("invalid parameter: {parameter}")]
+    #[serde(rename = "org.varlink.service.InvalidParameter")]
+    InvalidParameter {
+        /// The parameter.
+        parameter: String,
+    },
+    /// The method must be called with `more`.
+    #[error("the method answers more than once and must be called with `more`")]
+    #[serde(rename = "org.varlink.service.ExpectedMore")]
+    ExpectedMore {},
+}
+
+/// The first error of a refused policy, in one line.
+fn refusal(diagnostics: &[Diagnostic]) -> String {
+    let first = diagnostics.iter().find(|d| d.severity == "error").or(diagnostics.first());
+    first.map_or_else(|| "the policy is refused".to_owned(), Diagnostic::to_string)
+}
+
+impl ControlError {
+    /// An error for a failure without a name of its own.
+    pub fn failed(error: &dyn core::fmt::Display) -> Self {
+        Self::Failed { message: error.to_string() }
+    }
+
+    /// The name and the parameters of the error on the wire.
+    pub fn to_wire(&self) -> (String, Value) {
+        match serde_json::to_value(self) {
+            Ok(Value::Object(mut object)) => {
+                let name = object.get("error").and_then(Value::as_str).unwrap_or_default().to_owned();
+                (name, object.remove("parameters").unwrap_or_else(|| json!({})))
+            }
+            _ => ("io.weft.Failed".to_owned(), json!({ "message": self.to_string() })),
+        }
+    }
+
+    /// The error with this name and these parameters. One that this version does not know becomes
+    /// [`Failed`](Self::Failed), with its name.
+    pub fn from_wire(name: &str, parameters: Option<Value>) -> Self {
+        let parameters = parameters.filter(|p| !p.is_null()).unwrap_or_else(|| json!({}));
+        let known = serde_json::from_value(json!({ "error": name, "parameters": parameters }));
+        known.unwrap_or_else(|_| Self::Failed { message: format!("the daemon answers {name}: {parameters}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_return_from_the_wire() {
+        for error in [
+            ControlError::StaleGeneration { generation: 7 },
+            ControlError::PortOfAnotherUser { name: "weft0".to_owned(), uid: 1000 },
+            ControlError::ExpectedMore {},
+            ControlError::PolicyRefused { generation: 1, diagnostics: vec![Diagnostic::default()] },
+        ] {
+            let (name, parameters) = error.to_wire();
+            assert_eq!(ControlError::from_wire(&name, Some(parameters)), error);
+        }
+        let (name, parameters) = ControlError::StaleGeneration { generation: 7 }.to_wire();
+        assert_eq!((name.as_str(), parameters), ("io.weft.StaleGeneration", json!({ "generation": 7 })));
+    }
+
+    #[test]
+    fn an_unknown_error_is_shown_with_its_name() {
+        let error = ControlError::from_wire("org.example.Odd", Some(json!({ "why": "x" })));
+        assert_eq!(error.to_string(), "the daemon answers org.example.Odd: {\"why\":\"x\"}");
+    }
+
+    #[test]
+    fn a_refusal_is_one_line_with_a_place() {
+        let note = Diagnostic { severity: "note".to_owned(), ..Diagnostic::default() };
+        let bad = Diagnostic {
+            file: "p.weft".to_owned(),
+            line: 2,
+            column: 8,
+            severity: "error".to_owned(),
+            code: "E0101".to_owned(),
+            message: "no class `x`".to_owned(),
+            help: String::new(),
+        };
+        let error = ControlError::PolicyRefused { generation: 1, diagnostics: vec![note, bad] };
+        assert_eq!(error.to_string(), "p.weft:2:8: error[E0101]: no class `x`");
+    }
+}

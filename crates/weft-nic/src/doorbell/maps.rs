@@ -1,0 +1,161 @@
+//! The maps that all ports of a NIC share: the match tables, the records and wake-ups, the summary, and the queues' page.
+//!
+//! Each port has its own instance of the programs ([`Doorbells`]) with its own page, flow table, lanes, guard and
+//! fragments. An instance takes the shared maps in place of its own, so a change of the match tables reaches all ports,
+//! and the NIC reads one ring of records.
+//!
+//! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
+//! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
+
+use super::table::{PreparedTables, build_tables, ids};
+use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
+use crate::layout::{Page, Record, Summary};
+use crate::plan::RingPlan;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use weft_host::bpf::{BpfError, MapFd, Object, ObjectOptions, Records, SharedValue};
+use weft_policy::CompiledPolicy;
+use weft_titan::page::{self, QueuePage};
+
+/// The shared maps besides the match tables.
+const SHARED: [&str; 4] = ["records", "wakes", "summary", page::MAP];
+/// The maps of each port.
+const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
+
+/// The maps of a NIC.
+#[derive(Debug)]
+pub struct NicMaps {
+    object: Object,
+    fds: [MapFd; SHARED.len()],
+    tables: MatchTables,
+    summary: Page<Summary>,
+    queues: SharedValue<QueuePage>,
+    /// The names of ports, by number less one.
+    names: Mutex<Vec<String>>,
+    /// The ports that use the maps.
+    ports: Mutex<Vec<Weak<Doorbells>>>,
+}
+
+impl NicMaps {
+    /// Creates the maps and fills the match tables. `cgroups` are the policy's, resolved; `None` for a cgroup that does
+    /// not exist, whose rules match nothing until [`set_cgroup`](Self::set_cgroup) sets it.
+    ///
+    /// # Errors
+    /// When the kernel refuses a map, or the tables do not fit.
+    pub fn create(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
+        let options =
+            ObjectOptions { name: "doorbell", skip: &PROGRAMS, without: &OWN, ..ObjectOptions::default() };
+        let object = Object::load_with(OBJECT, &options)?;
+        let mut fds = Vec::with_capacity(SHARED.len());
+        for name in SHARED {
+            fds.push(object.map_fd(name)?);
+        }
+        let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
+        let maps = Self {
+            fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
+            tables: MatchTables::of(&object)?,
+            summary: Page::Mapped(Arc::new(object.shared("summary")?)),
+            queues: object.shared(page::MAP)?,
+            names: Mutex::default(),
+            ports: Mutex::default(),
+            object,
+        };
+        maps.prepare_tables(plan, cgroups)?.commit()?;
+        Ok(Arc::new(maps))
+    }
+
+    /// Writes the tables of the plan's policy and its cgroups, resolved, beside those in use. Changes nothing that a packet sees
+    /// before [`PreparedTables::commit`]. The lanes that the tables name, and their rings, must exist by then.
+    ///
+    /// # Errors
+    /// When the tables do not fit, another change is in progress, or the kernel refuses a map.
+    pub fn prepare_tables(
+        &self,
+        plan: &RingPlan,
+        cgroups: &[Option<CgroupEntry>],
+    ) -> Result<PreparedTables<'_>, PrepareError> {
+        let policy = self.with_numbers(plan.whole());
+        // In rings shared by classes there is no class to escape from, so fragments need no ports.
+        let own_rings = plan.rings.iter().all(|ring| ring.class.is_some());
+        Ok(PreparedTables(self.tables.prepare(&build_tables(&policy, own_rings)?, &ids(cgroups))?))
+    }
+
+    /// The policy with the NIC's numbers of ports in its rows.
+    fn with_numbers(&self, policy: &CompiledPolicy) -> CompiledPolicy {
+        let mut policy = policy.clone();
+        let numbers: Vec<u16> = policy.ports.iter().map(|name| self.number_of(name)).collect();
+        for port in policy.rules.iter_mut().filter_map(|rule| rule.matcher.port.as_mut()) {
+            *port = numbers.get(usize::from(*port).wrapping_sub(1)).copied().unwrap_or(u16::MAX);
+        }
+        policy
+    }
+
+    /// The number of the port `name`, which is the same from the first time on that a policy or a port has the name. The
+    /// last number stands for all names for which there is none.
+    pub fn number_of(&self, name: &str) -> u16 {
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
+            if names.len() < usize::from(u16::MAX) - 1 {
+                names.push(name.to_owned());
+                return names.len() - 1;
+            }
+            usize::from(u16::MAX) - 1
+        });
+        u16::try_from(at + 1).unwrap_or(u16::MAX)
+    }
+
+    /// The match tables.
+    pub fn match_tables(&self) -> &MatchTables {
+        &self.tables
+    }
+
+    /// The shared maps by name, for a port's instance of the programs.
+    pub(super) fn reuse(&self) -> Vec<(&'static str, &MapFd)> {
+        SHARED.into_iter().zip(&self.fds).chain(self.tables.maps()).collect()
+    }
+
+    /// Adds a port.
+    pub(super) fn register(&self, port: &Arc<Doorbells>) {
+        self.list().push(Arc::downgrade(port));
+    }
+
+    /// The ports that exist.
+    pub(crate) fn ports(&self) -> Vec<Arc<Doorbells>> {
+        let mut ports = self.list();
+        ports.retain(|port| port.strong_count() > 0);
+        ports.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn list(&self) -> MutexGuard<'_, Vec<Weak<Doorbells>>> {
+        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sets cgroup `index` of the policy. Every flow of every port is classified again with its next packet.
+    ///
+    /// # Errors
+    /// When the policy has no such cgroup.
+    pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
+        self.tables.set_cgroup(index, cgroup.map(CgroupEntry::into))
+    }
+
+    /// The summary of all ports.
+    pub fn summary(&self) -> &Page<Summary> {
+        &self.summary
+    }
+
+    /// The page of the hardware queues of a multiqueue NIC.
+    pub fn queues(&self) -> &QueuePage {
+        &self.queues
+    }
+
+    /// Maps the record ring; `on_record` receives every metadata record.
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub fn records<'a>(&self, mut on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
+        self.object.records("records", "wakes", move |bytes| {
+            if let Some(record) = Record::parse(bytes) {
+                on_record(record);
+            }
+        })
+    }
+}

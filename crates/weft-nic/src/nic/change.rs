@@ -1,0 +1,197 @@
+//! The change of a NIC's policy while it runs.
+//!
+//! 1. [`SoftwareNic::prepare_policy`] numbers the new policy after the one in force, plans the rings of every port and builds
+//!    the engine's new tree. It changes nothing.
+//! 2. [`SoftwareNic::change_policy`], in this order:
+//!    1. The new match tables are written beside those in use, and the ports' tables of lanes get the entries of new lanes,
+//!       to which no packet is led yet.
+//!    2. The worker exchanges the program between two turns (`worker/change.rs`). From then on the new lanes have rings, and
+//!       packets in rings of lanes that are gone are their heirs'.
+//!    3. The match tables are exchanged by one store. Each flow is classified again with its next packet; one that changes its
+//!       ring waits for its packets in the old one.
+//!
+//! A step that fails leaves the policy in force as it was: until the worker's exchange nothing is visible, and the last step
+//! cannot fail (only the removal of the old tables can, which has no effect on packets).
+//!
+//! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
+
+use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic};
+use crate::counters::LagGauge;
+use crate::doorbell::check;
+use crate::link::{DeviceLink, LinkKind, LinkRate};
+use crate::plan::RingPlan;
+use crate::plan::change::{NewPolicy, PlanChange, RingUse};
+use crate::sync::Ordering;
+use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
+use weft_host::clock;
+use weft_policy::{CompiledPolicy, Renumbered};
+use weft_sched::{PolicyTree, Prepared};
+use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
+
+/// A change that is prepared for the policy in force at that time.
+#[derive(Debug)]
+pub struct PreparedPolicy {
+    new: NewPolicy,
+    ports: Vec<PlanChange>,
+    base: RingPlan,
+    program: Prepared,
+    config: NicConfig,
+    /// The number of changes before it.
+    generation: u64,
+}
+
+impl PreparedPolicy {
+    /// The differences, warnings and heirs.
+    pub fn renumbered(&self) -> &Renumbered {
+        &self.new.renumbered
+    }
+}
+
+/// The effect of a change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangedPolicy {
+    /// The time for which the worker sent nothing.
+    pub pause: Nanos,
+}
+
+impl SoftwareNic {
+    /// Prepares a change to `policy` on a link of `rate`. Changes nothing.
+    ///
+    /// # Errors
+    /// When the policy does not fit the ports, or the NIC has no policy.
+    pub fn prepare_policy(
+        &self,
+        policy: &CompiledPolicy,
+        (rate, link): (BitsPerSec, LinkKind),
+    ) -> Result<PreparedPolicy, NicError> {
+        check(policy)?;
+        let old = self.plan.rings();
+        if old.rings.iter().any(|ring| ring.class.is_none()) {
+            return Err(NicError::NoPolicy);
+        }
+        if core::mem::discriminant(&link) != core::mem::discriminant(&self.plan.config().link) {
+            return Err(NicError::OtherLink);
+        }
+        let now = clock::now();
+        let resting = self.vacancies.resting(now, |class| self.has_retired_packets(class));
+        let new = old.renumber(policy, &resting)?;
+        let mut ports = Vec::with_capacity(self.ports.len());
+        for port in &self.ports {
+            ports.push(port.plan.change(&new, &port.uses, |ring| is_empty(port, ring), now)?);
+        }
+        // The rings of the plan itself are those of the next port, which is planned anew.
+        let base = old.with_policy(&new);
+        let flows = super::ports::NIC_RINGS;
+        let program = PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
+            .map_err(|error| NicError::Engine(error.to_string()))?;
+        let config = NicConfig { rate, link, ..self.plan.config().clone() };
+        Ok(PreparedPolicy { new, ports, base, program, config, generation: self.generation })
+    }
+
+    /// Puts a prepared policy in force. `cgroups` are its cgroups, resolved.
+    ///
+    /// # Errors
+    /// When the policy, or the ports, have changed since it was prepared, or the kernel refuses the tables; the former policy is
+    /// then in force.
+    pub fn change_policy(
+        &mut self,
+        prepared: PreparedPolicy,
+        cgroups: &[Option<CgroupEntry>],
+    ) -> Result<ChangedPolicy, NicError> {
+        if prepared.generation != self.generation || prepared.ports.len() != self.ports.len() {
+            return Err(NicError::Stale);
+        }
+        let PreparedPolicy { new, ports, base, program, config, .. } = prepared;
+        let tables = self.maps.prepare_tables(&base, cgroups)?;
+        for (port, change) in self.ports.iter().zip(&ports) {
+            port.doorbells.set_lanes(&change.plan.lanes)?;
+        }
+        let change = self.worker_change(&base, &ports, program, &config);
+        let answer = self.threads.worker.ask(|answer| Command::Change(Box::new(change), answer));
+        let changed = answer.ok_or_else(super::ports::gone)?;
+        let pause = changed.outcome?;
+        // Only the removal of the former tables can fail, and only memory is lost then.
+        let _ = tables.commit();
+        self.vacate(&new, clock::now());
+        for (port, change) in self.ports.iter_mut().zip(ports) {
+            port.plan = change.plan;
+            port.uses = change.uses;
+            port.doorbells.guard().set_infrastructure(port.plan.infrastructure);
+        }
+        self.generation += 1;
+        self.plan = NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base);
+        self.divide_infrastructure();
+        Ok(ChangedPolicy { pause })
+    }
+
+    /// The number of changes so far.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn worker_change(
+        &self,
+        base: &RingPlan,
+        ports: &[PlanChange],
+        program: Prepared,
+        config: &NicConfig,
+    ) -> PolicyChange {
+        let former = self.plan.config();
+        let link = match (config.link, former.link) {
+            (LinkKind::Device(new), LinkKind::Device(old))
+                if (new.rate, config.rate) != (old.rate, former.rate) =>
+            {
+                Some((config.rate, new.rate, config.catch_up))
+            }
+            (LinkKind::Emulated, _) if config.rate != former.rate => {
+                Some((config.rate, LinkRate::Given, config.catch_up))
+            }
+            _ => None,
+        };
+        let rate = match config.link {
+            LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => self.observed_rate(),
+            _ => Some(config.rate),
+        };
+        let leaf_of = |lane: LaneId| base.program.lanes.get(lane.index()).map_or(0, |lane| lane.leaf.index());
+        let at_port = |(port, change): (&NicPort, &PlanChange)| {
+            let mut leaves = Vec::new();
+            for (ring, spec) in change.plan.rings.iter().enumerate() {
+                add_to_leaf(&mut leaves, leaf_of(spec.lane), ring);
+            }
+            PortChange { port: port.number, rings: change.rings.clone(), leaves }
+        };
+        PolicyChange {
+            program: Some(program),
+            classes: matches!(config.link, LinkKind::Device(_))
+                .then(|| Classes::new(&super::device::limited(base, config.rate), rate)),
+            ports: self.ports.iter().zip(ports).map(at_port).collect(),
+            link,
+            outcome: Ok(Nanos::ZERO),
+        }
+    }
+
+    /// Records the numbers that `new` leaves vacant, and starts the lags of its leaves anew.
+    fn vacate(&mut self, new: &NewPolicy, now: Instant) {
+        let mut vacancies = core::mem::take(&mut self.vacancies);
+        vacancies.record(self.plan.rings().whole(), &new.whole, now);
+        vacancies.release(now, |class| self.has_retired_packets(class));
+        self.vacancies = vacancies;
+        self.counters.lags.iter().for_each(LagGauge::restart);
+    }
+
+    /// Whether a retired ring of `class` has packets.
+    fn has_retired_packets(&self, class: ClassId) -> bool {
+        self.ports.iter().any(|port| {
+            let rings = port.plan.rings.iter().zip(&port.uses).enumerate();
+            let retired = rings
+                .filter(|(_, (spec, of))| spec.class == Some(class) && matches!(of, RingUse::Retired(_)));
+            retired.into_iter().any(|(ring, _)| !is_empty(port, ring))
+        })
+    }
+}
+
+/// Whether every packet posted to `ring` is done.
+fn is_empty(port: &NicPort, ring: usize) -> bool {
+    let bell = &port.doorbells().rings[ring];
+    bell.done.load(Ordering::Acquire) >= bell.packets.load(Ordering::Acquire)
+}

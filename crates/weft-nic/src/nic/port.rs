@@ -1,0 +1,192 @@
+//! A port of a running NIC: its devices, its programs, its counters and its way to receive.
+
+use super::NicError;
+use crate::counters::{ClassCounters, Count, PortCounters};
+use crate::doorbell::Doorbells;
+use crate::layout::{ClassBell, Page, Shared};
+use crate::plan::RingPlan;
+use crate::plan::change::RingUse;
+use crate::port::{Port, Uplink};
+use crate::readings::LastReadings;
+use crate::redirect::ReceivePath;
+use crate::ring::{BufferPool, REFILL, Ring};
+use crate::sync::{AtomicU64, Ordering};
+use crate::totals::{ClassTotals, PortTotals};
+use core::fmt;
+use std::sync::Arc;
+use weft_host::clock;
+use weft_units::{Bytes, Nanos, Packets};
+
+/// The identity of a port in its NIC. Never used again after the port was removed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PortId(pub(super) u64);
+
+impl fmt::Display for PortId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "port {}", self.0)
+    }
+}
+
+/// The parts of a port to be added.
+#[derive(Debug)]
+pub struct PortParts {
+    /// The devices, with as many rings as the plan has.
+    pub port: Port,
+    /// The plan of its rings, from [`NicPlan::for_port`](super::NicPlan::for_port).
+    pub plan: RingPlan,
+    /// The device by which it receives. `None`: it receives by the uplink's device, as one port of a NIC can.
+    pub receive: Option<Uplink>,
+}
+
+/// A port of a running NIC.
+#[derive(Debug)]
+pub struct NicPort {
+    pub(super) id: PortId,
+    /// The port's bit in the summary.
+    pub(super) number: usize,
+    pub(super) port: Port,
+    pub(super) doorbells: Arc<Doorbells>,
+    pub(super) counters: Arc<PortCounters>,
+    pub(super) plan: RingPlan,
+    /// The use of each ring.
+    pub(super) uses: Vec<RingUse>,
+    pub(super) receive_device: Option<Uplink>,
+    pub(super) receive: ReceivePath,
+    pub(super) readings: LastReadings,
+}
+
+impl NicPort {
+    /// Its identity.
+    pub fn id(&self) -> PortId {
+        self.id
+    }
+
+    /// Its devices.
+    pub fn port(&self) -> &Port {
+        &self.port
+    }
+
+    /// Its doorbell page: posted and done counts per ring.
+    pub fn doorbells(&self) -> &Page<Shared> {
+        self.doorbells.shared()
+    }
+
+    /// The plan of its rings.
+    pub fn ring_plan(&self) -> &RingPlan {
+        &self.plan
+    }
+
+    /// The carrier of its received packets.
+    pub fn receive_path(&self) -> &ReceivePath {
+        &self.receive
+    }
+
+    /// Whether the worker has found the port's devices deleted.
+    pub fn has_failed(&self) -> bool {
+        self.counters.failed.get() != 0
+    }
+
+    /// The number of tracked flows.
+    pub fn flows(&self) -> u64 {
+        self.doorbells.flows()
+    }
+
+    /// The number of tracked flows by class.
+    pub(super) fn flows_by_class(&self) -> Vec<u32> {
+        let mut flows = vec![0; self.plan.classes()];
+        for (lane, tracked) in self.plan.lanes.iter().zip(&self.doorbells.shared().lanes) {
+            if let Some(sum) = flows.get_mut(usize::from(lane.class)) {
+                *sum += tracked.flows.load(Ordering::Relaxed);
+            }
+        }
+        flows
+    }
+
+    /// Applies the MTU and the carrier of the interface behind the uplink.
+    pub(super) fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
+        if let Some(device) = &self.receive_device {
+            // The kernel lowers a macvlan's MTU with its parent's and never raises it.
+            let _ = device.set_mtu(mtu);
+        }
+        Ok(self.port.follow(mtu, carrier)?)
+    }
+
+    /// The current totals.
+    pub fn totals(&self) -> PortTotals {
+        let readings = self.readings.read(&self.port, &self.doorbells, &self.receive);
+        let (c, guard) = (&self.counters, self.doorbells.guard());
+        PortTotals {
+            classes: self.class_totals(),
+            drops: readings.drops,
+            bpf: readings.bpf,
+            guard: readings.guard,
+            records: self.doorbells.shared().records.load(Ordering::Relaxed),
+            rx_redirected: readings.redirected,
+            rx_delivered: readings.deliveries.delivered,
+            rx_dropped: readings.deliveries.dropped,
+            rx: c.rx.get(),
+            rx_passed: c.rx_passed.get(),
+            rx_refused: c.rx_refused.get(),
+            rx_read_failed: c.rx_read_failed.get().packets.get(),
+            rx_ended: c.rx_ended.get() > 0,
+            doorbell_ahead: c.doorbell_ahead.get().packets.get(),
+            lost: c.lost.get().packets.get(),
+            strays: c.strays.get().packets.get(),
+            unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
+            obscured_drops: guard.obscured.load(Ordering::Relaxed),
+            infrastructure_excess: guard.excess.load(Ordering::Relaxed),
+            unread: readings.failed,
+            unrecorded: c.unrecorded.get().packets.get(),
+        }
+    }
+
+    /// The totals by class, from the program's page and the worker's counters.
+    fn class_totals(&self) -> Vec<ClassTotals> {
+        let pair = |count: &[AtomicU64; 2]| Count {
+            packets: Packets(count[0].load(Ordering::Relaxed)),
+            bytes: Bytes(count[1].load(Ordering::Relaxed)),
+        };
+        let class = |(page, c): (&ClassBell, &ClassCounters)| ClassTotals {
+            bound: pair(&page.bound),
+            full: pair(&page.full),
+            moving: pair(&page.moving),
+            posted: Count {
+                packets: Packets(page.packets.load(Ordering::Relaxed)),
+                bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
+            },
+            fetched: c.fetched.get(),
+            sent: c.sent.get(),
+            refused: c.refused.get(),
+            held: c.held.get(),
+            wire: c.wire.get(),
+            untracked: Packets(page.untracked.load(Ordering::Relaxed)),
+        };
+        let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
+        classes.take(self.plan.classes()).map(class).collect()
+    }
+
+    /// Whether every packet that has entered was sent, refused, or dropped on its way.
+    pub(super) fn is_drained(&self) -> bool {
+        let totals = self.totals();
+        let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
+        gone + totals.drops.backlog + totals.drops.ring_full >= totals.sum(|c| c.posted).packets.get()
+    }
+
+    /// Counts the packets left in its unlinked rings as held. The worker has counted those of rings that classes share.
+    pub(super) fn hold_rest(rings: Vec<Ring>) {
+        let (mut pool, until): (_, weft_units::Instant) = (BufferPool::default(), clock::now() + REFILL);
+        for mut ring in rings {
+            if let Some(class) = ring.class {
+                ring.hold_rest(until, &mut pool, |_, _| class);
+            }
+        }
+    }
+
+    /// Waits until all of `ports` are drained, at most `grace`.
+    pub(super) fn wait_drained(ports: &[Self], grace: Nanos) {
+        let until = clock::now() + grace;
+        while clock::now() < until && !ports.iter().all(|port| port.has_failed() || port.is_drained()) {
+            std::thread::sleep(core::time::Duration::from_millis(5));
+        }
+    }
+}

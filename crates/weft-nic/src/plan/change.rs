@@ -1,0 +1,233 @@
+//! The plan of a port's rings under a changed policy: what stays keeps its rings, and what is new gets spare ones.
+//!
+//! 1. A lane of both policies keeps its range of rings. Its bounds may change.
+//! 2. The rings of a lane that is gone *retire*: they go to the lane's heir, which sends the packets left in them, and keep
+//!    their class for the counters.
+//! 3. A new lane gets a range of spare rings. A retired ring is spare again when it is empty and [`REST`] has passed, so
+//!    that no program run that had the old tables still posts to it.
+//!
+//! A flow changes its ring with its next packet, behind the packets that it has left in the old one (`held_back` in
+//! bpf/moves.h). Rings of the policy's lanes are never taken away, so no packet of an unchanged class waits.
+
+use super::{PlanError, RingPlan, RingSpec, infrastructure, loom_demand, packet_bound};
+use crate::layout::{CLASSES, LANES, LaneEntry, Spread};
+use std::sync::Arc;
+use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around};
+use weft_sched::LaneSpec;
+use weft_units::{Instant, LaneId, Nanos};
+
+/// The time for which a retired ring is not used again.
+pub(crate) const REST: Nanos = Nanos::from_secs(1);
+/// The most spare rings for a new fair lane: the others are for further changes.
+const FAIR_SPARE: usize = 16;
+
+/// The use of a ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RingUse {
+    /// It belongs to a lane.
+    Lane,
+    /// It belongs to none and is empty.
+    Spare,
+    /// Its lane is gone, at this time.
+    Retired(Instant),
+}
+
+/// A changed plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PlanChange {
+    /// The new plan.
+    pub(crate) plan: RingPlan,
+    /// The use of each ring.
+    pub(crate) uses: Vec<RingUse>,
+    /// The rings whose lane changes, with their new specs.
+    pub(crate) rings: Vec<(usize, RingSpec)>,
+}
+
+/// The policy of a change with the numbers of the policy in force, and what the change means.
+#[derive(Clone, Debug)]
+pub(crate) struct NewPolicy {
+    pub(crate) renumbered: Renumbered,
+    pub(crate) whole: Arc<CompiledPolicy>,
+    pub(crate) infrastructure: Option<LaneId>,
+}
+
+impl RingPlan {
+    /// The use of each ring of a new port.
+    pub(crate) fn uses(&self) -> Vec<RingUse> {
+        let mut uses = vec![RingUse::Spare; self.rings.len()];
+        for lane in &self.lanes {
+            let first = usize::from(lane.first_ring);
+            uses[first..first + usize::from(lane.rings)].fill(RingUse::Lane);
+        }
+        uses
+    }
+
+    /// Gives `policy` the numbers of the policy in force, and none that rests to anything new.
+    ///
+    /// # Errors
+    /// When the tables have too few numbers.
+    pub(crate) fn renumber(
+        &self,
+        policy: &CompiledPolicy,
+        resting: &Resting,
+    ) -> Result<NewPolicy, PlanError> {
+        let (new, added) = infrastructure::add(policy);
+        let renumbered = renumber_around(&self.whole, new, resting);
+        let whole = Arc::new(renumbered.policy.clone());
+        let numbers =
+            [("classes", whole.classes.len(), CLASSES), ("lanes", whole.program.lanes.len(), LANES)];
+        if let Some((what, given, most)) = numbers.into_iter().find(|(_, given, most)| given > most) {
+            return Err(PlanError::Numbers { what, given, most });
+        }
+        let infrastructure = added.and_then(|_| infrastructure::lane(&whole));
+        Ok(NewPolicy { renumbered, whole, infrastructure })
+    }
+
+    /// The same rings with the policy of a change, for the plans of later ports.
+    pub(crate) fn with_policy(&self, new: &NewPolicy) -> Self {
+        Self {
+            policy: Arc::clone(&new.whole),
+            whole: Arc::clone(&new.whole),
+            program: Arc::new(new.whole.program.clone()),
+            infrastructure: new.infrastructure,
+            ..self.clone()
+        }
+    }
+
+    /// Plans the rings under `new` at `now`. `uses` are the uses so far, and `is_empty` says whether a ring is empty.
+    ///
+    /// # Errors
+    /// When a new lane finds no spare ring.
+    pub(crate) fn change(
+        &self,
+        new: &NewPolicy,
+        uses: &[RingUse],
+        is_empty: impl Fn(usize) -> bool,
+        now: Instant,
+    ) -> Result<PlanChange, PlanError> {
+        let mut uses = uses.to_vec();
+        for (ring, use_of) in uses.iter_mut().enumerate() {
+            if matches!(*use_of, RingUse::Retired(since) if now.saturating_since(since) > REST && is_empty(ring))
+            {
+                *use_of = RingUse::Spare;
+            }
+        }
+        let mut change = PlanChange { plan: self.with_policy(new), uses, rings: Vec::new() };
+        change.retire(self, new, now);
+        change.keep_and_add(self, new)?;
+        Ok(change)
+    }
+}
+
+impl PlanChange {
+    /// Retires the rings of lanes that are gone.
+    fn retire(&mut self, old: &RingPlan, new: &NewPolicy, now: Instant) {
+        for (gone, heir) in &new.renumbered.heirs {
+            // Also the rings that the lane had inherited.
+            for (ring, spec) in old.rings.iter().enumerate().filter(|(_, spec)| spec.lane == *gone) {
+                if self.uses[ring] == RingUse::Lane {
+                    self.uses[ring] = RingUse::Retired(now);
+                }
+                self.set(ring, RingSpec { lane: *heir, ..*spec });
+            }
+        }
+    }
+
+    fn set(&mut self, ring: usize, spec: RingSpec) {
+        self.plan.rings[ring] = spec;
+        self.rings.push((ring, spec));
+    }
+
+    /// Gives each lane of the new policy its entry: the old one, or a new one with spare rings.
+    fn keep_and_add(&mut self, old: &RingPlan, new: &NewPolicy) -> Result<(), PlanError> {
+        let lanes = &new.whole.program.lanes;
+        let stays = |at: usize| old.whole.program.lanes.get(at).is_some_and(|lane| !lane.is_vacant());
+        let added = lanes.iter().enumerate().filter(|(at, lane)| !lane.is_vacant() && !stays(*at)).count();
+        let mut entries = Vec::with_capacity(lanes.len());
+        let mut left = added;
+        for (at, lane) in lanes.iter().enumerate() {
+            let before = old.lanes.get(at).copied();
+            let mut entry = match before {
+                _ if lane.is_vacant() => self.gone(before),
+                Some(entry) if stays(at) => LaneEntry { packet_bound: packet_bound(lane), ..entry },
+                _ => {
+                    left -= 1;
+                    self.add(old, new, (LaneId::from_index(at), lane), left)?
+                }
+            };
+            let infrastructure = |of: Option<LaneId>| of == Some(LaneId::from_index(at));
+            if infrastructure(new.infrastructure) {
+                entry = infrastructure::untracked(entry);
+            } else if infrastructure(old.infrastructure) && !lane.is_vacant() {
+                // The policy has a class for it now, whose flows are tracked.
+                let flow_bound = flow_bound(old, new);
+                entry = LaneEntry { spread: Spread::RoundRobin, flow_bound, ..entry };
+            }
+            entries.push(entry);
+        }
+        self.plan.lanes = entries;
+        Ok(())
+    }
+
+    /// The entry of a lane that is gone: as it was while its rings are retired, since its flows stay in it until their next
+    /// packet and are counted in its class; no rings afterwards.
+    fn gone(&self, before: Option<LaneEntry>) -> LaneEntry {
+        let retired = |entry: &LaneEntry| {
+            let first = usize::from(entry.first_ring);
+            let rings = self.uses.get(first..first + usize::from(entry.rings)).unwrap_or_default();
+            rings.iter().all(|of| matches!(of, RingUse::Retired(_)))
+        };
+        before.filter(retired).unwrap_or_else(LaneEntry::vacant)
+    }
+
+    /// The entry of a new lane, with spare rings. `left` is the number of new lanes after it.
+    fn add(
+        &mut self,
+        old: &RingPlan,
+        new: &NewPolicy,
+        (id, lane): (LaneId, &LaneSpec),
+        left: usize,
+    ) -> Result<LaneEntry, PlanError> {
+        let spare = self.uses.iter().filter(|of| **of == RingUse::Spare).count();
+        // Half of the spare rings remain for further changes.
+        let share = spare.div_ceil(2 * (left + 1));
+        let wanted = loom_demand(&new.whole, lane).min(FAIR_SPARE).min(share).max(1);
+        let name = || new.whole.classes.get(lane.class.index()).map_or("", |class| &class.name).to_owned();
+        let (first, count) =
+            self.spare_range(wanted).ok_or_else(|| PlanError::NoSpareRing { class: name() })?;
+        for ring in first..first + count {
+            self.uses[ring] = RingUse::Lane;
+            self.set(ring, RingSpec { lane: id, class: Some(lane.class) });
+        }
+        Ok(LaneEntry {
+            class: lane.class.0 as u16,
+            first_ring: first as u16,
+            rings: count as u16,
+            spread: Spread::RoundRobin,
+            flow_bound: flow_bound(old, new),
+            qdisc_class: 0,
+            packet_bound: packet_bound(lane),
+            ring_bound: old.lanes.iter().map(|lane| lane.ring_bound).max().unwrap_or_default(),
+        })
+    }
+
+    /// The longest range of spare rings of at most `wanted`.
+    fn spare_range(&self, wanted: usize) -> Option<(usize, usize)> {
+        let (mut best, mut run) = ((0, 0), 0);
+        for (ring, of) in self.uses.iter().enumerate() {
+            run = if *of == RingUse::Spare { run + 1 } else { 0 };
+            if run.min(wanted) > best.1 {
+                best = (ring + 1 - run, run.min(wanted));
+            }
+        }
+        (best.1 > 0).then_some(best)
+    }
+}
+
+/// The flow bound of a new lane: an even part of the port's table.
+fn flow_bound(old: &RingPlan, new: &NewPolicy) -> u32 {
+    old.flow_table / (new.whole.program.lanes.len().max(1) as u32)
+}
+
+#[cfg(test)]
+mod tests;

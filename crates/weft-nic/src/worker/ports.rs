@@ -1,0 +1,277 @@
+//! The ports of the worker: linked and unlinked between turns, in microseconds, while the other ports go on.
+//!
+//! A port is linked (`add_port`) when its devices, programs and rings exist and it is still down: each of its rings takes
+//! a slot in the worker's list, and a flow of the engine. Slots and flows of removed ports are used again.
+//!
+//! A port is unlinked (`unlink`) with its rings, as they are: packets left in them are the new owner's to count. The slot
+//! of a ring that is backlogged in the engine stays vacant until the engine gives it its next turn, which sends nothing;
+//! then the flow is removed.
+//!
+//! Doorbells are taken from the summary, then from the pages of the posted ports only (`take_doorbells`), so idle ports
+//! and idle rings cost nothing.
+//!
+//! Rare branches: a ring whose read fails ends its port (`fail_port`, `failed` of the port's counters) and no other. A bit
+//! of a port or ring that the worker does not know is dropped: the port is unlinked, or its last posts overlapped with
+//! its removal.
+
+use super::change::PolicyChange;
+use super::engine::RingError;
+use super::{Engine, Worker};
+use crate::counters::PortCounters;
+use crate::doorbell::{RINGS, protocol};
+use crate::layout::{Page, Shared};
+use crate::plan::RingSpec;
+use crate::records::RecordSource;
+use crate::ring::{Place, Ring};
+use crate::sync::Ordering;
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use weft_host::clock;
+use weft_units::{FlowId, RingId};
+
+/// A set of rings of one port.
+pub(crate) type RingSet = [u64; RINGS / 64];
+
+/// A command to the worker.
+#[derive(Debug)]
+pub(crate) enum Command {
+    /// Links a port.
+    Add(NewPort, Sender<Result<(), RingError>>),
+    /// Unlinks the port with this number, and returns its rings.
+    Remove(usize, Sender<Vec<Ring>>),
+    /// Changes the policy.
+    Change(Box<PolicyChange>, Sender<Box<PolicyChange>>),
+}
+
+/// A port to be linked.
+#[derive(Debug)]
+pub(crate) struct NewPort {
+    /// Its bit in the summary.
+    pub(crate) port: usize,
+    pub(crate) page: Page<Shared>,
+    pub(crate) counters: Arc<PortCounters>,
+    pub(crate) rings: Vec<(OwnedFd, RingSpec)>,
+}
+
+/// A port of the worker.
+#[derive(Debug)]
+pub(super) struct WorkerPort {
+    pub(super) page: Page<Shared>,
+    pub(super) counters: Arc<PortCounters>,
+    /// The slots of its rings, by their numbers in the page.
+    pub(super) slots: Vec<usize>,
+    /// Its rings of each leaf of the policy.
+    pub(super) leaves: Vec<(usize, RingSet)>,
+    /// The rings of a port that failed, until it is removed.
+    unlinked: Vec<Ring>,
+}
+
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Executes the pending commands.
+    pub(super) fn obey(&mut self) {
+        while let Some(command) = self.commands.take() {
+            // An asker that no longer waits needs no answer.
+            match command {
+                Command::Add(port, answer) => _ = answer.send(self.add_port(port)),
+                Command::Remove(port, answer) => _ = answer.send(self.remove_port(port)),
+                Command::Change(mut change, answer) => {
+                    self.change_policy(&mut change);
+                    _ = answer.send(change);
+                }
+            }
+        }
+    }
+
+    /// Links a port.
+    pub(super) fn add_port(&mut self, new: NewPort) -> Result<(), RingError> {
+        let NewPort { port, page, counters, rings } = new;
+        let of = |number| Place { port, page: page.clone(), counters: Arc::clone(&counters), number };
+        let (mut slots, mut leaves) = (Vec::with_capacity(rings.len()), Vec::<(usize, RingSet)>::new());
+        for (number, (fd, spec)) in rings.into_iter().enumerate() {
+            let flow = match self.engine.add_ring(spec.lane, RingId::from_index(number)) {
+                Ok(flow) => flow,
+                Err(error) => {
+                    slots.into_iter().for_each(|slot| _ = self.vacate(slot));
+                    return Err(error);
+                }
+            };
+            let slot = self.take_slot(flow, Ring::new(Some(fd), flow, (spec.lane, spec.class), of(number)));
+            slots.push(slot);
+            self.shares_rings |= spec.class.is_none();
+            if let Some(device) = self.parts.device.as_mut() {
+                add_to_leaf(&mut leaves, device.add_ring(slot, spec.lane), number);
+            }
+        }
+        if self.ports.len() <= port {
+            self.ports.resize_with(port + 1, || None);
+        }
+        self.ports[port] = Some(WorkerPort { page, counters, slots, leaves, unlinked: Vec::new() });
+        Ok(())
+    }
+
+    /// Puts `ring` into a slot. Returns the slot.
+    fn take_slot(&mut self, flow: FlowId, ring: Ring) -> usize {
+        let rings = &mut self.rings;
+        let slot = match self.vacant.pop() {
+            Some(slot) => {
+                rings[slot] = ring;
+                slot
+            }
+            None => {
+                rings.push(ring);
+                rings.len() - 1
+            }
+        };
+        if self.ring_of_flow.len() <= flow.index() {
+            self.ring_of_flow.resize(flow.index() + 1, RingId(u32::MAX));
+        }
+        self.ring_of_flow[flow.index()] = RingId::from_index(slot);
+        slot
+    }
+
+    /// Unlinks a port for good. Where classes share rings, the packets left are counted here, since the classes of flows
+    /// are known here; such a NIC has one port, so nobody waits.
+    fn remove_port(&mut self, port: usize) -> Vec<Ring> {
+        let mut rings = self.unlink(port);
+        if rings.iter().any(|ring| ring.class.is_none()) {
+            self.hold_all(&mut rings);
+        }
+        if let Some(place) = self.ports.get_mut(port) {
+            *place = None;
+        }
+        while self.ports.pop_if(|last| last.is_none()).is_some() {}
+        rings
+    }
+
+    /// Takes the rings of a port out of the worker's list.
+    fn unlink(&mut self, port: usize) -> Vec<Ring> {
+        let Some(place) = self.ports.get_mut(port).and_then(Option::as_mut) else { return Vec::new() };
+        let mut rings = core::mem::take(&mut place.unlinked);
+        for slot in core::mem::take(&mut place.slots) {
+            rings.push(self.vacate(slot));
+        }
+        let list = &self.rings;
+        self.late.retain(|slot| list[*slot].fd.is_some());
+        rings
+    }
+
+    /// Takes a ring out of its slot. The slot is free at once, or after the ring's next turn in the engine.
+    fn vacate(&mut self, slot: usize) -> Ring {
+        let ring = &self.rings[slot];
+        let (flow, of, backlogged) = (ring.flow, (ring.lane, ring.class), ring.backlogged);
+        let mut vacant = Ring::new(None, flow, of, self.nowhere.clone());
+        vacant.backlogged = backlogged;
+        let mut ring = core::mem::replace(&mut self.rings[slot], vacant);
+        if let Some(fetched) = ring.fetched.as_mut() {
+            self.engine.release(fetched.held.take());
+        }
+        if !backlogged {
+            self.engine.remove_ring(flow);
+            self.vacant.push(slot);
+        }
+        ring
+    }
+
+    /// Ends the port of ring `slot`, whose device is deleted, and no other.
+    pub(super) fn fail_port(&mut self, slot: usize, error: Errno) {
+        let port = self.rings[slot].port;
+        let rings = self.unlink(port);
+        if let Some(place) = self.ports.get_mut(port).and_then(Option::as_mut) {
+            place.counters.failed.set(error.raw_os_error().unsigned_abs().into());
+            place.unlinked = rings;
+        }
+    }
+
+    /// Activates the posted rings in the engine.
+    pub(super) fn take_doorbells(&mut self) {
+        for word in 0..self.ports.len().div_ceil(64) {
+            let mut bits = protocol::take(&self.summary.ready_ports[word]);
+            while bits != 0 {
+                let port = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                self.take_rings(port);
+            }
+        }
+    }
+
+    fn take_rings(&mut self, port: usize) {
+        for word in 0..RINGS / 64 {
+            let Some(Some(of)) = self.ports.get(port) else { return };
+            let mut bits = protocol::take(&of.page.ready[word]);
+            while bits != 0 {
+                let number = word * 64 + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                let Some(Some(of)) = self.ports.get(port) else { return };
+                let Some(slot) = of.slots.get(number).copied() else { continue };
+                if self.rings[slot].late {
+                    self.next_late = weft_units::Instant::ZERO;
+                } else {
+                    self.activate(slot);
+                }
+            }
+        }
+    }
+
+    /// Marks ring `slot` as backlogged in the engine.
+    pub(super) fn activate(&mut self, slot: usize) {
+        if self.engine.activate(self.rings[slot].flow) {
+            self.became_ready(slot);
+        }
+    }
+
+    /// Writes the urgency that has changed to the pages of the ports.
+    pub(super) fn write_urgency(&mut self) {
+        let Some(device) = self.parts.device.as_mut() else { return };
+        let ports = &self.ports;
+        device.urgency.take_changed(|leaf, urgent| {
+            for port in ports.iter().flatten() {
+                let Some((_, rings)) = port.leaves.iter().find(|(of, _)| *of == leaf) else { continue };
+                for (word, bits) in port.page.urgent.iter().zip(rings) {
+                    let old = word.load(Ordering::Relaxed);
+                    let new = if urgent { old | bits } else { old & !bits };
+                    if new != old {
+                        word.store(new, Ordering::SeqCst);
+                    }
+                }
+            }
+        });
+    }
+
+    /// Whether an urgent ring of `port` is posted.
+    pub(super) fn has_urgent(ports: &[Option<WorkerPort>], port: usize) -> bool {
+        let Some(Some(port)) = ports.get(port) else { return false };
+        let urgent = port.page.urgent.each_ref().map(|word| word.load(Ordering::Relaxed));
+        protocol::has_urgent(&port.page.ready, &urgent)
+    }
+
+    /// Counts the packets left in `rings` as held.
+    pub(super) fn hold_all(&mut self, rings: &mut [Ring]) {
+        self.records.consume();
+        let until = clock::now() + crate::ring::REFILL;
+        for ring in rings {
+            ring.hold_rest(until, &mut self.pool, |ring, packet| {
+                super::class_of_packet(&self.records, self.flows, self.parts.default_class, ring, packet)
+            });
+        }
+    }
+}
+
+/// Adds ring `ring` to those of `leaf`.
+pub(crate) fn add_to_leaf(leaves: &mut Vec<(usize, RingSet)>, leaf: usize, ring: usize) {
+    let at = match leaves.iter().position(|(of, _)| *of == leaf) {
+        Some(at) => at,
+        None => {
+            leaves.push((leaf, RingSet::default()));
+            leaves.len() - 1
+        }
+    };
+    leaves[at].1[ring / 64] |= 1 << (ring % 64);
+}
+
+/// The place of vacant slots: a page that nobody posts to, and counters that nobody reads.
+pub(super) fn nowhere(classes: usize) -> Place {
+    let page = Page::Own(Arc::<Shared>::default());
+    Place { port: usize::MAX, page, counters: Arc::new(PortCounters::new(classes)), number: 0 }
+}

@@ -1,0 +1,133 @@
+//! The numbers of a policy, taken from the policy before it.
+
+use super::Resting;
+use crate::compiled::{ClassInfo, CompiledPolicy};
+use std::collections::HashMap;
+use std::hash::Hash;
+use weft_sched::{Child, LaneSpec, LeafSpec, LimitSpec, NodeSpec};
+use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId};
+
+/// The number of something in the new policy, by its number before.
+struct Ids {
+    ids: Vec<u32>,
+    /// The length of the table with these numbers.
+    len: usize,
+}
+
+/// The number of what is vacant before.
+const NONE: u32 = u32::MAX;
+
+impl Ids {
+    /// Gives each key of `new` its number in `old`, or else a vacant number of `old`, or else the next beyond. `None` is
+    /// vacant.
+    fn assign<K: Hash + Eq>(
+        old: impl ExactSizeIterator<Item = Option<K>>,
+        new: impl Iterator<Item = Option<K>>,
+    ) -> Self {
+        Self::assign_around(old, new, |_| false)
+    }
+
+    /// Gives the keys their numbers as [`Self::assign`], and no vacant number that `rests`.
+    fn assign_around<K: Hash + Eq>(
+        old: impl ExactSizeIterator<Item = Option<K>>,
+        new: impl Iterator<Item = Option<K>>,
+        rests: impl Fn(u32) -> bool,
+    ) -> Self {
+        let mut len = old.len();
+        let mut known = HashMap::with_capacity(len);
+        let mut vacant = Vec::new();
+        for (at, key) in old.enumerate() {
+            match key {
+                Some(key) => _ = known.entry(key).or_insert(at as u32),
+                None if rests(at as u32) => {}
+                None => vacant.push(at as u32),
+            }
+        }
+        let mut vacant = vacant.into_iter();
+        let mut fresh = || {
+            vacant.next().unwrap_or_else(|| {
+                len += 1;
+                (len - 1) as u32
+            })
+        };
+        let id = |key: Option<K>| key.map_or(NONE, |key| known.remove(&key).unwrap_or_else(&mut fresh));
+        let ids = new.map(id).collect();
+        Self { ids, len }
+    }
+
+    fn of(&self, before: usize) -> u32 {
+        self.ids.get(before).copied().unwrap_or(NONE)
+    }
+
+    /// The table with `items` at their new numbers.
+    fn place<T>(&self, items: impl IntoIterator<Item = T>, vacant: impl Fn() -> T) -> Vec<T> {
+        let mut table: Vec<T> = (0..self.len).map(|_| vacant()).collect();
+        for (item, id) in items.into_iter().zip(&self.ids) {
+            if let Some(place) = table.get_mut(*id as usize) {
+                *place = item;
+            }
+        }
+        table
+    }
+}
+
+fn name<T>(vacant: impl Fn(&T) -> bool, name: impl Fn(&T) -> &str) -> impl Fn(&T) -> Option<String> {
+    move |item| (!vacant(item)).then(|| name(item).to_owned())
+}
+
+/// The class, the leaf and the limits of a lane, which make it what it is.
+fn lane_key(lane: &LaneSpec) -> Option<(ClassId, LeafId, Vec<LimitId>)> {
+    let mut limits = lane.limits.clone();
+    limits.sort_unstable();
+    (!lane.is_vacant()).then_some((lane.class, lane.leaf, limits))
+}
+
+/// Gives `new` the numbers of `old`.
+pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy, resting: &Resting) -> CompiledPolicy {
+    let (before, mut program) = (&old.program, new.program);
+    let key = name(ClassInfo::is_vacant, |class: &ClassInfo| &class.name);
+    let rests = |id| resting.classes.contains(&ClassId(id));
+    let classes = Ids::assign_around(old.classes.iter().map(&key), new.classes.iter().map(&key), rests);
+    let key = name(LeafSpec::is_vacant, |leaf: &LeafSpec| &leaf.name);
+    let leaves = Ids::assign(before.leaves.iter().map(&key), program.leaves.iter().map(&key));
+    let key = name(LimitSpec::is_vacant, |limit: &LimitSpec| &limit.name);
+    let limits = Ids::assign(before.limits.iter().map(&key), program.limits.iter().map(&key));
+    let key = name(NodeSpec::is_vacant, |node: &NodeSpec| &node.name);
+    let nodes = Ids::assign(before.nodes.iter().map(&key), program.nodes.iter().map(&key));
+    let child = |child: Child| match child {
+        Child::Leaf(leaf) => Child::Leaf(LeafId(leaves.of(leaf.index()))),
+        Child::Node(node) => Child::Node(NodeId(nodes.of(node.index()))),
+    };
+    for lane in program.lanes.iter_mut().filter(|lane| !lane.is_vacant()) {
+        lane.class = ClassId(classes.of(lane.class.index()));
+        lane.leaf = LeafId(leaves.of(lane.leaf.index()));
+        lane.limits.iter_mut().for_each(|limit| *limit = LimitId(limits.of(limit.index())));
+    }
+    for node in &mut program.nodes {
+        node.children.iter_mut().for_each(|of| *of = child(*of));
+    }
+    let rests = |id| resting.lanes.contains(&LaneId(id));
+    let (old_lanes, new_lanes) = (before.lanes.iter().map(lane_key), program.lanes.iter().map(lane_key));
+    let lanes = Ids::assign_around(old_lanes, new_lanes, rests);
+    program.root = child(program.root);
+    program.nodes = nodes.place(program.nodes, NodeSpec::vacant);
+    program.leaves = leaves.place(program.leaves, LeafSpec::vacant);
+    program.limits = limits.place(program.limits, LimitSpec::vacant);
+    program.lanes = lanes.place(program.lanes, LaneSpec::vacant);
+    let mut policy = CompiledPolicy {
+        program,
+        classes: classes.place(new.classes, ClassInfo::vacant),
+        destinations: classes.place(new.destinations, Vec::new),
+        rules: new.rules,
+        link: new.link,
+        cgroups: new.cgroups,
+        ports: new.ports,
+    };
+    for rule in &mut policy.rules {
+        rule.class = ClassId(classes.of(rule.class.index()));
+    }
+    for row in policy.destinations.iter_mut().flatten() {
+        row.lane = LaneId(lanes.of(row.lane.index()));
+    }
+    policy
+}

@@ -1,0 +1,59 @@
+//! The document of `weft config`: the policy that a running daemon enforces.
+
+use serde::{Deserialize, Serialize};
+
+use crate::record::{Document, Host};
+use crate::table::{Cell, Column, Table};
+
+/// The document of `weft config`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConfigReport {
+    /// `weft-config/1`.
+    pub schema: String,
+    /// The host of the daemon.
+    pub host: Host,
+    /// The number of the policy in force.
+    pub generation: u64,
+    /// The SHA-256 of the policy's text, in hexadecimal digits.
+    pub policy_hash: String,
+    /// The name of the policy.
+    pub policy: String,
+    /// The text.
+    pub text: String,
+    /// The name of the configured policy.
+    pub default_policy: String,
+    /// Whether the configured policy is in force.
+    pub is_default: bool,
+}
+
+impl ConfigReport {
+    /// The text with its name, hash and generation as comments. It can be loaded again.
+    pub fn loadable(&self) -> String {
+        let line = |text: &str| text.replace(['\n', '\r'], " ");
+        let state = match self.is_default {
+            true => "the configured policy".to_owned(),
+            false => format!("`weft policy restore` returns to {}", line(&self.default_policy)),
+        };
+        let end = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+        format!(
+            "# {}\n# sha256 {}\n# generation {}; {state}\n{}{end}",
+            line(&self.policy),
+            self.policy_hash,
+            self.generation,
+            self.text
+        )
+    }
+}
+
+impl Document for ConfigReport {
+    const SCHEMA: &'static str = "weft-config/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let mut table = Table::new("Policy in force").columns([Column::left("fact"), Column::left("value")]);
+        table.row([Cell::plain("name"), self.policy.as_str().into()]);
+        table.row([Cell::plain("generation"), self.generation.to_string().into()]);
+        table.row([Cell::plain("sha256"), self.policy_hash.as_str().into()]);
+        table.row([Cell::plain("configured"), self.default_policy.as_str().into()]);
+        vec![table]
+    }
+}

@@ -1,0 +1,336 @@
+//! The document of `weft status`: the counters of a running daemon.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::human;
+use crate::record::{Document, Host};
+use crate::table::{Cell, Column, Table};
+
+/// The document of `weft status`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StatusReport {
+    /// `weft-status/1`.
+    pub schema: String,
+    /// The host of the daemon.
+    pub host: Host,
+    /// The counters.
+    #[serde(flatten)]
+    pub status: ServiceStatus,
+}
+
+/// The counters of a running daemon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServiceStatus {
+    /// The number of the policy in force: 1 at the start of the daemon, one more with each replacement.
+    pub generation: u64,
+    /// The SHA-256 of the policy's text, in hexadecimal digits.
+    pub policy_hash: String,
+    /// The name of the policy.
+    pub policy: String,
+    /// The time since the daemon started, in seconds.
+    pub uptime_s: f64,
+    /// The state of the transmit worker.
+    pub worker: WorkerState,
+    /// Whether the transmit worker, not the link, is the bottleneck.
+    #[serde(default)]
+    pub worker_bound: bool,
+    /// The interface through which packets leave.
+    pub uplink: StatusUplink,
+    /// The classes in the policy's order.
+    pub classes: Vec<StatusClass>,
+    /// The rate limits in the policy's order.
+    #[serde(default)]
+    pub limits: Vec<StatusLimit>,
+    /// The ports.
+    pub ports: Vec<StatusPort>,
+    /// Packets dropped, by reason.
+    #[serde(default)]
+    pub dropped: BTreeMap<String, u64>,
+    /// Failed readings of the kernel's counters.
+    #[serde(default)]
+    pub failed_readings: u64,
+}
+
+/// The state of the transmit worker.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkerState {
+    /// No port exists yet.
+    #[default]
+    Waiting,
+    /// The worker runs.
+    Running,
+    /// The worker has ended by itself.
+    Ended,
+}
+
+impl WorkerState {
+    /// The state in a word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+/// The interface through which packets leave.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusUplink {
+    /// Its name.
+    pub interface: String,
+    /// Its namespace; null for the daemon's.
+    #[serde(default)]
+    pub netns: Option<String>,
+    /// Whether it has a carrier.
+    pub up: bool,
+    /// The rate of the link, if the policy or the configuration gives one.
+    #[serde(default)]
+    pub rate_bps: Option<f64>,
+    /// The rate that the device shows by its back-pressure; null while it is not the bottleneck.
+    #[serde(default)]
+    pub observed_bps: Option<f64>,
+}
+
+/// The counters of a class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusClass {
+    /// Its name.
+    pub class: String,
+    /// Bytes sent.
+    pub bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Packets dropped, by reason.
+    #[serde(default)]
+    pub dropped: BTreeMap<String, u64>,
+    /// Bytes that wait.
+    pub backlog_bytes: u64,
+    /// The rate on the wire over the last second.
+    pub bps: f64,
+    /// The rate that the policy guarantees; null where it cannot be known.
+    pub entitled_bps: Option<f64>,
+    /// The reason for an unknown entitlement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entitled_reason: Option<String>,
+    /// Percentiles of the waiting time; null where it is not measured.
+    pub sojourn_s: Option<Percentiles>,
+    /// The reason for unmeasured waiting times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sojourn_reason: Option<String>,
+    /// The histogram of the waiting time; absent where it is not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sojourn_histogram: Option<Histogram>,
+}
+
+/// Percentiles of a time, in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// The median.
+    pub p50: f64,
+    /// The 90th percentile.
+    pub p90: f64,
+    /// The 99th percentile.
+    pub p99: f64,
+    /// The 99.9th percentile.
+    pub p999: f64,
+}
+
+/// A histogram of times.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Histogram {
+    /// The upper bounds of the buckets, in seconds, ascending.
+    pub bounds_s: Vec<f64>,
+    /// The packets in each bucket. One more than there are bounds: the last counts the packets above all bounds.
+    pub counts: Vec<u64>,
+    /// The sum of all times, in seconds.
+    pub sum_s: f64,
+    /// The number of packets.
+    pub count: u64,
+}
+
+/// A rate limit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusLimit {
+    /// Its name.
+    pub limit: String,
+    /// Its rate.
+    pub limit_bps: f64,
+    /// The rate through it over the last second; null where classes send with and without it.
+    pub bps: Option<f64>,
+    /// The classes with traffic below it.
+    pub classes: Vec<String>,
+}
+
+/// A port.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusPort {
+    /// Its name.
+    pub port: String,
+    /// Its namespace; null for the daemon's.
+    #[serde(default)]
+    pub netns: Option<String>,
+    /// The kind of device.
+    pub kind: String,
+    /// Its hardware address.
+    pub mac: String,
+    /// Its addresses, each with its prefix length.
+    pub addresses: Vec<String>,
+    /// The user who added it.
+    pub owner_uid: u32,
+    /// Whether it comes from the daemon's configuration.
+    pub configured: bool,
+    /// The number of its descriptor rings.
+    pub rings: u64,
+    /// The carrier of received packets.
+    pub receive: String,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets received.
+    pub received_packets: u64,
+    /// Packets dropped on their way to or from the port.
+    pub dropped_packets: u64,
+}
+
+impl ServiceStatus {
+    /// The state in a line.
+    pub fn headline(&self) -> String {
+        let Self { policy, generation, uplink, .. } = self;
+        let hash: String = self.policy_hash.chars().take(12).collect();
+        let carrier = if uplink.up { "up" } else { "DOWN" };
+        let rate = match (uplink.rate_bps, uplink.observed_bps) {
+            (Some(rate), _) => human::rate(rate),
+            (None, Some(rate)) => format!("its own rate, {} now", human::rate(rate)),
+            (None, None) => "its own rate".to_owned(),
+        };
+        let worker = self.worker.as_str();
+        let (interface, up) = (&uplink.interface, human::time(self.uptime_s));
+        format!(
+            "policy {policy} (generation {generation}, {hash}) by {interface} ({carrier}) at {rate}; worker {worker}, up {up}"
+        )
+    }
+
+    /// The classes as a table.
+    pub fn class_table(&self) -> Table {
+        let mut table = Table::new("Classes").columns([
+            Column::left("class"),
+            Column::right("rate"),
+            Column::right("entitled"),
+            Column::right("waiting"),
+            Column::right("delay p50"),
+            Column::right("p99"),
+            Column::right("packets"),
+            Column::right("bytes"),
+            Column::left("dropped"),
+        ]);
+        for c in &self.classes {
+            table.row([
+                Cell::plain(&c.class),
+                human::rate(c.bps).into(),
+                human::or_none(c.entitled_bps, human::rate).into(),
+                human::bytes(c.backlog_bytes as f64).into(),
+                human::or_none(c.sojourn_s, |s| human::time(s.p50)).into(),
+                human::or_none(c.sojourn_s, |s| human::time(s.p99)).into(),
+                human::count(c.packets).into(),
+                human::bytes(c.bytes as f64).into(),
+                reasons(&c.dropped).into(),
+            ]);
+        }
+        table
+    }
+
+    /// The rate limits as a table.
+    pub fn limit_table(&self) -> Table {
+        let mut table = Table::new("Limits").columns([
+            Column::left("limit"),
+            Column::right("rate"),
+            Column::right("limit"),
+            Column::left("classes"),
+        ]);
+        for l in &self.limits {
+            table.row([
+                Cell::plain(&l.limit),
+                human::or_none(l.bps, human::rate).into(),
+                human::rate(l.limit_bps).into(),
+                l.classes.join(", ").into(),
+            ]);
+        }
+        table
+    }
+
+    /// The ports as a table.
+    pub fn port_table(&self) -> Table {
+        let mut table = Table::new("Ports").columns([
+            Column::left("port"),
+            Column::left("namespace"),
+            Column::left("kind"),
+            Column::left("hardware address"),
+            Column::left("addresses"),
+            Column::right("sent"),
+            Column::right("received"),
+            Column::right("dropped"),
+        ]);
+        for p in &self.ports {
+            table.row([
+                Cell::plain(&p.port),
+                p.netns.as_deref().unwrap_or("(the daemon's)").into(),
+                p.kind.as_str().into(),
+                p.mac.as_str().into(),
+                p.addresses.join(", ").into(),
+                human::count(p.sent_packets).into(),
+                human::count(p.received_packets).into(),
+                human::count(p.dropped_packets).into(),
+            ]);
+        }
+        table
+    }
+}
+
+/// Drops as text: `bound 3, ring full 1`; `0` without drops.
+pub fn reasons(dropped: &BTreeMap<String, u64>) -> String {
+    let some = dropped.iter().filter(|(_, packets)| **packets > 0);
+    let words: Vec<_> = some.map(|(reason, packets)| format!("{reason} {packets}")).collect();
+    if words.is_empty() { "0".to_owned() } else { words.join(", ") }
+}
+
+impl Document for StatusReport {
+    const SCHEMA: &'static str = "weft-status/1";
+
+    fn tables(&self) -> Vec<Table> {
+        let status = &self.status;
+        let mut classes = status.class_table();
+        classes.note(status.headline());
+        if !status.dropped.is_empty() {
+            classes.note(format!("dropped in all: {}", reasons(&status.dropped)));
+        }
+        let limits = (!status.limits.is_empty()).then(|| status.limit_table());
+        [classes].into_iter().chain(limits).chain([status.port_table()]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_told_with_their_reasons() {
+        assert_eq!(reasons(&BTreeMap::new()), "0");
+        let drops =
+            BTreeMap::from([("bound".to_owned(), 3), ("lost".to_owned(), 0), ("ring full".to_owned(), 1)]);
+        assert_eq!(reasons(&drops), "bound 3, ring full 1");
+    }
+
+    #[test]
+    fn the_headline_says_whether_the_link_is_up() {
+        let mut status = ServiceStatus { policy: "p".to_owned(), generation: 2, ..ServiceStatus::default() };
+        status.uplink.interface = "eth0".to_owned();
+        assert!(status.headline().contains("eth0 (DOWN) at its own rate"), "{}", status.headline());
+        (status.uplink.up, status.uplink.rate_bps) = (true, Some(1e9));
+        assert!(status.headline().contains("eth0 (up) at 1"), "{}", status.headline());
+    }
+}

@@ -1,0 +1,211 @@
+//! The ports of a session: added, removed and shown while it runs.
+//!
+//! A port has its near end in the namespace of its applications, and its far end, its rings and a macvtap of its own on
+//! the uplink's interface in the session's namespace. By that macvtap, which has the port's hardware address, the kernel
+//! finds the port: packets from the network, from other ports, and to everybody. The NIC transmits through another
+//! macvtap, which belongs to no port, so any port can be removed.
+//!
+//! [`Session::add_port`], in this order:
+//! 1. Check the name, the kind and the plan.
+//! 2. Create the receiving device, which the kernel may refuse for its hardware address, then the port.
+//! 3. Set the port's MTU, the ARP settings if port and uplink share a namespace, and the addresses. A process that sees
+//!    the port running can then use its routes.
+//! 4. Add the port to the NIC, which brings it up.
+//!
+//! Ownership: the NIC owns the devices of its ports. A step that fails deletes what was created, and changes no other
+//! port.
+//!
+//! An operator may delete a port's devices, or its namespace, which exists on without a name, since this process holds
+//! it. Both are reported ([`PortState`]); the port stays until it is removed, and the other ports go on.
+
+use super::settings::{namespace, place};
+use super::{Arp, PortKind, PortSettings, Session, SessionError, report};
+use core::net::IpAddr;
+use weft_host::RunId;
+use weft_host::link::{self, Mac};
+use weft_host::netns::NetNs;
+use weft_nic::counters::Count;
+use weft_nic::nic::{NicError, NicPort, PortId, PortParts, PortTotals};
+use weft_nic::port::Uplink;
+use weft_report::run::RunDrops;
+use weft_units::Nanos;
+
+/// The state of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortState {
+    /// It carries packets.
+    Running,
+    /// Its namespace has lost its name, or the name is another namespace's.
+    NamespaceDeleted,
+    /// Its devices were deleted.
+    DeviceDeleted,
+}
+
+/// The current status of a port.
+#[derive(Clone, Debug)]
+pub struct PortStatus {
+    /// Its name.
+    pub name: String,
+    /// The namespace of its near end; `None` for the session's.
+    pub netns: Option<String>,
+    /// Its kind.
+    pub kind: PortKind,
+    /// Its hardware address.
+    pub mac: Mac,
+    /// The addresses that it was given.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// The carrier of its received packets, with the reason where the kernel does not carry them.
+    pub receive: String,
+    /// The number of its rings.
+    pub rings: usize,
+    /// The number of its tracked flows.
+    pub flows: u64,
+    /// Packets sent, over all classes.
+    pub sent: Count,
+    /// Packets received through the uplink.
+    pub received: Count,
+    /// Packets dropped, by reason. The uplink's drops belong to no port.
+    pub dropped: RunDrops,
+    /// Its state.
+    pub state: PortState,
+}
+
+/// A port of a session.
+#[derive(Debug)]
+pub(super) struct SessionPort {
+    id: PortId,
+    settings: PortSettings,
+    /// The inode of its namespace.
+    inode: u64,
+}
+
+impl Session {
+    /// Adds a port and brings it up. The other ports are not touched.
+    ///
+    /// # Errors
+    /// When the name is taken, the NIC has no room, or a device cannot be created; nothing remains then.
+    pub fn add_port(&mut self, settings: &PortSettings) -> Result<PortId, SessionError> {
+        settings.kind.check().map_err(SessionError::NoSuchPort)?;
+        settings.kind.check_receive(settings.receive).map_err(NicError::from)?;
+        if self.ports.iter().any(|port| port.settings.name == settings.name) {
+            return Err(SessionError::PortExists { name: settings.name.clone() });
+        }
+        settings.check_name()?;
+        let app = namespace(settings.netns.as_deref())?;
+        let plan = self.nic.plan().for_port(settings.share).map_err(NicError::from)?;
+        let state = self.uplink.show()?;
+        let outside = self.uplink.namespace();
+        // First, since the kernel may refuse its hardware address.
+        let device = format!("rx{}", self.made);
+        self.made += 1;
+        let parent = (outside, state.name.as_str());
+        let receive = Uplink::on_interface(parent, (&self.namespace, &device), settings.mac)?
+            .with_receive(settings.receive);
+        let rings = u32::try_from(plan.rings.len()).unwrap_or(u32::MAX);
+        let port = settings.create_port((&app, &self.namespace), rings)?;
+        link::set_alias(&app, &settings.name, &RunId::current().alias())?;
+        port.follow(state.mtu, true)?;
+        let beside = app.inode()? == outside.inode()?;
+        match &mut self.arp {
+            Some(arp) if beside => arp.add_port(outside, &settings.name),
+            None if beside => self.arp = Some(Arp::keep_apart(&self.uplink, &settings.name)),
+            _ => {}
+        }
+        // Before the port comes up: a process that sees it running can then use its routes.
+        for (address, length) in &settings.addresses {
+            link::add_address(&app, &settings.name, *address, *length)?;
+        }
+        let id = self.nic.add_port(PortParts { port, plan, receive: Some(receive) })?;
+        self.ports.push(SessionPort { id, settings: settings.clone(), inode: app.inode()? });
+        self.follow();
+        Ok(id)
+    }
+
+    /// Removes the port `name`: takes it down, sends its packets for at most `grace`, and deletes its devices. The other
+    /// ports are not touched. Returns its last status.
+    ///
+    /// # Errors
+    /// When there is no such port.
+    pub fn remove_port(&mut self, name: &str, grace: Nanos) -> Result<PortStatus, SessionError> {
+        let Some(at) = self.ports.iter().position(|port| port.settings.name == name) else {
+            let there: Vec<&str> = self.ports.iter().map(|port| port.settings.name.as_str()).collect();
+            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
+            return Err(SessionError::NoPort { name: name.to_owned(), there });
+        };
+        let port = self.ports.remove(at);
+        let before = self.nic.port(port.id).map(|of_nic| port.status(of_nic));
+        let totals = self.nic.remove_port(port.id, grace)?;
+        let gone = || SessionError::NoPort { name: name.to_owned(), there: "none".to_owned() };
+        Ok(before.ok_or_else(gone)?.with(&totals))
+    }
+
+    /// The ports, in the order in which they were added.
+    pub fn ports(&self) -> Vec<PortStatus> {
+        let status = |port: &SessionPort| Some(port.status(self.nic.port(port.id)?));
+        self.ports.iter().filter_map(status).collect()
+    }
+}
+
+impl SessionPort {
+    fn status(&self, port: &NicPort) -> PortStatus {
+        let settings = self.settings.clone();
+        let flows = port.flows();
+        let status = PortStatus {
+            name: settings.name,
+            netns: settings.netns,
+            kind: settings.kind,
+            mac: settings.mac,
+            addresses: settings.addresses,
+            receive: port.receive_path().to_string(),
+            rings: port.ring_plan().rings.len(),
+            flows,
+            sent: Count::default(),
+            received: Count::default(),
+            dropped: RunDrops::default(),
+            state: self.state(port),
+        };
+        status.with(&port.totals())
+    }
+
+    fn state(&self, port: &NicPort) -> PortState {
+        if port.has_failed() || !port.port().exists() {
+            return PortState::DeviceDeleted;
+        }
+        let is_it = |ns: NetNs| ns.inode().is_ok_and(|inode| inode == self.inode);
+        match &self.settings.netns {
+            Some(name) if !NetNs::named(name).is_ok_and(is_it) => PortState::NamespaceDeleted,
+            _ => PortState::Running,
+        }
+    }
+
+    /// The warning for the operator, if the port has lost its devices or its namespace.
+    pub(super) fn warning(&self, port: &NicPort) -> Option<String> {
+        let name = &self.settings.name;
+        match self.state(port) {
+            PortState::Running => None,
+            PortState::DeviceDeleted => {
+                Some(format!("the devices of port {name} were deleted; remove the port"))
+            }
+            PortState::NamespaceDeleted => {
+                let place = place(self.settings.netns.as_deref());
+                Some(format!("{place} of port {name} was deleted; remove the port"))
+            }
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
+    pub(super) fn id(&self) -> PortId {
+        self.id
+    }
+}
+
+impl PortStatus {
+    /// The status with the counts of `totals`.
+    fn with(self, totals: &PortTotals) -> Self {
+        let (sent, received) = (totals.sum(|class| class.sent), totals.received());
+        Self { sent, received, dropped: report::dropped(&totals.clone().into()), ..self }
+    }
+}

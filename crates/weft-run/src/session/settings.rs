@@ -1,0 +1,243 @@
+//! The settings of a session: those of its NIC, those of each port, and both for a session with one port.
+
+use super::{PortKind, SessionError, WINDOW};
+use core::net::IpAddr;
+use weft_host::RunId;
+use weft_host::link::{self, Link, Mac};
+use weft_host::netns::{NetNs, NetNsError};
+use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
+use weft_nic::nic::{NicConfig, NicError, NicPlan};
+use weft_nic::plan::{FLOW_TABLE, Mode, PortShare};
+use weft_nic::port::Receive;
+use weft_nic::worker::SegmentsPerTurn;
+use weft_policy::CompiledPolicy;
+use weft_sched::queues::{Inner, Service};
+use weft_units::{BitsPerSec, Nanos};
+
+/// The hardware queues of a plain multiqueue NIC.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Queues {
+    /// The number of queues, 1 to 256.
+    pub count: u16,
+    /// The service order of the flows in a queue.
+    pub inner: Inner,
+}
+
+impl Queues {
+    /// The mode of the NIC. The queues are served in turns, one packet each, like a multiqueue NIC without weights
+    /// (Intel 82599 data sheet, section 7.2), until weights are requested in their page.
+    fn mode(self) -> Mode {
+        Mode::Multiqueue { queues: self.count, inner: self.inner, service: Service::RoundRobin }
+    }
+}
+
+/// The settings of a session's NIC, without ports.
+#[derive(Clone, Debug)]
+pub struct NicSettings {
+    /// The interface through which packets leave.
+    pub uplink: String,
+    /// The namespace of that interface; `None` for the caller's.
+    pub uplink_netns: Option<String>,
+    /// The rate of the link.
+    pub rate: BitsPerSec,
+    /// The hardware queues that replace a policy's scheduling, if any; the policy is then
+    /// [`ONE_CLASS`](super::ONE_CLASS), and the session has one port.
+    pub queues: Option<Queues>,
+    /// The treatment of the uplink.
+    pub link: LinkKind,
+    /// The unit of segmentation. A NIC with hardware queues sends super-packets whole.
+    pub segments_per_turn: SegmentsPerTurn,
+    /// The maximum lag of the link's clock behind the wall clock.
+    pub catch_up: Nanos,
+}
+
+/// The settings of a port.
+#[derive(Clone, Debug)]
+pub struct PortSettings {
+    /// Its name, unique in the session.
+    pub name: String,
+    /// The namespace of its near end; `None` for the caller's.
+    pub netns: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Its hardware address. Two ports on one network must not share one.
+    pub mac: Mac,
+    /// Its kind.
+    pub kind: PortKind,
+    /// The carrier wanted for its received packets.
+    pub receive: Receive,
+    /// Its share of the NIC's resources.
+    pub share: PortShare,
+}
+
+impl PortSettings {
+    /// The default share of a port beside others: 64 rings, so that 64 ports fit, and 16,384 flows.
+    pub const SHARE: PortShare = PortShare { rings: 64, flows: 16_384, spare: 24 };
+}
+
+/// The settings of a session with one port.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The name of the port.
+    pub name: String,
+    /// The namespace of the port's near end; `None` for the caller's.
+    pub port_netns: Option<String>,
+    /// The interface through which packets leave.
+    pub uplink: String,
+    /// The namespace of that interface; `None` for the caller's.
+    pub uplink_netns: Option<String>,
+    /// The addresses of the port.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// The hardware address of the port, and of the device by which it receives.
+    pub mac: Mac,
+    /// The rate of the link.
+    pub rate: BitsPerSec,
+    /// The hardware queues that replace a policy's scheduling, if any; the policy is then
+    /// [`ONE_CLASS`](super::ONE_CLASS).
+    pub queues: Option<Queues>,
+    /// The treatment of the uplink. [`LinkKind::Emulated`] holds each packet until the link's clock is free, whatever the
+    /// device could send.
+    pub link: LinkKind,
+    /// The unit of segmentation. A NIC with hardware queues sends super-packets whole.
+    pub segments_per_turn: SegmentsPerTurn,
+    /// The maximum number of the port's descriptor rings.
+    pub rings: usize,
+    /// The maximum lag of the link's clock behind the wall clock.
+    pub catch_up: Nanos,
+    /// The kind of port.
+    pub port: PortKind,
+    /// The carrier wanted for received packets.
+    pub receive: Receive,
+}
+
+/// Opens the namespace `name`, or the caller's.
+pub(super) fn namespace(name: Option<&str>) -> Result<NetNs, NetNsError> {
+    name.map_or_else(NetNs::current, NetNs::named)
+}
+
+/// The display name of the namespace `name`.
+pub(super) fn place(name: Option<&str>) -> String {
+    name.map_or_else(|| "this network namespace".to_owned(), |name| format!("network namespace {name}"))
+}
+
+impl Settings {
+    /// Plans the rings. Changes nothing and needs no privilege.
+    ///
+    /// # Errors
+    /// When the policy exceeds the port, or the kind of port cannot receive as required.
+    pub fn plan(&self, policy: &CompiledPolicy) -> Result<NicPlan, SessionError> {
+        self.port.check_receive(self.receive).map_err(NicError::from)?;
+        self.nic().plan(policy, Vec::new(), self.rings)
+    }
+
+    /// Checks that the uplink's interface exists, the port's name is free, and the kernel has the kind of port.
+    ///
+    /// # Errors
+    /// When one of these conditions fails.
+    pub fn check_host(&self) -> Result<(), SessionError> {
+        self.port.check().map_err(SessionError::NoSuchPort)?;
+        self.nic().check_host()?;
+        self.port_settings().check_name()
+    }
+
+    /// The settings of the NIC.
+    pub fn nic(&self) -> NicSettings {
+        NicSettings {
+            uplink: self.uplink.clone(),
+            uplink_netns: self.uplink_netns.clone(),
+            rate: self.rate,
+            queues: self.queues,
+            link: self.link,
+            segments_per_turn: self.segments_per_turn,
+            catch_up: self.catch_up,
+        }
+    }
+
+    /// The settings of the port, which has all flows.
+    pub fn port_settings(&self) -> PortSettings {
+        PortSettings {
+            name: self.name.clone(),
+            netns: self.port_netns.clone(),
+            addresses: self.addresses.clone(),
+            mac: self.mac,
+            kind: self.port,
+            receive: self.receive,
+            share: PortShare { rings: self.rings, flows: FLOW_TABLE, spare: 0 },
+        }
+    }
+
+    pub(super) fn segments_per_turn(&self) -> SegmentsPerTurn {
+        self.nic().segments_per_turn()
+    }
+
+    /// The name of the macvtap on the uplink's interface that transmits.
+    pub fn uplink_device(&self) -> String {
+        RunId::current().device("up")
+    }
+}
+
+impl NicSettings {
+    /// Checks that the uplink's interface exists and that its rate can be known.
+    ///
+    /// # Errors
+    /// When one of these conditions fails.
+    pub fn check_host(&self) -> Result<(), SessionError> {
+        let links = link::list(&namespace(self.uplink_netns.as_deref())?)?;
+        if !links.iter().any(|l| l.name == self.uplink) {
+            let there: Vec<_> = links.into_iter().map(|l| l.name).filter(|name| name != "lo").collect();
+            let there = if there.is_empty() { "none besides lo".to_owned() } else { there.join(", ") };
+            let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
+            return Err(SessionError::NoUplink { name, place, there });
+        }
+        self.check_back_pressure(&links)
+    }
+
+    /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no rate of its
+    /// own. A TAP releases them when it takes them (`skb_orphan` in `tun_net_xmit`, drivers/net/tun.c), and drops what its
+    /// reader does not take.
+    fn check_back_pressure(&self, links: &[Link]) -> Result<(), SessionError> {
+        let observed = matches!(self.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
+        let is_tap = |link: &&Link| link.name == self.uplink && link.kind.as_deref() == Some("tun");
+        match links.iter().find(is_tap) {
+            Some(_) if observed => Err(SessionError::NoBackPressure { name: self.uplink.clone() }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Plans a port of `rings` rings.
+    pub(super) fn plan(
+        &self,
+        policy: &CompiledPolicy,
+        cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
+        rings: usize,
+    ) -> Result<NicPlan, SessionError> {
+        let config = NicConfig {
+            mode: self.queues.map_or(Mode::Loom, Queues::mode),
+            rate: self.rate,
+            link: self.link,
+            segments_per_turn: self.segments_per_turn(),
+            catch_up: self.catch_up,
+            window: WINDOW,
+            cgroups,
+            flows: vec![1; policy.classes.len()],
+            rings,
+            departures: None,
+        };
+        Ok(NicPlan::new(policy, config)?)
+    }
+
+    fn segments_per_turn(&self) -> SegmentsPerTurn {
+        if self.queues.is_some() { SegmentsPerTurn::Whole } else { self.segments_per_turn }
+    }
+}
+
+impl PortSettings {
+    /// Checks that the port's name is free in its namespace.
+    pub(super) fn check_name(&self) -> Result<(), SessionError> {
+        if link::exists(&namespace(self.netns.as_deref())?, &self.name)? {
+            let (name, place) = (self.name.clone(), place(self.netns.as_deref()));
+            return Err(SessionError::NameTaken { name, place });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,429 @@
+//! The exchange of the program while flows wait: [`PolicyTree::prepare`] and [`PolicyTree::change`].
+//!
+//! Whatever has the same id in both programs is the same thing and keeps its state. A lane that the new program does not
+//! have hands its flows to its *heir*, which the caller names. The steps:
+//!
+//! 1. `prepare` builds the tree of the new program, with all memory that the change needs. It may run in any thread.
+//! 2. `change` checks what only the running tree knows, and refuses without any effect.
+//! 3. The two trees are exchanged, and the new one takes over, in this order: limits, leaves, lanes with their flows, the
+//!    shaping queue, and the nodes from the leaves upwards.
+//! 4. The old tree's memory returns to the caller in [`Changed`], so that the worker frees nothing.
+//!
+//! The semantics:
+//! * A limit keeps its debt in bytes. Under an equal rate it keeps it to the fraction of a nanosecond.
+//! * A leaf keeps its virtual time while it has lanes and its discipline stays.
+//! * A flow keeps its account, its rank and its tie while its leaf and the leaf's discipline stay, also when it gets another
+//!   lane there. A flow that enters another leaf joins it as a newly backlogged flow: in a fair leaf with `S = V` and a new
+//!   account; in a first-in first-out leaf with the number of its arrival. Flows that join a leaf together keep their
+//!   order, lane by lane in the order of the old ids, first those of lanes that stay, then those of lanes that are gone.
+//! * A lane that is parked stays parked, with the release time that its limits now have. Flows of a lane that is gone are
+//!   parked if their heir is.
+//! * A node that stays a fair queueing node keeps its virtual time. A child that stays below the same such node keeps
+//!   finish tag, start tag and held tag; its remainder is scaled to the new weight, which counts from the next charge on.
+//!   Every other child joins with `S = V`.
+//! * A child that has nothing to offer after the change leaves without a held tag. A child that has something to offer only
+//!   since the change enters with `S = max(V, F)`, and its held tag is discarded. Those of one node enter in the order of
+//!   the children.
+//!
+//! A change to the same program therefore alters nothing. The cost is linear in lanes, leaves, children and flows, with a
+//! sort of each lane whose flows enter another leaf. Nothing is allocated or freed.
+
+use thiserror::Error;
+use weft_units::{FlowId, Instant, LaneId};
+
+use super::{FlowState, NO_LEAF, PolicyTree, service};
+use crate::leaf::Leaf;
+use crate::pifo::{Entry, Pifo};
+use crate::program::{Child, LeafDiscipline, Program};
+use crate::validate::{self, ProgramError};
+
+/// A tree that is ready to take over from the running one, and after the change the old tree. Free it outside the worker.
+#[derive(Debug)]
+pub struct Prepared(Box<Parts>);
+
+#[derive(Debug)]
+struct Parts {
+    tree: PolicyTree,
+    /// The nodes of the new tree, every child before its parent.
+    upwards: Vec<u32>,
+    /// The limits that are not vacant.
+    limits: Vec<u32>,
+    /// The new lane of each old one, or [`NO_LANE`].
+    targets: Vec<u32>,
+    /// The number of flows for which there is memory.
+    flows: usize,
+    spare: Spare,
+    /// Whether `tree` is the old tree.
+    spent: bool,
+}
+
+/// The absence of a lane.
+const NO_LANE: u32 = u32::MAX;
+
+impl Prepared {
+    /// The lane that has the flows of lane `at` of the old program.
+    pub(crate) fn target_of(&self, at: usize) -> Option<usize> {
+        self.0.targets.get(at).filter(|target| **target != NO_LANE).map(|target| *target as usize)
+    }
+}
+
+/// The effect of a change.
+#[derive(Debug)]
+pub struct Changed<P = Prepared> {
+    /// The number of flows that were handed to the heir of their lane.
+    pub moved: usize,
+    /// The memory of the old tree. It cannot be used for another change.
+    pub retired: P,
+}
+
+/// A change that was refused. The tree runs on as before.
+#[derive(Debug, Error)]
+#[error("{why}")]
+pub struct Refused<P: core::fmt::Debug = Prepared> {
+    /// The reason.
+    pub why: ChangeError,
+    /// The change, unused.
+    pub prepared: P,
+}
+
+/// The reason why a change was refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// A turn is outstanding, and its charge would be lost.
+    #[error("flow {flow} has the outstanding turn; finish the turn before the change")]
+    TurnOutstanding {
+        /// The flow of the turn.
+        flow: FlowId,
+    },
+    /// The change took place before. What it returned is the old tree.
+    #[error("the change took place before; prepare another one")]
+    Spent,
+    /// A lane has flows and is not in the new program.
+    #[error("lane {lane} is gone and has {flows} flows, but no heir; name the lane that takes them over")]
+    NoHeir {
+        /// The lane.
+        lane: LaneId,
+        /// The number of its flows.
+        flows: u32,
+    },
+    /// The tree has more flows than the change was prepared for.
+    #[error("the tree has {flows} flows, but the change was prepared for {prepared}; prepare it for more")]
+    TooManyFlows {
+        /// The flows of the tree.
+        flows: usize,
+        /// The flows for which there is memory.
+        prepared: usize,
+    },
+}
+
+impl PolicyTree {
+    /// Prepares a change to `program`. `heirs` names, for each lane that is gone, the lane that takes over its flows; a
+    /// pair whose heir is not in the program is ignored. `flows` is the most flows that the tree will have at the change.
+    ///
+    /// # Errors
+    /// As [`PolicyTree::new`].
+    pub fn prepare(
+        program: &Program,
+        heirs: &[(LaneId, LaneId)],
+        flows: usize,
+    ) -> Result<Prepared, ProgramError> {
+        let mut layout = validate::check(program)?;
+        let mut upwards = core::mem::take(&mut layout.order);
+        upwards.reverse();
+        let tree = Self::build(program, layout);
+        let last = heirs.iter().map(|(gone, _)| gone.index() + 1).max().unwrap_or(0);
+        let kept = |lane: usize| tree.lanes.get(lane).is_some_and(|lane| lane.leaf != NO_LEAF);
+        let target = |at: usize| if kept(at) { at as u32 } else { NO_LANE };
+        let mut targets: Vec<u32> = (0..last.max(tree.lanes.len())).map(target).collect();
+        let mut taking: Vec<u32> = Vec::with_capacity(heirs.len());
+        for (gone, heir) in heirs {
+            if targets[gone.index()] == NO_LANE && kept(heir.index()) {
+                targets[gone.index()] = heir.0;
+                taking.push(heir.0);
+            }
+        }
+        taking.sort_unstable();
+        taking.dedup();
+        let limits = program.limits.iter().zip(0..).filter(|(limit, _)| !limit.is_vacant());
+        let limits = limits.map(|(_, at)| at).collect();
+        let spare = Spare::new(taking.len(), flows);
+        Ok(Prepared(Box::new(Parts { tree, upwards, limits, targets, flows, spare, spent: false })))
+    }
+
+    /// Exchanges the program at `now`. Allocates and frees nothing. See the module's documentation for what keeps its state.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; the tree is unchanged then.
+    pub fn change(&mut self, prepared: Prepared, now: Instant) -> Result<Changed, Refused> {
+        self.change_by(prepared, now, |entry, order| match order {
+            LeafDiscipline::Fifo => entry.rank,
+            // A turn takes its arrival number when its reference goes in.
+            LeafDiscipline::Fair => entry.tie,
+        })
+    }
+
+    /// Exchanges the program as [`PolicyTree::change`]. `arrival` gives the number of arrival of a flow's first packet, from
+    /// its reference and the discipline of its old leaf.
+    pub(crate) fn change_by(
+        &mut self,
+        mut prepared: Prepared,
+        now: Instant,
+        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+    ) -> Result<Changed, Refused> {
+        if let Err(why) = self.check_change(&prepared.0) {
+            return Err(Refused { why, prepared });
+        }
+        let Parts { tree: old, upwards, limits, targets, spare, spent, .. } = &mut *prepared.0;
+        *spent = true;
+        core::mem::swap(self, old);
+        self.carry_counts(old);
+        for at in limits.iter().map(|at| *at as usize) {
+            if let (Some(limit), Some(old)) = (self.limits.get_mut(at), old.limits.get(at)) {
+                limit.carry(old, now);
+            }
+        }
+        for (leaf, old) in self.leaves.iter_mut().zip(&old.leaves) {
+            if leaf.discipline == old.discipline && !leaf.lanes.is_empty() {
+                leaf.virtual_time = old.virtual_time;
+            }
+        }
+        self.carry_flows(old, targets);
+        let moved = self.carry_lanes(old, targets, spare, arrival);
+        self.carry_parked(old, targets);
+        self.fill_leaves();
+        self.carry_nodes(old, upwards);
+        self.first_leaf = self.offered_by(self.root);
+        Ok(Changed { moved, retired: prepared })
+    }
+
+    fn check_change(&self, parts: &Parts) -> Result<(), ChangeError> {
+        if parts.spent {
+            return Err(ChangeError::Spent);
+        }
+        if let Some(flow) = self.in_service {
+            return Err(ChangeError::TurnOutstanding { flow });
+        }
+        let flows = self.flows.len() - self.vacant.len();
+        if flows > parts.flows {
+            return Err(ChangeError::TooManyFlows { flows, prepared: parts.flows });
+        }
+        let lost = |(at, _): &(usize, _)| parts.targets.get(*at).is_none_or(|target| *target == NO_LANE);
+        let mut held = self.lanes.iter().enumerate().filter(|(_, lane)| lane.flows > 0);
+        match held.find(lost) {
+            Some((at, lane)) => Err(ChangeError::NoHeir { lane: LaneId::from_index(at), flows: lane.flows }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes over what does not depend on the program.
+    fn carry_counts(&mut self, old: &mut Self) {
+        core::mem::swap(&mut self.flows, &mut old.flows);
+        core::mem::swap(&mut self.vacant, &mut old.vacant);
+        (self.ticks, self.serial, self.backlogged) = (old.ticks, old.serial, old.backlogged);
+        self.counters = old.counters;
+    }
+
+    /// Whether the flows of lane `at` of `old` keep their ranks in lane `target`.
+    fn keeps_ranks(&self, old: &Self, at: usize, target: u32) -> bool {
+        let (before, after) = (old.lanes[at].leaf, self.lanes[target as usize].leaf);
+        let discipline = |leaf: Option<&Leaf>| leaf.map(|leaf| leaf.discipline);
+        before == after
+            && discipline(old.leaves.get(before as usize)) == discipline(self.leaves.get(after as usize))
+    }
+
+    /// Gives each flow its new lane, and a new account if it enters another leaf.
+    fn carry_flows(&mut self, old: &Self, targets: &[u32]) {
+        let mut flows = core::mem::take(&mut self.flows);
+        for flow in flows.iter_mut().filter(|flow| flow.state != FlowState::Vacant) {
+            let target = targets[flow.lane as usize];
+            if !self.keeps_ranks(old, flow.lane as usize, target) {
+                flow.account.restart();
+            }
+            flow.lane = target;
+        }
+        self.flows = flows;
+    }
+
+    /// Takes over the references to flows: first those of the lanes that stay, then those of the lanes that are gone.
+    /// Returns the number of flows in the latter.
+    fn carry_lanes(
+        &mut self,
+        old: &mut Self,
+        targets: &[u32],
+        spare: &mut Spare,
+        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+    ) -> usize {
+        let mut moved = 0;
+        for at in 0..old.lanes.len() {
+            let flows = old.lanes[at].flows;
+            let Some(target) = targets.get(at).copied().filter(|_| flows > 0) else { continue };
+            let keeps = self.keeps_ranks(old, at, target);
+            let before = &mut old.lanes[at];
+            let lane = &mut self.lanes[target as usize];
+            lane.flows += flows;
+            if target as usize != at {
+                moved += flows as usize;
+                continue;
+            }
+            core::mem::swap(&mut lane.pifo, &mut before.pifo);
+            lane.parked = before.parked;
+            if !keeps {
+                let order = old.leaves[before.leaf as usize].discipline;
+                join(lane.pifo.sorted(), &self.leaves[lane.leaf as usize], &mut self.ticks, |entry| {
+                    arrival(entry, order)
+                });
+                lane.pifo.sorted();
+            }
+        }
+        if moved > 0 {
+            self.take_over(old, targets, spare, arrival);
+        }
+        moved
+    }
+
+    /// Hands the references of the lanes that are gone to their heirs.
+    fn take_over(
+        &mut self,
+        old: &mut Self,
+        targets: &[u32],
+        spare: &mut Spare,
+        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+    ) {
+        for (at, &target) in targets.iter().enumerate().take(old.lanes.len()) {
+            let gone = old.lanes[at].flows > 0 && target as usize != at;
+            if !gone {
+                continue;
+            }
+            let keeps = self.keeps_ranks(old, at, target);
+            let lane = &mut self.lanes[target as usize];
+            spare.enlarge(&mut lane.pifo, lane.flows as usize);
+            let before = &mut old.lanes[at];
+            let entries = before.pifo.sorted();
+            if !keeps {
+                let order = old.leaves[before.leaf as usize].discipline;
+                join(entries, &self.leaves[lane.leaf as usize], &mut self.ticks, |entry| {
+                    arrival(entry, order)
+                });
+            }
+            for entry in entries {
+                lane.pifo.push(*entry);
+            }
+        }
+    }
+
+    /// Takes over the shaping queue, with the release times of the new limits.
+    fn carry_parked(&mut self, old: &Self, targets: &[u32]) {
+        let stays = |entry: &&Entry| targets.get(entry.id as usize) == Some(&entry.id);
+        for entry in old.shaping.iter().filter(stays) {
+            let release = service::release_time(&self.lanes[entry.id as usize], &self.limits);
+            self.shaping.push(Entry { rank: release.as_nanos(), ..*entry });
+        }
+    }
+
+    /// Fills the leaves with the heads of their lanes.
+    fn fill_leaves(&mut self) {
+        for leaf in &mut self.leaves {
+            let mut filled = false;
+            for (slot, lane) in leaf.lanes.iter().enumerate() {
+                let lane = &self.lanes[*lane as usize];
+                if let (false, Some(head)) = (lane.parked, lane.pifo.peek()) {
+                    leaf.heads.place(slot, head.rank, head.tie);
+                    filled = true;
+                }
+            }
+            if filled {
+                leaf.heads.rebuild();
+            }
+        }
+    }
+
+    /// Takes over the nodes, every child before its parent.
+    fn carry_nodes(&mut self, old: &Self, upwards: &[u32]) {
+        for &at in upwards {
+            let before = old.nodes.get(at as usize).map(|inner| &inner.node);
+            if let Some(before) = before {
+                self.nodes[at as usize].node.carry(before);
+            }
+            for slot in 0..self.nodes[at as usize].children.len() {
+                let child = self.nodes[at as usize].children[slot];
+                let offer = self.offered_by(child);
+                let tie = (offer != NO_LEAF).then(|| self.tick());
+                let inner = &mut self.nodes[at as usize];
+                inner.leads_to[slot] = offer;
+                let place = old.place_of(child).filter(|(node, _)| *node == at);
+                let known = before.zip(place.map(|(_, slot)| slot as usize));
+                inner.node.carry_child(slot, known, tie);
+            }
+            self.nodes[at as usize].node.rebuild();
+        }
+    }
+
+    /// The parent of `child` and its slot there.
+    fn place_of(&self, child: Child) -> Option<(u32, u32)> {
+        match child {
+            Child::Leaf(leaf) => self.leaves.get(leaf.index()).and_then(|leaf| leaf.path.first().copied()),
+            Child::Node(node) => self.node_parents.get(node.index()).copied().flatten(),
+        }
+    }
+
+    /// The leaf that `child` leads to, or [`NO_LEAF`].
+    fn offered_by(&self, child: Child) -> u32 {
+        match child {
+            Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => NO_LEAF,
+            Child::Leaf(leaf) => leaf.0,
+            Child::Node(node) => self.nodes[node.index()].offer(),
+        }
+    }
+}
+
+/// Ranks `entries`, which are in order, as references to flows that join `leaf`.
+fn join(entries: &mut [Entry], leaf: &Leaf, ticks: &mut u64, arrival: impl Fn(&Entry) -> u64) {
+    for entry in entries {
+        *ticks += 1;
+        entry.rank = if leaf.is_fair() { leaf.virtual_time } else { arrival(entry) };
+        entry.tie = *ticks;
+    }
+}
+
+/// Memory for the references of heirs. It suffices for any division of the flows among them: a buffer of `2^k` entries is
+/// needed by an heir with more than half as many flows, of which there cannot be more than `flows / 2^(k-1)`.
+#[derive(Debug)]
+struct Spare {
+    /// Buffers by `k`, and how many of them are in use.
+    classes: Vec<(Vec<Pifo>, usize)>,
+}
+
+impl Spare {
+    fn new(heirs: usize, flows: usize) -> Self {
+        let largest = if heirs == 0 { 0 } else { class_of(flows) + 1 };
+        let class = |k: usize| {
+            let count = heirs.min(2 * flows / (1 << k) + 1);
+            let buffer = |_| {
+                let mut buffer = Pifo::default();
+                buffer.reserve_total(1 << k);
+                buffer
+            };
+            ((0..count).map(buffer).collect(), 0)
+        };
+        Self { classes: (0..largest).map(class).collect() }
+    }
+
+    /// Makes room for `flows` references in `pifo`.
+    fn enlarge(&mut self, pifo: &mut Pifo, flows: usize) {
+        if pifo.capacity() >= flows {
+            return;
+        }
+        if let Some((buffers, used)) = self.classes.get_mut(class_of(flows))
+            && let Some(buffer) = buffers.get_mut(*used)
+        {
+            *used += 1;
+            pifo.move_into(buffer);
+        }
+    }
+}
+
+/// The smallest `k` with `2^k >= flows`.
+fn class_of(flows: usize) -> usize {
+    flows.max(1).next_power_of_two().trailing_zeros() as usize
+}

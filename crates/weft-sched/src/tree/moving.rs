@@ -1,0 +1,101 @@
+//! The move of a flow to another lane.
+
+use weft_units::{FlowId, LaneId};
+
+use super::{FlowError, FlowState, PolicyTree};
+use crate::node::{Leave, Return};
+use crate::pifo::Entry;
+
+impl PolicyTree {
+    /// Moves `flow` to `lane`, also while it is backlogged. Within its leaf it keeps its account and its rank. In another
+    /// leaf it joins as a newly backlogged flow: in a fair leaf with `S = V` and a new account; a first-in first-out leaf
+    /// ranks it by its arrival. Linear in the backlogged flows of the two lanes. May allocate.
+    ///
+    /// # Errors
+    /// [`FlowError::UnknownFlow`], [`FlowError::UnknownLane`], [`FlowError::InService`].
+    pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
+        let fair = self.lane_of(flow).is_some_and(|lane| self.is_fair(lane));
+        self.move_flow_by(flow, lane, |entry| if fair { entry.tie } else { entry.rank })
+    }
+
+    /// Moves a flow as [`PolicyTree::move_flow`]. `arrival` gives the number of arrival of its first packet.
+    pub(crate) fn move_flow_by(
+        &mut self,
+        id: FlowId,
+        lane: LaneId,
+        arrival: impl Fn(&Entry) -> u64,
+    ) -> Result<(), FlowError> {
+        self.lane_mut(lane)?;
+        let flow = self.flow_mut(id)?;
+        let (from, backlogged) = (LaneId(flow.lane), flow.state == FlowState::Backlogged);
+        if self.in_service == Some(id) {
+            return Err(FlowError::InService { given: id });
+        }
+        if from == lane {
+            return Ok(());
+        }
+        let stays = self.lanes[from.index()].leaf == self.lanes[lane.index()].leaf;
+        let flow = &mut self.flows[id.index()];
+        flow.lane = lane.0;
+        if !stays {
+            flow.account.restart();
+        }
+        self.lanes[from.index()].flows -= 1;
+        let target = &mut self.lanes[lane.index()];
+        target.flows += 1;
+        target.pifo.reserve_total(target.flows as usize);
+        let reference = if backlogged { self.lanes[from.index()].pifo.remove(id.0) } else { None };
+        if let Some(mut entry) = reference {
+            if !stays {
+                let rank = if self.is_fair(lane) { self.virtual_time_of(lane) } else { arrival(&entry) };
+                entry = Entry { rank, tie: self.tick(), ..entry };
+            }
+            // The new place first: nodes above both lanes then see no gap.
+            self.enter(lane, entry);
+            self.withdraw(from);
+        }
+        Ok(())
+    }
+
+    fn is_fair(&self, lane: LaneId) -> bool {
+        let leaf = self.lanes.get(lane.index()).and_then(|lane| self.leaves.get(lane.leaf as usize));
+        leaf.is_some_and(crate::leaf::Leaf::is_fair)
+    }
+
+    fn virtual_time_of(&self, lane: LaneId) -> u64 {
+        self.leaves[self.lanes[lane.index()].leaf as usize].virtual_time
+    }
+
+    /// Adds a reference to `lane`.
+    fn enter(&mut self, lane: LaneId, entry: Entry) {
+        let tie = self.tick();
+        let lane = &mut self.lanes[lane.index()];
+        lane.pifo.push(entry);
+        if lane.parked {
+            return;
+        }
+        let at = lane.leaf;
+        let leaf = &mut self.leaves[at as usize];
+        let was_empty = leaf.heads.is_empty();
+        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        if was_empty {
+            self.climb(at, tie, Return::Fresh);
+        }
+    }
+
+    /// Brings the tree up to date after a reference was removed from `lane`.
+    fn withdraw(&mut self, lane: LaneId) {
+        let id = lane.0;
+        let lane = &mut self.lanes[lane.index()];
+        if lane.parked {
+            if lane.pifo.is_empty() {
+                lane.parked = false;
+                self.shaping.remove(id);
+            }
+            return;
+        }
+        let at = lane.leaf;
+        self.leaves[at as usize].set_head(lane.slot as usize, lane.pifo.peek());
+        self.leave(at, Leave::Moved);
+    }
+}

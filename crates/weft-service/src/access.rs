@@ -1,0 +1,160 @@
+//! The rights of callers: who is at the other end of a socket, and what that user may do.
+//!
+//! Whoever may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must allow it:
+//! the daemon asks by `pkcheck`, which may let the caller's agent ask for a password. The answer comes later, so a
+//! [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
+
+use crate::service::Caller;
+use rustix::net::sockopt::socket_peercred;
+use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use weft_host::programs;
+
+/// The action of polkit that allows writing.
+pub const ACTION: &str = "io.weft.manage";
+/// The longest wait for polkit: a client waits for 30 s.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// The process at the other end of a socket, when it connected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Peer {
+    /// Its number.
+    pub pid: Pid,
+    /// Its user.
+    pub uid: u32,
+}
+
+impl Peer {
+    /// The process at the other end of `socket`.
+    ///
+    /// # Errors
+    /// When the kernel does not say.
+    pub fn of(socket: impl AsFd) -> io::Result<Self> {
+        let found = socket_peercred(socket)?;
+        Ok(Self { pid: found.pid, uid: found.uid.as_raw() })
+    }
+
+    /// Whether it may write without asking anybody.
+    pub fn is_admin(self) -> bool {
+        self.uid == 0 || self.uid == getuid().as_raw()
+    }
+
+    /// The caller of a request.
+    pub fn caller(self) -> Caller {
+        Caller { uid: self.uid, is_admin: self.is_admin() }
+    }
+}
+
+/// The answer of a check.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The caller may.
+    Allowed,
+    /// The caller may not, for this reason.
+    Refused(String),
+    /// The answer is not there yet.
+    Open,
+}
+
+/// A question to polkit under way. Dropping it ends the question.
+#[derive(Debug)]
+pub struct Check {
+    child: Child,
+    ended: OwnedFd,
+    until: Instant,
+}
+
+impl Check {
+    /// Asks polkit whether `peer` may write.
+    ///
+    /// # Errors
+    /// With the reason for a refusal, in a line.
+    pub fn start(peer: Peer) -> Result<Self, NoPolkit> {
+        let program = programs::find("pkcheck").ok_or(NoPolkit::Missing)?;
+        let start = start_time(peer.pid).ok_or(NoPolkit::Gone)?;
+        let subject = format!("{},{start},{}", peer.pid.as_raw_nonzero(), peer.uid);
+        let mut command = Command::new(program);
+        command.args(["--action-id", ACTION, "--process", &subject, "--allow-user-interaction"]);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.spawn().map_err(|e| NoPolkit::Failed(e.to_string()))?;
+        match pidfd_open(Pid::from_child(&child), PidfdFlags::empty()) {
+            Ok(ended) => Ok(Self { child, ended, until: Instant::now() + PATIENCE }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(NoPolkit::Failed(error.to_string()))
+            }
+        }
+    }
+
+    /// The descriptor that is readable when the answer is there.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.ended.as_fd()
+    }
+
+    /// The answer, if it is there.
+    pub fn verdict(&mut self) -> Verdict {
+        match self.child.try_wait() {
+            Ok(Some(status)) if status.success() => Verdict::Allowed,
+            Ok(Some(_)) => Verdict::Refused(format!("polkit does not allow {ACTION} to this user; ask root")),
+            Ok(None) if Instant::now() < self.until => Verdict::Open,
+            Ok(None) => Verdict::Refused("polkit did not answer in time".to_owned()),
+            Err(error) => Verdict::Refused(format!("polkit could not be asked: {error}")),
+        }
+    }
+}
+
+impl Drop for Check {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Reasons why polkit cannot be asked.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NoPolkit {
+    /// No `pkcheck`.
+    #[error("only root may; there is no polkit here that could allow it to others")]
+    Missing,
+    /// The caller has ended.
+    #[error("only root may; the caller has ended, so polkit cannot be asked")]
+    Gone,
+    /// It could not be started.
+    #[error("only root may; polkit could not be asked: {0}")]
+    Failed(String),
+}
+
+/// The start time of a process in clock ticks, with which polkit tells it from a later one of the same number: field 22 of
+/// proc_pid_stat(5).
+fn start_time(pid: Pid) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    // The name in parentheses may hold spaces and parentheses.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_peer_of_a_pair_is_this_process() {
+        let (a, _b) = UnixStream::pair().expect("a pair");
+        let peer = Peer::of(&a).expect("credentials");
+        assert_eq!(peer.pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).expect("a pid"));
+        assert!(peer.is_admin(), "the daemon's own user");
+        assert!(start_time(peer.pid).is_some_and(|ticks| ticks > 0));
+    }
+
+    #[test]
+    fn another_user_is_no_admin() {
+        let (a, _b) = UnixStream::pair().expect("a pair");
+        let mut peer = Peer::of(&a).expect("credentials");
+        peer.uid = getuid().as_raw().wrapping_add(54_321);
+        assert!(!peer.is_admin() && !peer.caller().is_admin);
+    }
+}

@@ -1,0 +1,365 @@
+//! One file of a configuration, with the place of what is wrong.
+
+use super::{Config, ConfigError, GROUP, Metrics, OnFailure, PortConfig, Watchdog};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+use weft_host::Mac;
+use weft_text::{LocatedError, ParseError, hint, hint_and_all, quoted};
+use weft_units::BitsPerSec;
+
+/// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
+const NAME_MAX: usize = 15;
+/// The keys of a file.
+const KEYS: [&str; 10] = [
+    "uplink",
+    "uplink-netns",
+    "rate",
+    "policy",
+    "socket",
+    "group",
+    "metrics",
+    "on-failure",
+    "watchdog",
+    "ports",
+];
+/// The keys of a port.
+const PORT_KEYS: [&str; 4] = ["name", "netns", "addresses", "mac"];
+/// Other words for keys.
+const SYNONYMS: [(&str, &str); 6] = [
+    ("interface", "uplink"),
+    ("bandwidth", "rate"),
+    ("address", "addresses"),
+    ("namespace", "netns"),
+    ("listen", "socket"),
+    ("port", "ports"),
+];
+
+/// The keys that a file sets.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Layer {
+    uplink: Option<String>,
+    uplink_netns: Option<String>,
+    rate: Option<BitsPerSec>,
+    policy: Option<PathBuf>,
+    socket: Option<PathBuf>,
+    group: Option<String>,
+    metrics: Option<Metrics>,
+    on_failure: Option<OnFailure>,
+    watchdog: Option<Watchdog>,
+    ports: Vec<PortConfig>,
+}
+
+impl Layer {
+    /// This layer below another, whose keys count.
+    pub(super) fn under(self, above: Self) -> Self {
+        let mut ports = self.ports;
+        for port in above.ports {
+            match ports.iter_mut().find(|p| p.name == port.name) {
+                Some(same) => *same = port,
+                None => ports.push(port),
+            }
+        }
+        Self {
+            uplink: above.uplink.or(self.uplink),
+            uplink_netns: above.uplink_netns.or(self.uplink_netns),
+            rate: above.rate.or(self.rate),
+            policy: above.policy.or(self.policy),
+            socket: above.socket.or(self.socket),
+            group: above.group.or(self.group),
+            metrics: above.metrics.or(self.metrics),
+            on_failure: above.on_failure.or(self.on_failure),
+            watchdog: above.watchdog.or(self.watchdog),
+            ports,
+        }
+    }
+
+    /// The configuration, if no required key is missing.
+    pub(super) fn complete(self, main: &Path) -> Result<Config, ConfigError> {
+        let lacks = |key, example| ConfigError::Lacks { file: main.to_owned(), key, example };
+        Ok(Config {
+            uplink: self.uplink.ok_or_else(|| lacks("uplink", "eth0"))?,
+            uplink_netns: self.uplink_netns,
+            rate: self.rate,
+            policy: self.policy.ok_or_else(|| lacks("policy", "tenants"))?,
+            socket: self.socket.unwrap_or_else(|| weft_control::SOCKET.into()),
+            group: self.group.unwrap_or_else(|| GROUP.to_owned()),
+            metrics: self.metrics.unwrap_or_default(),
+            on_failure: self.on_failure.unwrap_or_default(),
+            watchdog: self.watchdog.unwrap_or_default(),
+            ports: self.ports,
+        })
+    }
+}
+
+/// A value with its key.
+#[derive(Clone, Copy)]
+struct Item<'a> {
+    key: &'a str,
+    value: &'a Spanned<DeValue<'a>>,
+}
+
+impl<'a> Item<'a> {
+    fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
+        ParseError::new(self.value.span(), what, hint)
+    }
+
+    fn text(&self) -> Result<&'a str, ParseError> {
+        match self.value.get_ref() {
+            DeValue::String(text) => Ok(text),
+            _ => Err(self
+                .error(format!("`{}` must be a text", self.key), format!("write `{} = \"...\"`", self.key))),
+        }
+    }
+
+    /// A text that is not empty.
+    fn name(&self) -> Result<String, ParseError> {
+        match self.text()? {
+            "" => Err(self.error(format!("`{}` is empty", self.key), "leave the key out, or name something")),
+            text => Ok(text.to_owned()),
+        }
+    }
+
+    /// The name of an interface, by the kernel's rules (`dev_valid_name`, net/core/dev.c).
+    fn interface(&self) -> Result<String, ParseError> {
+        let name = self.name()?;
+        let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+        if name.len() > NAME_MAX || name == "." || name == ".." || name.contains(odd) {
+            let what = format!("{} cannot be the name of an interface", quoted(&name));
+            return Err(self.error(what, format!("use at most {NAME_MAX} letters, digits, dots and dashes")));
+        }
+        Ok(name)
+    }
+
+    fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, ParseError> {
+        let text = self.text()?;
+        let found = known.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+            self.error(
+                format!("{} is no value of `{}`", quoted(text), self.key),
+                hint_and_all(text, &names, &[]),
+            )
+        })
+    }
+
+    fn list(&self) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
+        let key = self.key;
+        match self.value.get_ref() {
+            DeValue::Array(items) => Ok(items.iter().map(move |value| Item { key, value })),
+            _ => Err(self.error(format!("`{key}` must be a list"), format!("write `{key} = [...]`"))),
+        }
+    }
+}
+
+/// Reads a file. `policies` is the folder of policies without a path.
+pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, LocatedError> {
+    parse(text, file, policies).map_err(|error| error.locate(&file.display().to_string(), text))
+}
+
+fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, ParseError> {
+    let table = DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
+        let what = format!("this is not TOML: {}", error.message());
+        ParseError::new(
+            error.span().unwrap_or(0..0),
+            what,
+            "write texts in quotes; a port begins with [[ports]]",
+        )
+    })?;
+    let mut layer = Layer::default();
+    for (key, value) in &table {
+        known(key, &KEYS)?;
+        set(&mut layer, Item { key: key.get_ref(), value }, file, policies)?;
+    }
+    Ok(layer)
+}
+
+fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Result<(), ParseError> {
+    let name: &str = key.get_ref();
+    if keys.contains(&name) {
+        return Ok(());
+    }
+    Err(ParseError::new(key.span(), format!("there is no key {}", quoted(name)), hint(name, keys, &SYNONYMS)))
+}
+
+fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), ParseError> {
+    match item.key {
+        "uplink" => layer.uplink = Some(item.interface()?),
+        "uplink-netns" => layer.uplink_netns = Some(item.name()?),
+        "rate" => layer.rate = Some(rate(item)?),
+        "policy" => layer.policy = Some(policy(&item.name()?, file, policies)),
+        "socket" => layer.socket = Some(absolute(item, item.text()?)?),
+        "group" => layer.group = Some(item.name()?),
+        "metrics" => layer.metrics = Some(metrics(item)?),
+        "on-failure" => {
+            layer.on_failure = Some(item.one_of(&[("hold", OnFailure::Hold), ("pass", OnFailure::Pass)])?);
+        }
+        "watchdog" => {
+            layer.watchdog = Some(item.one_of(&[("auto", Watchdog::Auto), ("off", Watchdog::Off)])?)
+        }
+        _ => {
+            for port in item.list()? {
+                let port = read_port(port, &layer.ports)?;
+                layer.ports.push(port);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
+    match item.text()?.parse() {
+        Ok(BitsPerSec::ZERO) => Err(item.error("a rate of zero sends nothing", "such as \"900mbps\"")),
+        Ok(rate) => Ok(rate),
+        Err(error) => {
+            let error: weft_units::ParseUnitError = error;
+            Err(item.error(error.to_string(), "such as \"900mbps\""))
+        }
+    }
+}
+
+/// The file of a policy: a name alone is in the folder of policies, a path counts from the configuration's folder.
+fn policy(name: &str, file: &Path, policies: &Path) -> PathBuf {
+    if name.contains('/') || name.ends_with(".weft") {
+        return file.parent().unwrap_or(Path::new("")).join(name);
+    }
+    policies.join(format!("{name}.weft"))
+}
+
+fn absolute(item: Item<'_>, path: &str) -> Result<PathBuf, ParseError> {
+    if path.starts_with('/') {
+        return Ok(PathBuf::from(path));
+    }
+    Err(item.error(format!("{} is no absolute path", quoted(path)), "begin it with a slash"))
+}
+
+fn metrics(item: Item<'_>) -> Result<Metrics, ParseError> {
+    let text = item.text()?;
+    if text == "off" {
+        return Ok(Metrics::Off);
+    }
+    if let Some(path) = text.strip_prefix("unix:") {
+        return absolute(item, path).map(Metrics::Unix);
+    }
+    let hint = "write \"off\", \"unix:/run/weft/metrics\" or \"localhost:9905\"";
+    let addresses = text.rsplit_once(':').and_then(|(host, port)| {
+        let port: u16 = port.parse().ok()?;
+        // Only names that need no look-up over a network.
+        if host == "localhost" {
+            return ("localhost", port).to_socket_addrs().ok()?.find(|a| a.ip().is_loopback());
+        }
+        host.trim_matches(['[', ']']).parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, port))
+    });
+    match addresses {
+        Some(address) if address.ip().is_loopback() => Ok(Metrics::Loopback(address)),
+        Some(_) => Err(item.error(
+            format!("{} is no loopback address, and the metrics have no access control", quoted(text)),
+            "let a proxy or an agent on this host pass them on",
+        )),
+        None => Err(item.error(format!("{} is no place for metrics", quoted(text)), hint)),
+    }
+}
+
+fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, ParseError> {
+    let DeValue::Table(table) = item.value.get_ref() else {
+        return Err(item.error("a port must be a table", "begin it with [[ports]]"));
+    };
+    let mut port = PortConfig { name: String::new(), netns: None, addresses: Vec::new(), mac: None };
+    for (key, value) in table {
+        known(key, &PORT_KEYS)?;
+        let item = Item { key: key.get_ref(), value };
+        match item.key {
+            "name" => port.name = item.interface()?,
+            "netns" => port.netns = Some(item.name()?),
+            "mac" => port.mac = Some(mac(item)?),
+            _ => port.addresses = item.list()?.map(address).collect::<Result<_, _>>()?,
+        }
+        if item.key == "name" && before.iter().any(|p| p.name == port.name) {
+            return Err(item.error(format!("there are two ports {}", quoted(&port.name)), "names are unique"));
+        }
+    }
+    if port.name.is_empty() {
+        return Err(item.error("a port needs a name", "write `name = \"weft0\"`"));
+    }
+    Ok(port)
+}
+
+fn mac(item: Item<'_>) -> Result<Mac, ParseError> {
+    let text = item.text()?;
+    text.parse()
+        .map_err(|_| item.error(format!("{} is no hardware address", quoted(text)), "six bytes with colons"))
+}
+
+fn address(item: Item<'_>) -> Result<(IpAddr, u8), ParseError> {
+    let text = item.text()?;
+    parse_address(text).ok_or_else(|| {
+        let what = format!("{} is not an address with a prefix length", quoted(text));
+        item.error(what, "such as \"192.0.2.1/24\"")
+    })
+}
+
+/// An address with its prefix length, such as `192.0.2.1/24`.
+pub(crate) fn parse_address(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address: IpAddr = address.parse().ok()?;
+    let length: u8 = length.parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    (length <= most).then_some((address, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(text: &str) -> Result<Layer, String> {
+        read(text, Path::new("/c/weft.toml"), Path::new("/p")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_key_is_read() {
+        let text = "uplink = \"eth0\"\nuplink-netns = \"out\"\nrate = \"2gbps\"\npolicy = \"tenants\"\n\
+            socket = \"/s\"\ngroup = \"ops\"\nmetrics = \"[::1]:9\"\non-failure = \"pass\"\nwatchdog = \"off\"\n\
+            [[ports]]\nname = \"w0\"\nnetns = \"web\"\naddresses = [\"192.0.2.1/24\", \"::1/128\"]\n\
+            mac = \"02:00:5e:00:53:01\"\n";
+        let config = layer(text).expect("valid").complete(Path::new("x")).expect("complete");
+        assert_eq!(config.policy, Path::new("/p/tenants.weft"));
+        assert_eq!((config.socket, config.group.as_str()), (PathBuf::from("/s"), "ops"));
+        assert_eq!(config.metrics.to_string(), "http://[::1]:9/metrics");
+        assert_eq!((config.on_failure, config.watchdog), (OnFailure::Pass, Watchdog::Off));
+        let port = &config.ports[0];
+        assert_eq!(
+            (port.addresses.len(), port.mac.map(|m| m.to_string())),
+            (2, Some("02:00:5e:00:53:01".into()))
+        );
+    }
+
+    #[test]
+    fn errors_have_a_place_and_a_remedy() {
+        for (text, expected) in [
+            ("uplnk = \"eth0\"", "1:1: error: there is no key `uplnk`\n  hint: did you mean `uplink`?"),
+            ("interface = \"e\"", "1:1: error: there is no key `interface`\n  hint: did you mean `uplink`?"),
+            ("uplink = 7", "1:10: error: `uplink` must be a text\n  hint: write `uplink = \"...\"`"),
+            ("uplink = \"a/b\"", "1:10: error: `a/b` cannot be the name"),
+            ("rate = \"fast\"", "1:8: error: `fast` is not a rate"),
+            ("rate = \"0bps\"", "1:8: error: a rate of zero"),
+            ("\nmetrics = \"192.0.2.1:80\"", "2:11: error: `192.0.2.1:80` is no loopback address"),
+            ("metrics = \"on\"", "1:11: error: `on` is no place for metrics"),
+            (
+                "on-failure = \"hld\"",
+                "1:14: error: `hld` is no value of `on-failure`\n  hint: did you mean `hold`?",
+            ),
+            ("socket = \"x\"", "1:10: error: `x` is no absolute path"),
+            ("ports = 1", "1:9: error: `ports` must be a list"),
+            ("[[ports]]\n", "error: a port needs a name"),
+            ("[[ports]]\nname = \"a\"\naddress = \"x\"", "3:1: error: there is no key `address`"),
+            ("[[ports]]\nname = \"a\"\naddresses = [\"x\"]", "3:14: error: `x` is not an address"),
+            ("[[ports]]\nname = \"a\"\n[[ports]]\nname = \"a\"", "4:8: error: there are two ports `a`"),
+            ("[[ports]]\nname = \"a\"\nmac = \"x\"", "3:7: error: `x` is no hardware address"),
+            ("a b", "error: this is not TOML"),
+        ] {
+            let error = layer(text).unwrap_err();
+            assert!(error.starts_with("/c/weft.toml:") && error.contains(expected), "{text}: {error}");
+        }
+    }
+}

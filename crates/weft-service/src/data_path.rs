@@ -1,0 +1,167 @@
+//! The data path as the daemon uses it, so that the daemon knows one interface and its tests need no kernel.
+//!
+//! A policy changes in two steps: [`DataPath::prepare`] says what would change and changes nothing, and
+//! [`DataPath::commit`] changes it. Ports come and go between changes. All calls come from the daemon's one thread.
+
+pub mod session;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use weft_host::Mac;
+use weft_policy::CompiledPolicy;
+use weft_report::status::{Histogram, Percentiles, WorkerState};
+use weft_run::session::SessionError;
+use weft_units::{BitsPerSec, Bytes};
+
+/// A running data path. Dropping it removes its devices and programs.
+pub trait DataPath: std::fmt::Debug {
+    /// Says what a change to `policy` would do. Changes nothing.
+    ///
+    /// # Errors
+    /// When the data path cannot change to it.
+    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError>;
+
+    /// Puts a policy in force that was prepared.
+    ///
+    /// # Errors
+    /// When the data path cannot change to it; the former policy is then still in force.
+    fn commit(&mut self, policy: CompiledPolicy) -> Result<(), DataPathError>;
+
+    /// The counters. Also follows changes of the uplink, so it is called several times a second.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn status(&mut self) -> Result<PathStatus, DataPathError>;
+
+    /// Makes a port, and returns notes for the operator.
+    ///
+    /// # Errors
+    /// When it cannot be made; nothing of it remains then.
+    fn add_port(&mut self, port: &PortSpec) -> Result<Vec<String>, DataPathError>;
+
+    /// Removes a port after its packets were sent.
+    ///
+    /// # Errors
+    /// When there is no such port.
+    fn remove_port(&mut self, name: &str) -> Result<(), DataPathError>;
+
+    /// Ends the data path: takes the ports down, sends their packets, and removes everything.
+    ///
+    /// # Errors
+    /// When it had failed before, with the reason.
+    fn finish(self: Box<Self>) -> Result<(), DataPathError>;
+}
+
+/// A port to make.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortSpec {
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `None` for the daemon's.
+    pub netns: Option<String>,
+    /// Its addresses.
+    pub addresses: Vec<(IpAddr, u8)>,
+    /// Its hardware address.
+    pub mac: Mac,
+}
+
+/// The effect of a change of policy.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Plan {
+    /// The changes, one line each; empty if nothing changes.
+    pub steps: Vec<String>,
+    /// Warnings, one line each.
+    pub warnings: Vec<String>,
+}
+
+/// The counters of a data path.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PathStatus {
+    /// The state of the transmit worker.
+    pub worker: WorkerState,
+    /// Whether the worker, not the link, is the bottleneck.
+    pub worker_bound: bool,
+    /// Whether the uplink has a carrier.
+    pub uplink_up: bool,
+    /// The rate that the uplink's device shows by its back-pressure.
+    pub observed_rate: Option<BitsPerSec>,
+    /// The classes in the policy's order.
+    pub classes: Vec<PathClass>,
+    /// The ports.
+    pub ports: Vec<PathPort>,
+    /// Packets dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets of flows for which there was no room.
+    pub untracked: u64,
+    /// Failed readings of the kernel's counters.
+    pub failed_readings: u64,
+}
+
+/// The counters of a class.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct PathClass {
+    /// Its name.
+    pub name: String,
+    /// Packets sent.
+    pub packets: u64,
+    /// Bytes sent.
+    pub bytes: Bytes,
+    /// Bytes that wait.
+    pub backlog: Bytes,
+    /// The rate on the wire over the last second.
+    pub rate: BitsPerSec,
+    /// Packets dropped, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// The waiting times; `None` where they are not measured.
+    pub sojourn: Option<Sojourn>,
+}
+
+/// Waiting times of a class.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Sojourn {
+    /// Percentiles.
+    pub percentiles: Percentiles,
+    /// The histogram.
+    pub histogram: Histogram,
+}
+
+/// The counters of a port.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PathPort {
+    /// Its name.
+    pub name: String,
+    /// The kind of device.
+    pub kind: String,
+    /// The number of its descriptor rings.
+    pub rings: usize,
+    /// The carrier of received packets.
+    pub receive: String,
+    /// Packets sent.
+    pub sent_packets: u64,
+    /// Bytes sent.
+    pub sent_bytes: Bytes,
+    /// Packets received.
+    pub received_packets: u64,
+    /// Packets dropped on their way to or from the port.
+    pub dropped_packets: u64,
+}
+
+/// Errors of a data path.
+#[derive(Debug, thiserror::Error)]
+pub enum DataPathError {
+    /// The data path cannot do this.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The name of the port is in use.
+    #[error("a port {0} exists already")]
+    PortExists(String),
+    /// No port has the name.
+    #[error("there is no port {0}")]
+    NoSuchPort(String),
+    /// The session failed.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// Something else failed.
+    #[error("{0}")]
+    Failed(String),
+}

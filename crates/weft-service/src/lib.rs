@@ -1,0 +1,38 @@
+//! The daemon behind `weft daemon`: a data path that is controlled over a socket.
+//!
+//! | module | contents |
+//! |---|---|
+//! | [`config`] | the configuration: files, drop-ins, located errors |
+//! | [`policy`] | a policy's text, its hash, and what it compiles to |
+//! | [`data_path`] | the data path as the daemon uses it, and the session behind it |
+//! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
+//! | [`access`] | who is at the other end of a socket, and what that user may do |
+//! | [`sockets`] | the sockets: handed over by the service manager, or bound |
+//! | [`server`] | the loop over sockets, signals and ticks |
+//! | [`metrics`] | the counters as OpenMetrics text |
+//! | [`alarms`] | log lines when something goes wrong |
+//! | [`notify`], [`log`] | the service manager and its journal |
+//! | [`doctor`] | what this host has for the daemon |
+//! | [`daemon`] | all of it, from the configuration to the end |
+//!
+//! These rules hold:
+//!
+//! - One thread serves everything but packets. Nothing that a client does or leaves undone stops it for others.
+//! - A call changes what it says, or nothing. A refused policy leaves the one in force untouched.
+//! - It needs no service manager, and works as process 1 of a container.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod alarms;
+pub mod config;
+pub mod daemon;
+pub mod data_path;
+pub mod doctor;
+mod entitlement;
+pub mod log;
+pub mod metrics;
+pub mod notify;
+pub mod policy;
+pub mod server;
+pub mod service;
+pub mod sockets;

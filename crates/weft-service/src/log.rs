@@ -1,0 +1,106 @@
+//! Log lines on standard error.
+//!
+//! In a unit of systemd each line begins with its priority as sd-daemon(3) defines it, `<4>`; the journal removes it.
+//! Elsewhere a line begins with a word.
+
+use std::io::Write;
+use std::sync::Mutex;
+
+/// The priority of a line, by syslog(3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Priority {
+    /// Something failed.
+    Error = 3,
+    /// Something is wrong and work goes on.
+    Warning = 4,
+    /// Something changed.
+    Notice = 5,
+}
+
+/// The form of the lines.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// With a number for the journal.
+    Journal,
+    /// With a word for people.
+    Words,
+}
+
+/// The destination of log lines.
+#[derive(Debug)]
+pub struct Log {
+    form: Form,
+    /// The lines, if a test keeps them.
+    kept: Option<Mutex<Vec<String>>>,
+}
+
+impl Log {
+    /// Lines on standard error, in the journal's form if that is where they go.
+    pub fn standard_error() -> Self {
+        let form = if std::env::var_os("JOURNAL_STREAM").is_some() { Form::Journal } else { Form::Words };
+        Self { form, kept: None }
+    }
+
+    /// Lines that are kept, for tests.
+    pub fn kept() -> Self {
+        Self { form: Form::Words, kept: Some(Mutex::default()) }
+    }
+
+    /// Writes a line. A line that cannot be written is lost: there is no other place for it.
+    pub fn line(&self, priority: Priority, text: &str) {
+        let text = format(self.form, priority, text);
+        match &self.kept {
+            Some(lines) => lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(text),
+            None => {
+                let _ = writeln!(std::io::stderr().lock(), "{text}");
+            }
+        }
+    }
+
+    /// Writes an error.
+    pub fn error(&self, text: &str) {
+        self.line(Priority::Error, text);
+    }
+
+    /// Writes a warning.
+    pub fn warning(&self, text: &str) {
+        self.line(Priority::Warning, text);
+    }
+
+    /// Writes a change.
+    pub fn notice(&self, text: &str) {
+        self.line(Priority::Notice, text);
+    }
+
+    /// The kept lines.
+    pub fn lines(&self) -> Vec<String> {
+        let kept = self.kept.as_ref();
+        kept.map(|l| l.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()).unwrap_or_default()
+    }
+}
+
+/// `text` as one line: nothing in it can begin another line or control a terminal.
+fn format(form: Form, priority: Priority, text: &str) -> String {
+    let text = weft_text::printable(text);
+    let word = match priority {
+        Priority::Error => "error: ",
+        Priority::Warning => "warning: ",
+        Priority::Notice => "",
+    };
+    match form {
+        Form::Journal => format!("<{}>{text}", priority as u8),
+        Form::Words => format!("{word}{text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_their_priority_and_stay_one() {
+        assert_eq!(format(Form::Journal, Priority::Warning, "a\nb"), "<4>a\\u{a}b");
+        assert_eq!(format(Form::Words, Priority::Error, "a"), "error: a");
+        assert_eq!(format(Form::Words, Priority::Notice, "a"), "a");
+    }
+}

@@ -1,0 +1,274 @@
+//! The counters as OpenMetrics text, with names after node_exporter's qdisc collector. No label names a flow.
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use std::fmt;
+use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, WorkerState};
+
+/// Labels of a sample.
+type Labels = Vec<(&'static str, String)>;
+
+/// The form of the text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// OpenMetrics 1.0.
+    OpenMetrics,
+    /// The text format of Prometheus before OpenMetrics, 0.0.4. Tools such as `promtool check metrics` read only this.
+    Classic,
+}
+
+impl Format {
+    /// The form for a scraper that accepts `accept`.
+    pub fn accepted(accept: &str) -> Self {
+        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Classic }
+    }
+
+    /// The type of the content.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// The counters of `status` in a format.
+pub fn in_format(status: &ServiceStatus, format: Format) -> String {
+    match format {
+        Format::OpenMetrics => text(status),
+        Format::Classic => classic(&text(status)),
+    }
+}
+
+/// OpenMetrics text in the format before it: a counter has its suffix in its name there, and the text has no mark of its
+/// end.
+fn classic(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let named = ["# HELP ", "# TYPE "].iter().find_map(|head| Some((head, line.strip_prefix(head)?)));
+        match named.and_then(|(head, rest)| Some((head, rest.split_once(' ')?))) {
+            Some((head, (name, rest))) if counters.contains(&name) => {
+                out.push_str(&format!("{head}{name}_total {rest}\n"));
+            }
+            _ => out.extend([line, "\n"]),
+        }
+    }
+    out
+}
+
+/// The counters of `status` as OpenMetrics text.
+pub fn text(status: &ServiceStatus) -> String {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Counters(status.clone())));
+    let mut text = String::new();
+    // Writing to a text does not fail.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+#[derive(Debug)]
+struct Counters(ServiceStatus);
+
+impl Collector for Counters {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut out = Out(encoder);
+        daemon(&mut out, &self.0)?;
+        classes(&mut out, &self.0.classes)?;
+        ports(&mut out, &self.0.ports)
+    }
+}
+
+struct Out<'a>(DescriptorEncoder<'a>);
+
+impl Out<'_> {
+    fn counters(&mut self, name: &str, help: &str, samples: Vec<(Labels, u64)>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (labels, value) in samples {
+            match labels.is_empty() {
+                true => metric.encode_counter::<NoLabelSet, _, u64>(&value, None)?,
+                false => metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&value, None)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, samples: Vec<(Labels, f64)>) -> fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let mut metric = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        for (labels, value) in samples {
+            match labels.is_empty() {
+                true => metric.encode_gauge(&value)?,
+                false => metric.encode_family(&labels)?.encode_gauge(&value)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn flag(value: bool) -> f64 {
+    f64::from(u8::from(value))
+}
+
+fn daemon(out: &mut Out<'_>, status: &ServiceStatus) -> fmt::Result {
+    let policy = vec![("hash", status.policy_hash.clone()), ("generation", status.generation.to_string())];
+    out.gauges("weft_policy_info", "The policy in force", vec![(policy, 1.0)])?;
+    let uplink = || vec![("device", status.uplink.interface.clone())];
+    out.gauges(
+        "weft_uplink_up",
+        "Whether the uplink has a carrier",
+        vec![(uplink(), flag(status.uplink.up))],
+    )?;
+    let rate = |rate: Option<f64>| rate.map(|bps| (uplink(), bps / 8.0)).into_iter().collect::<Vec<_>>();
+    out.gauges(
+        "weft_uplink_rate_bytes_per_second",
+        "The rate of the link, where one is given",
+        rate(status.uplink.rate_bps),
+    )?;
+    out.gauges(
+        "weft_uplink_observed_rate_bytes_per_second",
+        "The rate that the uplink shows by its back-pressure, while it is the bottleneck",
+        rate(status.uplink.observed_bps),
+    )?;
+    let running = flag(status.worker == WorkerState::Running);
+    out.gauges("weft_worker_running", "Whether the transmit worker runs", vec![(Labels::new(), running)])?;
+    let bound = flag(status.worker_bound);
+    out.gauges(
+        "weft_worker_bound",
+        "Whether the worker, not the link, is the bottleneck",
+        vec![(Labels::new(), bound)],
+    )?;
+    let dropped = status.dropped.iter().map(|(reason, packets)| (vec![("reason", reason.clone())], *packets));
+    out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
+    out.counters(
+        "weft_failed_readings",
+        "Failed readings of the kernel's counters",
+        vec![(Labels::new(), status.failed_readings)],
+    )
+}
+
+fn classes(out: &mut Out<'_>, classes: &[StatusClass]) -> fmt::Result {
+    let label = |class: &StatusClass| vec![("class", class.class.clone())];
+    let counts = |value: fn(&StatusClass) -> u64| classes.iter().map(|c| (label(c), value(c))).collect();
+    out.counters("weft_class_sent_bytes", "Bytes sent", counts(|c| c.bytes))?;
+    out.counters("weft_class_sent_packets", "Packets sent", counts(|c| c.packets))?;
+    let waiting = classes.iter().map(|c| (label(c), c.backlog_bytes as f64)).collect();
+    out.gauges("weft_class_queue_bytes", "Bytes that wait", waiting)?;
+    let entitled = classes.iter().filter_map(|c| Some((label(c), c.entitled_bps? / 8.0))).collect();
+    out.gauges("weft_class_entitled_bytes_per_second", "The rate that the policy guarantees", entitled)?;
+    let reasons = classes.iter().flat_map(|class| {
+        let labels = move |reason: &String| vec![("class", class.class.clone()), ("reason", reason.clone())];
+        class.dropped.iter().map(move |(reason, packets)| (labels(reason), *packets))
+    });
+    out.counters("weft_class_dropped_packets", "Packets dropped, by reason", reasons.collect())?;
+    let measured: Vec<_> =
+        classes.iter().filter_map(|c| Some((label(c), c.sojourn_histogram.as_ref()?))).collect();
+    if measured.is_empty() { Ok(()) } else { sojourn(out, measured) }
+}
+
+/// The waiting times of the classes for which they are measured.
+fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Result {
+    let (name, help) = ("weft_class_sojourn_seconds", "Waiting times");
+    let mut metric = out.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+    for (labels, histogram) in measured {
+        let bounds = histogram.bounds_s.iter().copied().chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(histogram.counts.iter().copied()).collect();
+        let mut family = metric.encode_family(&labels)?;
+        family.encode_histogram::<NoLabelSet>(histogram.sum_s, histogram.count, &buckets, None)?;
+    }
+    Ok(())
+}
+
+fn ports(out: &mut Out<'_>, ports: &[StatusPort]) -> fmt::Result {
+    let label = |port: &StatusPort| vec![("port", port.port.clone())];
+    let counts = |value: fn(&StatusPort) -> u64| ports.iter().map(|p| (label(p), value(p))).collect();
+    out.counters("weft_port_sent_bytes", "Bytes sent", counts(|p| p.sent_bytes))?;
+    out.counters("weft_port_sent_packets", "Packets sent", counts(|p| p.sent_packets))?;
+    out.counters("weft_port_received_packets", "Packets received", counts(|p| p.received_packets))?;
+    out.counters("weft_port_dropped_packets", "Packets dropped on their way", counts(|p| p.dropped_packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn status() -> ServiceStatus {
+        let class = StatusClass {
+            class: "web \"a\"".to_owned(),
+            bytes: 1500,
+            packets: 1,
+            dropped: BTreeMap::from([("ring_full".to_owned(), 3)]),
+            entitled_bps: Some(8e6),
+            ..StatusClass::default()
+        };
+        let port = StatusPort { port: "weft0".to_owned(), sent_packets: 7, ..StatusPort::default() };
+        ServiceStatus {
+            generation: 2,
+            policy_hash: "ab".to_owned(),
+            classes: vec![class],
+            ports: vec![port],
+            ..ServiceStatus::default()
+        }
+    }
+
+    #[test]
+    fn the_promised_names_are_there() {
+        let text = text(&status());
+        for line in [
+            r#"weft_policy_info{hash="ab",generation="2"} 1"#,
+            r#"weft_class_sent_bytes_total{class="web \"a\""} 1500"#,
+            r#"weft_class_sent_packets_total{class="web \"a\""} 1"#,
+            r#"weft_class_queue_bytes{class="web \"a\""} 0"#,
+            r#"weft_class_dropped_packets_total{class="web \"a\"",reason="ring_full"} 3"#,
+            r#"weft_class_entitled_bytes_per_second{class="web \"a\""} 1000000"#,
+            r#"weft_port_sent_packets_total{port="weft0"} 7"#,
+            r#"weft_uplink_up{device=""} 0"#,
+        ] {
+            assert!(text.lines().any(|l| l == line || l == format!("{line}.0")), "{line}: {text}");
+        }
+        assert!(
+            text.ends_with("# EOF\n") && !text.contains("sojourn"),
+            "unmeasured times are left out: {text}"
+        );
+    }
+
+    #[test]
+    fn the_classic_format_has_counters_with_their_suffix() {
+        let text = in_format(&status(), Format::Classic);
+        assert!(text.contains("# TYPE weft_class_sent_bytes_total counter\n"), "{text}");
+        assert!(text.contains("# HELP weft_class_sent_bytes_total Bytes sent\n"), "{text}");
+        assert!(text.contains("# TYPE weft_class_queue_bytes gauge\n") && !text.contains("# EOF"), "{text}");
+        assert_eq!(Format::accepted("text/plain"), Format::Classic);
+        assert_eq!(
+            Format::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
+            Format::OpenMetrics
+        );
+    }
+
+    #[test]
+    fn measured_waiting_times_are_a_histogram() {
+        let mut status = status();
+        status.classes[0].class = "w".to_owned();
+        status.classes[0].sojourn_histogram =
+            Some(Histogram { bounds_s: vec![0.001, 0.01], counts: vec![5, 2, 1], sum_s: 0.5, count: 8 });
+        let text = text(&status);
+        for line in [
+            r#"weft_class_sojourn_seconds_bucket{le="0.001",class="w"} 5"#,
+            r#"weft_class_sojourn_seconds_bucket{le="0.01",class="w"} 7"#,
+            r#"weft_class_sojourn_seconds_bucket{le="+Inf",class="w"} 8"#,
+            r#"weft_class_sojourn_seconds_count{class="w"} 8"#,
+            r#"weft_class_sojourn_seconds_sum{class="w"} 0.5"#,
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! A policy's text, its hash, and what it compiles to.
+
+use core::fmt::Write;
+use sha2::{Digest, Sha256};
+use std::io::Read;
+use std::path::Path;
+use weft_control::error::Diagnostic;
+use weft_policy::syntax::TEXT_MAX;
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_units::BitsPerSec;
+
+/// A policy that compiles.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// Its name in diagnostics.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+    /// The SHA-256 of the text, in hexadecimal digits.
+    pub hash: String,
+    /// The compiled form.
+    pub compiled: CompiledPolicy,
+    /// Warnings and notes of the compiler.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Errors of a policy.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum PolicyError {
+    /// The file could not be read.
+    #[error("cannot read the policy {file}: {reason}")]
+    Read {
+        /// The file.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The policy does not compile. One line for each error.
+    #[error("{}", lines(.0))]
+    Refused(Vec<Diagnostic>),
+}
+
+fn lines(diagnostics: &[Diagnostic]) -> String {
+    diagnostics.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
+}
+
+impl Policy {
+    /// Compiles a policy. `rate` replaces the link's rate that the policy states.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn new(name: &str, text: String, rate: Option<BitsPerSec>) -> Result<Self, PolicyError> {
+        let options = CompileOptions { link: rate, ..CompileOptions::default() };
+        let compilation = compile(Source { name, text: &text }, &options);
+        let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
+        let Some(compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
+        Ok(Self { name: name.to_owned(), hash: hash(&text), text, compiled, diagnostics })
+    }
+
+    /// Reads and compiles the policy at `path`.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or does not compile.
+    pub fn read(path: &Path, rate: Option<BitsPerSec>) -> Result<Self, PolicyError> {
+        let file = path.display().to_string();
+        let failed = |reason: String| PolicyError::Read { file: file.clone(), reason };
+        let mut bytes = Vec::new();
+        let read =
+            std::fs::File::open(path).and_then(|f| f.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes));
+        read.map_err(|e| failed(e.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|e| {
+            failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to()))
+        })?;
+        Self::new(&file, text, rate)
+    }
+}
+
+fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {
+    Diagnostic {
+        file: found.file.clone(),
+        line: found.start.line as u64,
+        column: found.start.column as u64,
+        severity: found.severity.as_str().to_owned(),
+        code: found.code.as_str().to_owned(),
+        message: found.message.clone(),
+        help: found.help.clone(),
+    }
+}
+
+/// The SHA-256 of a text, as `sha256sum` prints it.
+fn hash(text: &str) -> String {
+    let mut digits = String::new();
+    for byte in Sha256::digest(text.as_bytes()) {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_that_of_sha256sum() {
+        // `printf abc | sha256sum`; FIPS 180-2, appendix B.1.
+        assert_eq!(hash("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+
+    #[test]
+    fn a_refused_policy_says_where() {
+        let error = Policy::new("p.weft", "root = nothing\n".to_owned(), None).unwrap_err().to_string();
+        assert!(error.starts_with("p.weft:1:8: error[") && !error.contains('\n'), "{error}");
+        let error = Policy::read(Path::new("/no/such"), None).unwrap_err().to_string();
+        assert!(error.contains("/no/such: No such file"), "{error}");
+    }
+}

@@ -1,0 +1,354 @@
+//! The daemon's loop: one thread, one poll over sockets, signals and the processes that ask polkit.
+//!
+//! A turn of the loop, in this order:
+//! 1. Poll, until something is ready or the next tick is due.
+//! 2. Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT end the loop.
+//! 3. New connections are accepted. Where there is no room, the one that is idle for longest makes room.
+//! 4. Each connection reads, answers at most one call, and writes. So no client starves another.
+//! 5. The tick, four times a second: read the data path, follow the uplink, raise alarms, tell the service manager.
+//!
+//! Bounds: connections, bytes held for them in all, the time for which one may hold an incomplete call or an unread answer,
+//! and questions to polkit. Each bound ends one connection and leaves the others alone. A client that does not read gets no
+//! second answer: a connection is not read while an answer waits to be sent.
+//!
+//! The loop waits for the data path while ports are made and removed, up to some seconds. Packets do not wait for it.
+
+mod connection;
+mod http;
+mod outbox;
+mod signals;
+
+use crate::access::Peer;
+use crate::alarms::Alarms;
+use crate::data_path::DataPathError;
+use crate::log::Log;
+use crate::metrics;
+use crate::notify::Manager;
+use crate::service::Service;
+use crate::sockets::{MetricsSocket, Sockets};
+use connection::Connection;
+use http::Scrape;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signals::{Signal, Signals};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+use weft_report::status::WorkerState;
+
+/// The interval in which the data path is read.
+const TICK: Duration = Duration::from_millis(250);
+/// The number of ticks between two states for the service manager.
+const STATUS_TICKS: u32 = 40;
+/// The most connections to the control socket.
+pub const CONNECTIONS_MAX: usize = 128;
+/// The most connections for metrics.
+const SCRAPES_MAX: usize = 16;
+/// The most connections accepted in a turn.
+const ACCEPT_MAX: usize = 64;
+/// The most bytes of incomplete calls, of all connections: four of the longest.
+const HELD_MAX: usize = 64 << 20;
+/// The most questions to polkit at a time.
+pub(crate) const CHECKS_MAX: usize = 4;
+
+/// The reason for the end of the loop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum End {
+    /// A signal asked for it.
+    Signal(i32),
+    /// The transmit worker ended by itself.
+    WorkerEnded,
+}
+
+/// Errors of the loop.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// Signals cannot be caught.
+    #[error("cannot catch signals: {0}")]
+    Signals(io::Error),
+    /// Poll failed.
+    #[error("cannot wait for the sockets: {0}")]
+    Poll(io::Error),
+    /// The data path failed at the end.
+    #[error(transparent)]
+    DataPath(#[from] DataPathError),
+}
+
+/// The object of an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Token {
+    Signals,
+    Control,
+    Metrics,
+    Connection(usize),
+    Check(usize),
+    Scrape(usize),
+}
+
+/// The state that calls change.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) service: Service,
+    pub(crate) manager: Manager,
+    pub(crate) log: Rc<Log>,
+}
+
+/// The daemon's loop.
+#[derive(Debug)]
+pub struct Server {
+    context: Context,
+    sockets: Sockets,
+    signals: Signals,
+    connections: Vec<Connection>,
+    scrapes: Vec<Scrape>,
+    alarms: Alarms,
+    next_tick: Instant,
+    next_alive: Option<Instant>,
+    ticks: u32,
+}
+
+impl Server {
+    /// A loop over `service`. Signals are caught from now on.
+    ///
+    /// # Errors
+    /// When signals cannot be caught.
+    pub fn new(
+        service: Service,
+        sockets: Sockets,
+        manager: Manager,
+        log: Rc<Log>,
+    ) -> Result<Self, ServerError> {
+        let signals = Signals::catch().map_err(ServerError::Signals)?;
+        let now = Instant::now();
+        let next_alive = manager.watchdog().map(|_| now);
+        Ok(Self {
+            alarms: Alarms::new(Rc::clone(&log)),
+            context: Context { service, manager, log },
+            sockets,
+            signals,
+            connections: Vec::new(),
+            scrapes: Vec::new(),
+            next_tick: now,
+            next_alive,
+            ticks: 0,
+        })
+    }
+
+    /// Serves until a signal or the end of the transmit worker, and then removes everything.
+    ///
+    /// # Errors
+    /// When poll fails, or the data path failed before.
+    pub fn run(mut self) -> Result<End, ServerError> {
+        self.tick(Instant::now());
+        let headline = self.context.service.latest().headline();
+        self.context.manager.ready(&headline);
+        let end = loop {
+            if let Some(end) = self.turn()? {
+                break end;
+            }
+        };
+        self.context.manager.stopping();
+        self.context.service.finish()?;
+        Ok(end)
+    }
+
+    fn turn(&mut self) -> Result<Option<End>, ServerError> {
+        let events = self.wait(Instant::now())?;
+        let now = Instant::now();
+        if events.iter().any(|(token, _)| *token == Token::Signals)
+            && let Some(end) = self.signals()
+        {
+            return Ok(Some(end));
+        }
+        for (token, flags) in &events {
+            match *token {
+                Token::Connection(index) => {
+                    if let Some(connection) = self.connections.get_mut(index) {
+                        connection.ready(*flags, now);
+                    }
+                }
+                Token::Scrape(index) => {
+                    let latest = self.context.service.latest();
+                    if let Some(scrape) = self.scrapes.get_mut(index) {
+                        scrape.ready(|format| metrics::in_format(latest, format));
+                    }
+                }
+                Token::Signals | Token::Control | Token::Metrics | Token::Check(_) => {}
+            }
+        }
+        self.answer(now);
+        self.bound_memory();
+        self.connections.retain(|connection| !connection.is_over(now));
+        self.scrapes.retain(|scrape| !scrape.is_over(now));
+        if events.iter().any(|(token, _)| *token == Token::Control) {
+            self.accept(now);
+        }
+        if events.iter().any(|(token, _)| *token == Token::Metrics) {
+            self.accept_scrapes(now);
+        }
+        if now >= self.next_tick {
+            self.tick(now);
+        }
+        let ended = self.context.service.latest().worker == WorkerState::Ended;
+        Ok(ended.then_some(End::WorkerEnded))
+    }
+
+    /// Waits for events, or for the next time at which something is due.
+    fn wait(&self, now: Instant) -> Result<Vec<(Token, PollFlags)>, ServerError> {
+        let mut tokens = vec![Token::Signals, Token::Control];
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(self.signals.fd(), PollFlags::IN),
+            PollFd::new(self.sockets.control.listener(), PollFlags::IN),
+        ];
+        let mut add = |token, fd, flags| {
+            tokens.push(token);
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
+        };
+        if let Some(fd) = self.metrics_fd() {
+            add(Token::Metrics, fd, PollFlags::IN);
+        }
+        for (index, connection) in self.connections.iter().enumerate() {
+            add(Token::Connection(index), connection.fd(), connection.interest());
+            if let Some(check) = connection.check() {
+                add(Token::Check(index), check, PollFlags::IN);
+            }
+        }
+        for (index, scrape) in self.scrapes.iter().enumerate() {
+            add(Token::Scrape(index), scrape.fd(), scrape.interest());
+        }
+        let due = self.connections.iter().filter_map(|c| c.due(now)).chain([self.next_tick]).min();
+        let span = due.unwrap_or(now).saturating_duration_since(now);
+        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+        match poll(&mut fds, Some(&timeout)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(ServerError::Poll(error.into())),
+        }
+        let events = fds.iter().map(PollFd::revents).zip(tokens);
+        Ok(events.filter(|(flags, _)| !flags.is_empty()).map(|(flags, token)| (token, flags)).collect())
+    }
+
+    fn metrics_fd(&self) -> Option<BorrowedFd<'_>> {
+        match self.sockets.metrics.as_ref()? {
+            MetricsSocket::Unix(bound) => Some(bound.listener().as_fd()),
+            MetricsSocket::Tcp(listener) => Some(listener.as_fd()),
+        }
+    }
+
+    fn signals(&mut self) -> Option<End> {
+        for signal in self.signals.take() {
+            match signal {
+                Signal::Reload => {
+                    let result = self.context.reload();
+                    match result {
+                        Ok(reply) => reply.warnings.iter().for_each(|w| self.context.log.warning(w)),
+                        Err(error) => {
+                            self.context.log.error(&format!("the configuration is not reloaded: {error}"))
+                        }
+                    }
+                }
+                Signal::End(number) => return Some(End::Signal(number)),
+            }
+        }
+        None
+    }
+
+    /// Each connection answers at most one call.
+    fn answer(&mut self, now: Instant) {
+        let mut checks = self.connections.iter().filter(|c| c.check().is_some()).count();
+        for connection in &mut self.connections {
+            let before = connection.check().is_some();
+            connection.answer(&mut self.context, checks < CHECKS_MAX, now);
+            checks = checks + usize::from(connection.check().is_some()) - usize::from(before);
+        }
+    }
+
+    /// Ends the connection that holds most, while all together hold too much.
+    fn bound_memory(&mut self) {
+        while self.connections.iter().map(Connection::held).sum::<usize>() > HELD_MAX {
+            let most = self.connections.iter_mut().max_by_key(|connection| connection.held());
+            if let Some(most) = most {
+                most.refuse("its clients send too much at once");
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Instant) {
+        for _ in 0..ACCEPT_MAX {
+            match self.sockets.control.listener().accept() {
+                Ok((stream, _)) => {
+                    let Ok(peer) = Peer::of(&stream) else { continue };
+                    if stream.set_nonblocking(true).is_err() {
+                        continue;
+                    }
+                    if self.connections.len() >= CONNECTIONS_MAX {
+                        self.make_room();
+                    }
+                    self.connections.push(Connection::new(stream, peer, now));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // No descriptor is left, or the client is gone already.
+                Err(_) => return self.make_room(),
+            }
+        }
+    }
+
+    /// Ends the connection that is idle for longest, of the user with most connections.
+    fn make_room(&mut self) {
+        let count = |uid| self.connections.iter().filter(|c| c.peer().uid == uid).count();
+        let Some(uid) = self.connections.iter().map(|c| c.peer().uid).max_by_key(|uid| count(*uid)) else {
+            return;
+        };
+        let candidates = self.connections.iter().enumerate().filter(|(_, c)| c.peer().uid == uid);
+        let victim = candidates.min_by_key(|(_, connection)| connection.active()).map(|(index, _)| index);
+        if let Some(index) = victim {
+            self.connections.swap_remove(index);
+        }
+    }
+
+    fn accept_scrapes(&mut self, now: Instant) {
+        for _ in 0..SCRAPES_MAX {
+            let accepted = match self.sockets.metrics.as_ref() {
+                Some(MetricsSocket::Unix(bound)) => {
+                    bound.listener().accept().map(|(s, _)| Scrape::unix(s, now))
+                }
+                Some(MetricsSocket::Tcp(listener)) => listener.accept().map(|(s, _)| Scrape::tcp(s, now)),
+                None => return,
+            };
+            let Ok(scrape) = accepted else { return };
+            if self.scrapes.len() >= SCRAPES_MAX {
+                self.scrapes.remove(0);
+            }
+            self.scrapes.extend(scrape);
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        self.next_tick = now + TICK;
+        match self.context.service.tick() {
+            Ok(untracked) => self.alarms.check(self.context.service.latest(), untracked, now),
+            Err(error) => self.alarms.unreadable(&error.to_string(), now),
+        }
+        let latest = self.context.service.latest();
+        if self.ticks.is_multiple_of(STATUS_TICKS) {
+            self.context.manager.status(&latest.headline());
+        }
+        self.ticks = self.ticks.wrapping_add(1);
+        // A worker that has ended must not look alive.
+        if latest.worker != WorkerState::Ended && self.next_alive.is_some_and(|due| now >= due) {
+            self.context.manager.alive();
+            self.next_alive = self.context.manager.watchdog().map(|span| now + span / 2);
+        }
+    }
+}
+
+impl Context {
+    /// Reads the configuration again, and tells the service manager.
+    pub(crate) fn reload(
+        &mut self,
+    ) -> Result<weft_control::interface::ReloadReply, weft_control::error::ControlError> {
+        self.manager.reloading();
+        let result = self.service.reload();
+        self.manager.ready(&self.service.latest().headline());
+        result
+    }
+}

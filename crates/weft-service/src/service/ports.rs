@@ -1,0 +1,134 @@
+//! The ports of the daemon: who made each, and who may remove it.
+
+use super::{Caller, Service, refused};
+use crate::config::{PortConfig, parse_address};
+use crate::data_path::PortSpec;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use weft_control::error::ControlError;
+use weft_control::interface::{AddPort, AddPortReply};
+use weft_host::Mac;
+
+/// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
+const NAME_MAX: usize = 15;
+/// The most addresses of a port.
+const ADDRESSES_MAX: usize = 64;
+
+/// The origin of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// The configuration.
+    Configuration,
+    /// A user's call.
+    User(u32),
+}
+
+/// A port as the daemon knows it.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) spec: PortSpec,
+    pub(super) owner: Owner,
+}
+
+/// A random locally administered unicast address.
+pub fn random_mac() -> Mac {
+    let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
+    Mac([2, a, b, c, d, e])
+}
+
+fn invalid(what: &str) -> ControlError {
+    ControlError::InvalidParameter { parameter: what.to_owned() }
+}
+
+/// The port of a call. The daemon runs as root, so nothing of it goes to the kernel unchecked.
+fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
+    let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
+    let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(odd);
+    if !is_name(&port.name) || port.name.len() > NAME_MAX {
+        return Err(invalid(&format!(
+            "name: an interface has 1 to {NAME_MAX} characters without slash, colon and space"
+        )));
+    }
+    // Container runtimes have folders of their own for namespaces.
+    let is_path = |netns: &str| netns.starts_with('/') && !netns.contains(char::is_control);
+    if port.netns.as_deref().is_some_and(|netns| !is_name(netns) && !is_path(netns)) {
+        return Err(invalid(
+            "netns: a name as `ip netns` shows it, without slash, colon and space, or an absolute path",
+        ));
+    }
+    if port.egress_limit.is_some() || port.ingress_limit.is_some() {
+        return Err(ControlError::Unsupported {
+            message: "this daemon has no limits of ports; give the port's class a `limit` in the policy"
+                .to_owned(),
+        });
+    }
+    if port.addresses.len() > ADDRESSES_MAX {
+        return Err(invalid(&format!("addresses: at most {ADDRESSES_MAX}")));
+    }
+    let address = |text: &String| {
+        let what =
+            || invalid(&format!("addresses: `{}` is not like 192.0.2.1/24", weft_text::printable(text)));
+        parse_address(text).ok_or_else(what)
+    };
+    let addresses = port.addresses.iter().map(address).collect::<Result<_, _>>()?;
+    let mac =
+        port.mac.map(|text| text.parse().map_err(|_| invalid("mac: six bytes with colons"))).transpose()?;
+    Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac: mac.unwrap_or_else(random_mac) })
+}
+
+impl Service {
+    pub(super) fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {
+        let spec = spec(port)?;
+        if spec.netns.as_deref().is_some_and(|netns| netns.starts_with('/')) && !caller.is_admin {
+            // The daemon would open any file for the caller.
+            return Err(ControlError::NotPermitted {
+                action: format!("add port {}", spec.name),
+                message: "only root names a namespace by its path".to_owned(),
+            });
+        }
+        let name = spec.name.clone();
+        let notes = self.make_port(spec, Owner::User(caller.uid))?;
+        let status = self.status()?;
+        let port = status.ports.into_iter().find(|p| p.port == name).unwrap_or_default();
+        Ok(AddPortReply { generation: self.generation, port, notes })
+    }
+
+    pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
+        let PortConfig { name, netns, addresses, mac } = port.clone();
+        let spec = PortSpec { name, netns, addresses, mac: mac.unwrap_or_else(random_mac) };
+        self.make_port(spec, Owner::Configuration).map(|_| ())
+    }
+
+    fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
+        if self.ports.contains_key(&spec.name) {
+            return Err(ControlError::PortExists { name: spec.name });
+        }
+        let notes = self.path.add_port(&spec).map_err(refused)?;
+        notes.iter().for_each(|note| self.log.notice(&format!("port {}: {note}", spec.name)));
+        let place = spec.netns.as_deref().map_or_else(String::new, |netns| format!(" in namespace {netns}"));
+        self.log.notice(&format!("port {}{place} is there", spec.name));
+        self.ports.insert(spec.name.clone(), Known { spec, owner });
+        Ok(notes)
+    }
+
+    pub(super) fn remove_port(&mut self, name: &str, caller: Caller) -> Result<(), ControlError> {
+        let known = self.ports.get(name).ok_or_else(|| ControlError::NoSuchPort { name: name.to_owned() })?;
+        let owner = known.owner;
+        let uid = match owner {
+            Owner::Configuration => 0,
+            Owner::User(uid) => uid,
+        };
+        if !caller.is_admin && owner != Owner::User(caller.uid) {
+            return Err(ControlError::PortOfAnotherUser { name: name.to_owned(), uid });
+        }
+        self.take_port(name)
+    }
+
+    /// Removes a port, whoever made it.
+    pub(super) fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
+        let removed = self.path.remove_port(name).map_err(refused);
+        self.ports.remove(name);
+        removed?;
+        self.log.notice(&format!("port {name} is removed"));
+        Ok(())
+    }
+}

@@ -1,0 +1,257 @@
+//! The state of the daemon over a data path without a kernel.
+
+use super::*;
+use crate::config::{Metrics, OnFailure, PortConfig, Watchdog};
+use crate::data_path::{PathClass, PathPort, PathStatus, PortSpec};
+use std::fs;
+use tempfile::TempDir;
+use weft_control::interface::{AddPort, LoadPolicy, PolicySource, PortName, ReloadReply};
+use weft_policy::CompiledPolicy;
+use weft_units::{BitsPerSec, Bytes};
+
+const ROOT: Caller = Caller { uid: 0, is_admin: true };
+const ALICE: Caller = Caller { uid: 1000, is_admin: false };
+const BOB: Caller = Caller { uid: 1001, is_admin: false };
+const POLICY: &str = "link 100mbps\nclass a = tcp port 1\nroot = wfq { a: 1, default: 1 }\n";
+
+/// A data path that remembers.
+#[derive(Debug)]
+struct Fake {
+    policy: CompiledPolicy,
+    ports: Vec<PortSpec>,
+}
+
+impl DataPath for Fake {
+    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError> {
+        let steps = if *policy == self.policy { Vec::new() } else { vec!["changed".to_owned()] };
+        Ok(Plan { steps, warnings: Vec::new() })
+    }
+
+    fn commit(&mut self, policy: CompiledPolicy) -> Result<(), DataPathError> {
+        if policy.classes.iter().any(|class| class.name == "impossible") {
+            return Err(DataPathError::Unsupported("unsupported: a test says so"));
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    fn status(&mut self) -> Result<PathStatus, DataPathError> {
+        let class = |class: &weft_policy::ClassInfo| PathClass {
+            name: class.name.clone(),
+            bytes: Bytes(1000),
+            rate: BitsPerSec(1_000_000),
+            dropped: BTreeMap::from([("ring full", 2)]),
+            ..PathClass::default()
+        };
+        let port = |port: &PortSpec| PathPort { name: port.name.clone(), ..PathPort::default() };
+        Ok(PathStatus {
+            classes: self.policy.classes.iter().map(class).collect(),
+            ports: self.ports.iter().map(port).collect(),
+            ..PathStatus::default()
+        })
+    }
+
+    fn add_port(&mut self, port: &PortSpec) -> Result<Vec<String>, DataPathError> {
+        if port.name == "broken" {
+            return Err(DataPathError::Failed("it cannot be made".to_owned()));
+        }
+        self.ports.push(port.clone());
+        Ok(vec!["a note".to_owned()])
+    }
+
+    fn remove_port(&mut self, name: &str) -> Result<(), DataPathError> {
+        self.ports.retain(|port| port.name != name);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), DataPathError> {
+        Ok(())
+    }
+}
+
+fn port(name: &str) -> PortConfig {
+    PortConfig { name: name.to_owned(), netns: None, addresses: Vec::new(), mac: None }
+}
+
+/// A service whose configuration is in the folder.
+fn service(ports: Vec<PortConfig>) -> (TempDir, Service) {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("p.weft"), POLICY).expect("write");
+    let main = folder.path().join("weft.toml");
+    let config = Config {
+        uplink: "eth0".to_owned(),
+        uplink_netns: None,
+        rate: None,
+        policy: folder.path().join("p.weft"),
+        socket: weft_control::SOCKET.into(),
+        group: "weft".to_owned(),
+        metrics: Metrics::Off,
+        on_failure: OnFailure::Hold,
+        watchdog: Watchdog::Auto,
+        ports,
+    };
+    let policy = Policy::read(&config.policy, None).expect("valid");
+    let path = Box::new(Fake { policy: policy.compiled.clone(), ports: Vec::new() });
+    let service = Service::new(path, config, Folders::of(Some(main)), policy, Rc::new(Log::kept()));
+    (folder, service)
+}
+
+fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<ChangeReply, ControlError> {
+    let request = LoadPolicy { name: "new.weft".to_owned(), text: text.to_owned(), generation };
+    match service.handle(Request::LoadPolicy(request), ROOT)? {
+        Reply::Change(reply) => Ok(reply),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn add(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
+    service.handle(Request::AddPort(AddPort { name: name.to_owned(), ..AddPort::default() }), caller)
+}
+
+fn remove(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
+    service.handle(Request::RemovePort(PortName { name: name.to_owned() }), caller)
+}
+
+#[test]
+fn generations_count_replacements() {
+    let (_folder, mut service) = service(Vec::new());
+    assert_eq!(service.generation(), 1);
+    let same = load(&mut service, POLICY, Some(1)).expect("loads");
+    assert_eq!((same.generation, same.steps.len()), (1, 0), "the same text replaces nothing");
+    let other = POLICY.replace("a: 1", "a: 2");
+    assert_eq!(load(&mut service, &other, Some(1)).expect("loads").generation, 2);
+    let stale = load(&mut service, POLICY, Some(1)).unwrap_err();
+    assert_eq!(stale, ControlError::StaleGeneration { generation: 2 });
+    let Ok(Reply::Config(config)) = service.handle(Request::Config, ALICE) else { panic!("a reply") };
+    assert_eq!((config.text.as_str(), config.is_default, config.generation), (other.as_str(), false, 2));
+    let Ok(Reply::Change(back)) = service.handle(Request::RestorePolicy, ROOT) else { panic!("a reply") };
+    assert_eq!(back.generation, 3);
+    let Ok(Reply::Config(config)) = service.handle(Request::Config, ALICE) else { panic!("a reply") };
+    assert!(config.is_default && config.text == POLICY, "{config:?}");
+}
+
+#[test]
+fn a_refused_policy_changes_nothing() {
+    let (_folder, mut service) = service(Vec::new());
+    let hash = service.policy_hash().to_owned();
+    let error = load(&mut service, "link 1gbps\nroot = nothing\n", None).unwrap_err();
+    assert!(error.to_string().starts_with("new.weft:2:8: error["), "{error}");
+    let impossible = "class impossible = tcp\nroot = impossible\n";
+    let error = load(&mut service, impossible, None).unwrap_err();
+    assert!(matches!(error, ControlError::Unsupported { .. }), "{error}");
+    assert_eq!((service.generation(), service.policy_hash()), (1, hash.as_str()));
+}
+
+#[test]
+fn a_difference_changes_nothing() {
+    let (_folder, mut service) = service(Vec::new());
+    let source = PolicySource { name: "x".to_owned(), text: POLICY.replace("a: 1", "a: 5") };
+    let Ok(Reply::Change(reply)) = service.handle(Request::DiffPolicy(source), ALICE) else {
+        panic!("a reply")
+    };
+    assert_eq!((reply.generation, reply.steps.len()), (1, 1));
+    assert_eq!(load(&mut service, POLICY, Some(1)).expect("still in force").steps.len(), 0);
+}
+
+#[test]
+fn a_port_is_removed_by_its_user_or_root() {
+    let (_folder, mut service) = service(vec![port("c0")]);
+    add(&mut service, "p0", ALICE).expect("made");
+    assert_eq!(add(&mut service, "p0", BOB).unwrap_err(), ControlError::PortExists { name: "p0".to_owned() });
+    let error = remove(&mut service, "p0", BOB).unwrap_err();
+    assert_eq!(error, ControlError::PortOfAnotherUser { name: "p0".to_owned(), uid: 1000 });
+    let error = remove(&mut service, "c0", BOB).unwrap_err();
+    assert_eq!(error, ControlError::PortOfAnotherUser { name: "c0".to_owned(), uid: 0 });
+    remove(&mut service, "p0", ALICE).expect("removed");
+    remove(&mut service, "c0", ROOT).expect("removed");
+    assert_eq!(
+        remove(&mut service, "p0", ROOT).unwrap_err(),
+        ControlError::NoSuchPort { name: "p0".to_owned() }
+    );
+}
+
+#[test]
+fn parameters_of_a_port_are_checked_before_the_kernel_sees_them() {
+    let (_folder, mut service) = service(Vec::new());
+    let of = |name: &str, netns: Option<&str>, address: &str, mac: Option<&str>| AddPort {
+        name: name.to_owned(),
+        netns: netns.map(str::to_owned),
+        addresses: vec![address.to_owned()],
+        mac: mac.map(str::to_owned),
+        ..AddPort::default()
+    };
+    for (port, expected) in [
+        (of("", None, "::1/128", None), "name:"),
+        (of("a/b", None, "::1/128", None), "name:"),
+        (of("sixteen-letters-", None, "::1/128", None), "name:"),
+        (of("p", Some("../x"), "::1/128", None), "netns:"),
+        (of("p", None, "::1", None), "addresses:"),
+        (of("p", None, "::1/128", Some("x")), "mac:"),
+    ] {
+        let error = service.handle(Request::AddPort(port.clone()), ROOT).unwrap_err().to_string();
+        assert!(error.contains(expected), "{port:?}: {error}");
+    }
+    let Ok(Reply::AddPort(reply)) = add(&mut service, "p", ALICE) else { panic!("a reply") };
+    assert_eq!((reply.port.owner_uid, reply.port.configured), (1000, false));
+    assert!(reply.port.mac.parse::<weft_host::Mac>().is_ok_and(|mac| mac.0[0] == 2), "{reply:?}");
+}
+
+#[test]
+fn the_status_has_what_is_promised() {
+    let (_folder, mut service) = service(vec![port("c0"), port("broken")]);
+    let status = service.status().expect("readable");
+    assert_eq!((status.generation, status.policy_hash.len()), (1, 64));
+    let a = status.classes.iter().find(|class| class.class == "a").expect("the class");
+    assert_eq!((a.bytes, a.bps, a.dropped["ring_full"]), (1000, 1e6, 2));
+    assert!(a.entitled_bps.is_some_and(|bps| bps > 1e6), "{a:?}");
+    assert!(a.sojourn_s.is_none() && a.sojourn_reason.is_some(), "{a:?}");
+    assert_eq!((status.ports.len(), status.ports[0].configured), (1, true));
+    assert!(
+        service.log.lines().iter().any(|line| line.starts_with("error: port broken: ")),
+        "{:?}",
+        service.log
+    );
+}
+
+fn reload(service: &mut Service) -> Result<ReloadReply, ControlError> {
+    match service.handle(Request::Reload, ROOT)? {
+        Reply::Reload(reply) => Ok(reply),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reload_follows_policy_and_ports() {
+    let (folder, mut service) = service(vec![port("c0"), port("c1")]);
+    add(&mut service, "mine", ALICE).expect("made");
+    let main = folder.path().join("weft.toml");
+    let text = "uplink = \"eth9\"\npolicy = \"p.weft\"\n[[ports]]\nname = \"c1\"\n[[ports]]\nname = \"c2\"\n";
+    fs::write(&main, text).expect("write");
+    fs::write(folder.path().join("p.weft"), POLICY.replace("a: 1", "a: 9")).expect("write");
+    let reply = reload(&mut service).expect("reloads");
+    assert_eq!(
+        (reply.generation, reply.steps),
+        (2, vec!["changed".into(), "port c0 removed".into(), "port c2 added".into()])
+    );
+    assert_eq!(reply.warnings, ["`uplink` changes with the next start of the daemon"]);
+    let ports: Vec<_> = service.status().expect("status").ports.into_iter().map(|port| port.port).collect();
+    assert_eq!(ports, ["c1", "mine", "c2"]);
+    assert_eq!(service.config().uplink, "eth0");
+    let again = reload(&mut service).expect("reloads");
+    assert_eq!((again.generation, again.steps.len(), again.warnings.len()), (2, 0, 1));
+}
+
+#[test]
+fn a_wrong_file_changes_nothing() {
+    let (folder, mut service) = service(vec![port("c0")]);
+    let main = folder.path().join("weft.toml");
+    for text in ["uplnk = 1\n", "uplink = \"e\"\npolicy = \"none.weft\"\n"] {
+        fs::write(&main, text).expect("write");
+        assert!(matches!(reload(&mut service), Err(ControlError::Failed { .. })), "{text}");
+    }
+    fs::write(&main, "uplink = \"e\"\npolicy = \"p.weft\"\n").expect("write");
+    fs::write(folder.path().join("p.weft"), "root = nothing\n").expect("write");
+    assert!(matches!(reload(&mut service), Err(ControlError::PolicyRefused { .. })));
+    let status = service.status().expect("status");
+    assert_eq!((status.generation, status.ports.len()), (1, 1));
+}

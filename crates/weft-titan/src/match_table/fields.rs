@@ -1,0 +1,172 @@
+//! The fields of a row as values under masks (`struct weft_fields`, bpf/tables.h).
+
+use core::net::IpAddr;
+use weft_packet::{Match, PortRange, Prefix};
+
+/// The bytes that masks cover: all but the numbers of the group and the cgroup.
+pub(super) const MASKED: usize = 48;
+
+const SRC: usize = 0;
+const DST: usize = 16;
+const SPORT: usize = 32;
+const DPORT: usize = 34;
+const PROTOCOL: usize = 36;
+const FAMILY: usize = 37;
+const PORT: usize = 38;
+const MARK: usize = 40;
+const PRIORITY: usize = 44;
+const GROUP: usize = 48;
+const CGROUP: usize = 50;
+
+/// The values of `family`. They have one bit in common, by which a row that tests no address tests for IP.
+const IPV4: u8 = 4;
+const IPV6: u8 = 6;
+const IS_IP: u8 = IPV4 & IPV6;
+
+const _: () = assert!(IS_IP != 0);
+
+/// The masks of a group.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Masks(pub(super) [u8; MASKED]);
+
+/// The values of a row's fields, zero where its masks are, and the number of its cgroup.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Fields {
+    values: [u8; MASKED],
+    cgroup: u16,
+}
+
+impl Fields {
+    /// The size of a key (`struct weft_fields`).
+    pub(super) const BYTES: usize = 52;
+
+    /// The key of an entry in group `group`.
+    pub(super) fn key(&self, group: u16) -> [u8; Self::BYTES] {
+        let mut key = [0; Self::BYTES];
+        key[..MASKED].copy_from_slice(&self.values);
+        key[GROUP..CGROUP].copy_from_slice(&group.to_ne_bytes());
+        key[CGROUP..].copy_from_slice(&self.cgroup.to_ne_bytes());
+        key
+    }
+}
+
+/// A row under construction.
+#[derive(Clone, Copy)]
+struct Draft {
+    masks: [u8; MASKED],
+    values: [u8; MASKED],
+}
+
+impl Draft {
+    const NEW: Self = Self { masks: [0; MASKED], values: [0; MASKED] };
+
+    fn set<const N: usize>(&mut self, at: usize, value: [u8; N], mask: [u8; N]) {
+        self.masks[at..at + N].copy_from_slice(&mask);
+        self.values[at..at + N].copy_from_slice(&value);
+    }
+
+    fn set_prefix(&mut self, at: usize, prefix: Prefix) {
+        let (net, mask) = prefix_words(prefix);
+        self.set(at, net, mask);
+        self.set(FAMILY, [if prefix.addr.is_ipv6() { IPV6 } else { IPV4 }], [u8::MAX]);
+    }
+
+    fn set_port(&mut self, at: usize, (value, mask): (u16, u16)) {
+        self.set(at, value.to_ne_bytes(), mask.to_ne_bytes());
+    }
+
+    const fn finish(self, cgroup: u16) -> (Masks, Fields) {
+        (Masks(self.masks), Fields { values: self.values, cgroup })
+    }
+}
+
+/// Converts an address prefix to address and mask in network order; IPv4 is `::ffff:a.b.c.d`.
+pub(super) fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
+    let (address, length) = match prefix.addr {
+        IpAddr::V4(a) => (a.to_ipv6_mapped().octets(), 96 + u32::from(prefix.len)),
+        IpAddr::V6(a) => (a.octets(), u32::from(prefix.len)),
+    };
+    let mask = u128::MAX.checked_shl(128 - length.min(128)).unwrap_or(0);
+    let net = u128::from_be_bytes(address) & mask;
+    (net.to_be_bytes(), mask.to_be_bytes())
+}
+
+/// The values under masks that together are the range; one of mask 0 for no range.
+pub(super) fn port_masks(range: Option<PortRange>) -> Vec<(u16, u16)> {
+    let Some(PortRange { first, last }) = range else { return vec![(0, 0)] };
+    let mut parts = Vec::new();
+    let (mut at, end) = (u32::from(first), u32::from(last) + 1);
+    while at < end {
+        let aligned = if at == 0 { u16::BITS } else { at.trailing_zeros() };
+        let bits = aligned.min((end - at).ilog2());
+        parts.push((at as u16, u32::MAX.checked_shl(bits).unwrap_or(0) as u16));
+        at += 1 << bits;
+    }
+    parts
+}
+
+/// The masks and values of a row: several if it tests ranges of ports, and none if no packet can match it.
+pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
+    let families = row.src.zip(row.dst).is_some_and(|(src, dst)| src.addr.is_ipv4() != dst.addr.is_ipv4());
+    let outside = row.mark.is_some_and(|(value, mask)| value & !mask != 0);
+    if families || outside {
+        return Vec::new();
+    }
+    let mut draft = Draft::NEW;
+    if row.tests_key() {
+        draft.set(FAMILY, [IS_IP], [IS_IP]);
+    }
+    for (prefix, at) in [(row.src, SRC), (row.dst, DST)] {
+        if let Some(prefix) = prefix {
+            draft.set_prefix(at, prefix);
+        }
+    }
+    if let Some(protocol) = row.protocol {
+        draft.set(PROTOCOL, [protocol.0], [u8::MAX]);
+    }
+    if let Some(port) = row.port {
+        draft.set_port(PORT, (port, u16::MAX));
+    }
+    if let Some((value, mask)) = row.mark {
+        draft.set(MARK, value.to_ne_bytes(), mask.to_ne_bytes());
+    }
+    if let Some(priority) = row.priority {
+        draft.set(PRIORITY, priority.to_ne_bytes(), [u8::MAX; 4]);
+    }
+    let cgroup = row.cgroup.map_or(0, u16::from);
+    let mut parts = Vec::new();
+    for sport in port_masks(row.sport) {
+        for dport in port_masks(row.dport) {
+            let mut part = draft;
+            part.set_port(SPORT, sport);
+            part.set_port(DPORT, dport);
+            parts.push(part.finish(cgroup));
+        }
+    }
+    parts
+}
+
+/// The masks and values of a row of the destination table.
+pub(super) fn of_destination(class: u16, to: Prefix) -> (Masks, Fields) {
+    let mut draft = Draft::NEW;
+    draft.set_prefix(DST, to);
+    draft.set_port(PORT, (class, u16::MAX));
+    draft.finish(0)
+}
+
+/// The fields of a packet as the programs read them, for a search in user space.
+#[cfg(test)]
+pub(super) fn of_packet(meta: &weft_units::PacketMeta) -> [u8; MASKED] {
+    let mut draft = Draft::NEW;
+    if let Some(weft_units::FlowKey { src, dst, sport, dport, protocol }) = meta.key {
+        draft.set_prefix(SRC, Prefix::host(src));
+        draft.set_prefix(DST, Prefix::host(dst));
+        draft.set_port(SPORT, (sport, u16::MAX));
+        draft.set_port(DPORT, (dport, u16::MAX));
+        draft.set(PROTOCOL, [protocol.0], [u8::MAX]);
+    }
+    draft.set_port(PORT, (meta.port, u16::MAX));
+    draft.set(MARK, meta.mark.to_ne_bytes(), [u8::MAX; 4]);
+    draft.set(PRIORITY, meta.priority.to_ne_bytes(), [u8::MAX; 4]);
+    draft.values
+}

@@ -1,0 +1,186 @@
+//! The tables in user space: a search as the programs do it finds the first row that matches.
+
+use super::fields::{Fields, MASKED, of_packet, port_masks, prefix_words};
+use super::*;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use weft_packet::PortRange;
+use weft_units::{FlowKey, PacketMeta, Protocol};
+
+#[test]
+fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
+    let prefix = Prefix { addr: "10.1.2.0".parse().expect("address"), len: 24 };
+    let (net, mask) = prefix_words(prefix);
+    assert_eq!(net, [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 1, 2, 0]);
+    assert_eq!(mask, [255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0]);
+    let any4 = Prefix { addr: "0.0.0.0".parse().expect("address"), len: 0 };
+    assert_eq!(prefix_words(any4).1[11..], [255, 0, 0, 0, 0], "any IPv4 is still IPv4 only");
+    let any6 = Prefix { addr: "::".parse().expect("address"), len: 0 };
+    assert_eq!(prefix_words(any6).1, [0; 16]);
+}
+
+#[test]
+fn a_row_without_tests_is_one_group_without_masks() {
+    let row = Row { matcher: &Match::default(), given: 3, class: None };
+    let tables = Tables::build([row], [], Tested::default()).expect("fits");
+    assert_eq!((tables.groups(), tables.entries()), ((1, 0), 1));
+    assert_eq!(tables.groups[0].masks.0, [0; MASKED]);
+    assert_eq!(tables.entries[0].1, entry_bytes(0, 3, None));
+}
+
+/// The search of bpf/match.h in user space.
+fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
+    let map: BTreeMap<_, _> = tables.entries.iter().copied().collect();
+    let mut packet = of_packet(meta);
+    let (classifying, destinations) = tables.groups();
+    let mut best = [u8::MAX; ENTRY_BYTES];
+    for (from, count) in [(0, classifying), (classifying, destinations)] {
+        let mut row = u32::MAX;
+        for (number, group) in tables.groups.iter().enumerate().skip(from).take(count) {
+            if row <= group.first {
+                break;
+            }
+            let members: Vec<u16> = (0..64).filter(|bit| meta.cgroups >> bit & 1 == 1).collect();
+            for cgroup in if group.by_cgroup { members } else { vec![0] } {
+                let mut key = [0; Fields::BYTES];
+                for (at, mask) in group.masks.0.iter().enumerate() {
+                    key[at] = packet[at] & mask;
+                }
+                key[MASKED..MASKED + 2].copy_from_slice(&(number as u16).to_ne_bytes());
+                key[MASKED + 2..].copy_from_slice(&cgroup.to_ne_bytes());
+                let Some(found) = map.get(&key) else { continue };
+                let number = u32::from_ne_bytes(*found.first_chunk().expect("four bytes"));
+                if number < row {
+                    (row, best) = (number, *found);
+                }
+            }
+        }
+        let class = u16::from_ne_bytes([best[6], best[7]]);
+        if class == ANY_DESTINATION {
+            break;
+        }
+        packet[38..40].copy_from_slice(&class.to_ne_bytes());
+    }
+    u16::from_ne_bytes([best[4], best[5]])
+}
+
+fn address(six: bool) -> impl Strategy<Value = IpAddr> {
+    (0_u8..8).prop_map(move |low| match six {
+        true => IpAddr::V6(Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, low.into())),
+        false => IpAddr::V4(Ipv4Addr::new(10, 0, 0, low)),
+    })
+}
+
+fn prefix() -> impl Strategy<Value = Prefix> {
+    let six = any::<bool>().prop_flat_map(|six| (address(six), 0_u8..=4));
+    six.prop_map(|(addr, short)| Prefix { len: Prefix::host(addr).len - short, addr }.network())
+}
+
+fn ports() -> impl Strategy<Value = PortRange> {
+    (0_u16..64, 0_u16..64).prop_map(|(first, more)| PortRange { first, last: first + more })
+}
+
+fn row() -> impl Strategy<Value = Match> {
+    use proptest::option::of as maybe;
+    let key = (
+        maybe((1_u8..4).prop_map(Protocol)),
+        maybe(prefix()),
+        maybe(prefix()),
+        maybe(ports()),
+        maybe(ports()),
+    );
+    let mark = (0_u32..8, 0_u32..8).prop_map(|(value, mask)| (value & mask, mask));
+    (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..4), maybe(1_u16..3)).prop_map(
+        |((protocol, src, dst, sport, dport), mark, priority, cgroup, port)| Match {
+            protocol,
+            src,
+            dst,
+            sport,
+            dport,
+            mark,
+            priority,
+            cgroup,
+            port,
+        },
+    )
+}
+
+fn packet() -> impl Strategy<Value = PacketMeta> {
+    let addresses = any::<bool>().prop_flat_map(|six| (address(six), address(six)));
+    let key =
+        (addresses, 0_u16..128, 0_u16..128, 1_u8..4).prop_map(|((src, dst), sport, dport, protocol)| {
+            FlowKey { src, dst, sport, dport, protocol: Protocol(protocol) }
+        });
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..16, 0_u16..3)
+        .prop_map(|(key, mark, priority, cgroups, port)| PacketMeta { key, mark, priority, cgroups, port })
+}
+
+/// The result by definition: the first row, then the longest prefix of its class.
+fn expected(rows: &[Row<'_>], destinations: &[Destination], meta: &PacketMeta) -> u16 {
+    let row = rows.iter().find(|row| row.matcher.matches(meta)).expect("the last row matches");
+    let holds =
+        |d: &&Destination| Some(d.class) == row.class && meta.key.is_some_and(|key| d.to.contains(key.dst));
+    let longest = destinations.iter().filter(holds).max_by_key(|d| d.to.len);
+    longest.map_or(row.given, |d| d.given)
+}
+
+proptest! {
+    #[test]
+    fn the_search_finds_the_first_row_and_the_longest_prefix(
+        matchers in proptest::collection::vec(row(), 0..40),
+        to in proptest::collection::btree_set((0_u16..3, prefix()), 0..12),
+        packets in proptest::collection::vec(packet(), 32),
+    ) {
+        let any = Match::default();
+        let rows: Vec<Row<'_>> = matchers.iter().chain([&any]).enumerate().map(|(number, matcher)| Row {
+            matcher,
+            given: number as u16,
+            class: Some(number as u16 % 4).filter(|class| *class < 3),
+        }).collect();
+        let destinations: Vec<Destination> =
+            to.iter().enumerate().map(|(number, (class, to))| Destination { class: *class, to: *to, given: 1000 + number as u16 }).collect();
+        let tables = Tables::build(rows.iter().copied(), destinations.iter().copied(), Tested::default()).expect("fits");
+        for meta in &packets {
+            prop_assert_eq!(search(&tables, meta), expected(&rows, &destinations, meta), "{:?} in {:?}", meta, rows);
+        }
+    }
+
+    #[test]
+    fn a_range_of_ports_is_its_parts(first in any::<u16>(), more in any::<u16>(), port in any::<u16>()) {
+        let range = PortRange { first, last: first.saturating_add(more) };
+        let parts = port_masks(Some(range));
+        prop_assert!(parts.len() <= 30, "{parts:?}");
+        for port in [port, range.first, range.last, range.first.wrapping_sub(1), range.last.wrapping_add(1)] {
+            let holding = parts.iter().filter(|(value, mask)| port & mask == *value).count();
+            prop_assert_eq!(holding, usize::from(range.contains(port)), "{} in {:?}", port, parts);
+        }
+    }
+}
+
+#[test]
+fn rows_with_equal_masks_are_one_group() {
+    let host = |low: u16| Prefix::host(IpAddr::V4(Ipv4Addr::new(10, 0, (low >> 8) as u8, low as u8)));
+    let matchers: Vec<Match> =
+        (0..10_000).map(|low| Match { dst: Some(host(low)), ..Match::default() }).collect();
+    let rows = matchers.iter().map(|matcher| Row { matcher, given: 0, class: None });
+    let destinations = (0..10_000).map(|low| Destination { class: 0, to: host(low), given: 0 });
+    let tables = Tables::build(rows, destinations, Tested::default()).expect("fits");
+    assert_eq!((tables.groups(), tables.entries()), ((1, 1), 20_000));
+}
+
+#[test]
+fn too_many_groups_and_entries_are_refused() {
+    let marks: Vec<Match> =
+        (1..=GROUPS as u32 + 1).map(|mask| Match { mark: Some((0, mask)), ..Match::default() }).collect();
+    let rows = marks.iter().map(|matcher| Row { matcher, given: 0, class: None });
+    let refused = Tables::build(rows, [], Tested::default());
+    assert_eq!(refused, Err(TableError::Groups { given: GROUPS + 1 }));
+    let range = Some(PortRange { first: 1, last: 65_534 });
+    let wide: Vec<Match> = (0..400)
+        .map(|mark| Match { sport: range, dport: range, mark: Some((mark, u32::MAX)), ..Match::default() })
+        .collect();
+    let rows = wide.iter().map(|matcher| Row { matcher, given: 0, class: None });
+    let refused = Tables::build(rows, [], Tested::default());
+    assert!(matches!(refused, Err(TableError::Entries { given }) if given > ENTRIES), "{refused:?}");
+}

@@ -1,0 +1,64 @@
+//! `weft policy load` and `restore`: the policy of a running daemon.
+
+use crate::control::{Socket, told};
+use crate::output;
+use crate::policy_file::PolicyText;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_control::interface::{ChangeReply, LoadPolicy};
+
+/// Put a policy in force at a running daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft policy load my.weft
+  weft policy load my.weft --generation 3
+
+A policy that is refused changes nothing. With --generation it is loaded only if that generation is still in force, so
+that two operators cannot undo each other's work unseen. The policy is in force until the daemon ends or reloads its
+configuration.")]
+pub(crate) struct LoadArgs {
+    /// The policy.
+    file: PathBuf,
+    /// Load only if this generation is in force.
+    #[arg(long, value_name = "N")]
+    generation: Option<u64>,
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Put the configured policy in force again at a running daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  weft policy restore")]
+pub(crate) struct RestoreArgs {
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Runs `weft policy load`.
+pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
+    let PolicyText { name, text } = PolicyText::read(&args.file)?;
+    let policy = LoadPolicy { name, text, generation: args.generation };
+    show(&told(args.socket.connect()?.load_policy(policy))?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `weft policy restore`.
+pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    show(&told(args.socket.connect()?.restore_policy())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a change that was made.
+fn show(reply: &ChangeReply) -> std::io::Result<()> {
+    messages(reply);
+    let hash: String = reply.policy_hash.chars().take(12).collect();
+    let mut text: String = reply.steps.iter().map(|step| format!("{step}\n")).collect();
+    text.push_str(&format!("generation {} is in force ({hash})\n", reply.generation));
+    output::print(&text)
+}
+
+pub(super) fn messages(reply: &ChangeReply) {
+    reply.diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
+    reply.warnings.iter().for_each(|warning| output::warn(warning));
+}

@@ -1,0 +1,88 @@
+//! `weft port`: the ports of a running daemon.
+
+use crate::control::{Socket, told};
+use crate::{output, values};
+use core::net::IpAddr;
+use std::process::ExitCode;
+use weft_control::interface::AddPort;
+use weft_host::Mac;
+use weft_report::status::ServiceStatus;
+
+/// Make, remove and list the ports of a running daemon.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft port add weft1 --netns web --address 192.0.2.11/24
+  weft port list
+  weft port remove weft1")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// The action.
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Make a port in a network namespace.
+    #[command(after_help = "\
+Examples:
+  weft port add weft1 --netns web --address 192.0.2.11/24
+
+The port is gone when the daemon ends. Ports in the configuration come back with it.")]
+    Add {
+        /// The name of the port, 1 to 15 characters.
+        name: String,
+        /// The port's network namespace [default: the daemon's]
+        #[arg(long, value_name = "NAME")]
+        netns: Option<String>,
+        /// An address of the port; may be repeated.
+        #[arg(long, value_name = "ADDRESS/LENGTH", value_parser = values::address)]
+        address: Vec<(IpAddr, u8)>,
+        /// The port's hardware address [default: a random one]
+        #[arg(long)]
+        mac: Option<Mac>,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// Remove a port, after its packets were sent.
+    #[command(after_help = "Example:\n  weft port remove weft1")]
+    Remove {
+        /// The name of the port.
+        name: String,
+        #[command(flatten)]
+        socket: Socket,
+    },
+    /// List the ports.
+    #[command(after_help = "Example:\n  weft port list")]
+    List {
+        #[command(flatten)]
+        socket: Socket,
+    },
+}
+
+/// Runs the command.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Add { name, netns, address, mac, socket } => {
+            let addresses = address.iter().map(|(ip, length)| format!("{ip}/{length}")).collect();
+            let mac = mac.map(|mac| mac.to_string());
+            let port = AddPort { name, netns, addresses, mac, ..AddPort::default() };
+            let reply = told(socket.connect()?.add_port(port))?;
+            reply.notes.iter().for_each(|note| output::note(note));
+            output::print(&format!(
+                "port {} is there, hardware address {}\n",
+                reply.port.port, reply.port.mac
+            ))?;
+        }
+        What::Remove { name, socket } => {
+            told(socket.connect()?.remove_port(&name))?;
+            output::print(&format!("port {name} is removed\n"))?;
+        }
+        What::List { socket } => {
+            let ports = told(socket.connect()?.list_ports())?.ports;
+            let status = ServiceStatus { ports, ..ServiceStatus::default() };
+            output::print(&status.port_table().render(output::stdout_color()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

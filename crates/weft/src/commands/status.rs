@@ -1,0 +1,36 @@
+//! `weft status`: the counters of a running daemon.
+
+use crate::control::{Socket, told};
+use crate::output::{self, Target};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use weft_report::record::Document;
+use weft_report::status::StatusReport;
+use weft_run::host_facts;
+
+/// Show what a running daemon does: classes, limits, ports.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft status
+  weft status --json -")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    socket: Socket,
+    /// Write the counters to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let json = Target::open(args.json.as_deref())?;
+    let status = told(args.socket.connect()?.status())?;
+    let schema = StatusReport::SCHEMA.to_owned();
+    let report = StatusReport { schema, host: host_facts::detect(), status };
+    if !json.is_stdout() {
+        output::tables(&report.tables(), &json)?;
+    }
+    json.write_json(&report)?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,112 @@
+//! `weft top`: what a running daemon does, again and again.
+//!
+//! A thread of its own waits for the daemon's replies, so that a key or a signal ends the command at once.
+
+use crate::control::{Socket, told};
+use crate::live::screen::Screen;
+use crate::live::top::TopView;
+use crate::output;
+use crate::signals::Stop;
+use crate::{terminal, values};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+use weft_control::ClientError;
+use weft_control::interface::ServiceStatus;
+use weft_report::human;
+use weft_report::status::reasons;
+use weft_units::Nanos;
+
+/// The longest time for which a signal waits.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// Watch a running daemon: rates against shares, backlogs, delays and drops, for classes, limits and ports.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  weft top
+  weft top --interval 500ms
+  weft top --plain --count 3")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    socket: Socket,
+    /// The time between two readings.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span)]
+    interval: Nanos,
+    /// End after this number of readings.
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+    /// Print plain lines instead of the live view.
+    #[arg(long)]
+    plain: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut client = args.socket.connect()?;
+    let interval = Duration::from(args.interval);
+    told(client.monitor(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)))?;
+    let (send, replies) = channel();
+    std::thread::Builder::new()
+        .name("weft-top".to_owned())
+        .spawn(move || while send.send(client.next_status()).is_ok() {})
+        .map_err(|e| anyhow::anyhow!("cannot start the thread that waits for the daemon: {e}"))?;
+    let stop = Stop::install()?;
+    let result = watch(args, &replies, &stop);
+    result?;
+    // Ending it is how it is used.
+    Ok(ExitCode::SUCCESS)
+}
+
+fn watch(
+    args: &Args,
+    replies: &Receiver<Result<ServiceStatus, ClientError>>,
+    stop: &Stop,
+) -> anyhow::Result<()> {
+    let live = !args.plain && terminal::possible();
+    let screen = live.then(|| Screen::open(TopView::default(), stop)).transpose()?;
+    let mut count = 0;
+    while !stop.asked() && args.count.is_none_or(|most| count < most) {
+        let status = match replies.recv_timeout(LOOK) {
+            Ok(status) => told(status)?,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the connection to the daemon ended"),
+        };
+        count += 1;
+        match &screen {
+            Some(screen) => screen.update(|view| view.status = status),
+            None => output::print(&lines(&status))?,
+        }
+    }
+    Ok(())
+}
+
+/// A reading in plain lines: the daemon, and each class, limit and port.
+fn lines(status: &ServiceStatus) -> String {
+    let rate = |bps: Option<f64>| human::or_none(bps, human::rate);
+    let mut text = format!("{}\n", status.headline());
+    for c in &status.classes {
+        text.push_str(&format!(
+            "class {} {} of {}, waiting {}, delay p99 {}, dropped {}\n",
+            c.class,
+            human::rate(c.bps),
+            rate(c.entitled_bps),
+            human::bytes(c.backlog_bytes as f64),
+            human::or_none(c.sojourn_s, |s| human::time(s.p99)),
+            reasons(&c.dropped)
+        ));
+    }
+    for l in &status.limits {
+        text.push_str(&format!("limit {} {} of {}\n", l.limit, rate(l.bps), human::rate(l.limit_bps)));
+    }
+    for p in &status.ports {
+        text.push_str(&format!(
+            "port {} sent {}, received {}, dropped {}\n",
+            p.port,
+            human::count(p.sent_packets),
+            human::count(p.received_packets),
+            human::count(p.dropped_packets)
+        ));
+    }
+    text
+}

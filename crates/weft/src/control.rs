@@ -1,0 +1,34 @@
+//! The connection of a client command to the daemon.
+
+use crate::failure::Reported;
+use crate::output;
+use std::path::PathBuf;
+use weft_control::{Client, ClientError, ControlError, SOCKET};
+
+/// The option of every command that asks the daemon.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Socket {
+    /// The daemon's control socket.
+    #[arg(long, value_name = "PATH", default_value = SOCKET)]
+    socket: PathBuf,
+}
+
+impl Socket {
+    /// Connects to the daemon.
+    pub(crate) fn connect(&self) -> anyhow::Result<Client> {
+        Ok(Client::connect(&self.socket)?)
+    }
+}
+
+/// The result of a call. The diagnostics of a refused policy are printed, one line each.
+pub(crate) fn told<T>(result: Result<T, ClientError>) -> anyhow::Result<T> {
+    match result {
+        Err(ClientError::Refused(ControlError::PolicyRefused { diagnostics, .. }))
+            if !diagnostics.is_empty() =>
+        {
+            diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
+            Err(Reported.into())
+        }
+        result => Ok(result?),
+    }
+}
