@@ -79,6 +79,13 @@ pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
 fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(SpannedDiagnostic::place);
     diagnostics.dedup_by_key(|diagnostic| diagnostic.place());
+    // Of the errors at one place, the first pass's is the cause.
+    diagnostics.dedup_by(|later, first| {
+        later.is_error()
+            && first.is_error()
+            && later.span().start == first.span().start
+            && later.span().start > 0
+    });
     // When there are too many, errors are kept and the others dropped.
     if diagnostics.len() > DIAGNOSTICS_MAX && diagnostics.iter().any(SpannedDiagnostic::is_error) {
         diagnostics.retain(SpannedDiagnostic::is_error);

@@ -99,10 +99,14 @@ impl CompiledPolicy {
 
     /// The lane of a packet of `class`, by its destination.
     pub fn lane_of(&self, class: ClassId, meta: &PacketMeta) -> LaneId {
+        self.destination_of(class, meta).map_or(LaneId(0), |row| row.lane)
+    }
+
+    /// The row of the destination table of `class` that decides for a packet.
+    pub(crate) fn destination_of(&self, class: ClassId, meta: &PacketMeta) -> Option<Destination> {
         let holds =
             |row: &&Destination| row.to.is_none_or(|to| meta.key.is_some_and(|key| to.contains(key.dst)));
-        let row = self.destinations.get(class.index()).and_then(|rows| rows.iter().find(holds));
-        row.map_or(LaneId(0), |row| row.lane)
+        self.destinations.get(class.index())?.iter().find(holds).copied()
     }
 
     /// The number of the port `name`, from 1, in the metadata of packets; 0 if no rule names it.

@@ -2,6 +2,7 @@
 
 use crate::compile::{CompileOptions, Source, compile};
 use crate::describe::{describe, to_dot};
+use crate::format::reformat;
 use crate::render::render;
 use crate::syntax;
 use weft_units::PacketMeta;
@@ -10,7 +11,7 @@ use weft_units::PacketMeta;
 const DRAWN_MAX: usize = 4;
 
 /// Parses, checks and, if possible, compiles `data` as text. Panics when the tree's text differs from the input, a
-/// diagnostic or a fix points outside it, a policy is returned together with errors, neither is returned, or a compiled policy
+/// diagnostic or a fix points outside it, its standard form has another meaning, a policy is returned together with errors, neither is returned, or a compiled policy
 /// has an id that is out of range.
 pub fn fuzz_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
@@ -35,6 +36,15 @@ pub fn fuzz_policy(data: &[u8]) {
     }
     for diagnostic in compilation.diagnostics.iter().take(DRAWN_MAX) {
         assert!(render(diagnostic, &text, weft_text::Style::Plain).contains(diagnostic.code.as_str()));
+    }
+    if let Ok(new) = reformat(Source { name: "fuzz.weft", text: &text }) {
+        let source = Source { name: "fuzz.weft", text: &new };
+        assert_eq!(reformat(source).ok().as_ref(), Some(&new), "the standard form is a fixed point");
+        assert_eq!(
+            compile(source, &CompileOptions::default()).policy,
+            compilation.policy,
+            "the meaning stays"
+        );
     }
     let Some(policy) = compilation.policy else { return };
     policy.check_invariants();

@@ -36,6 +36,8 @@ mod corrections;
 mod decode;
 pub mod describe;
 pub mod diagnostic;
+pub mod explain;
+pub mod export;
 mod format;
 mod fuzz;
 mod lowering;
@@ -51,6 +53,7 @@ pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule}
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
+pub use explain::explain;
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;

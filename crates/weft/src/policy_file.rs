@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Code, Compilation, CompileOptions, CompiledPolicy, Source, Style, compile, decode, render,
+    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Source, Style, compile, decode, render,
 };
 
 /// A policy's text and its name.
@@ -23,11 +23,20 @@ impl PolicyText {
     /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        // Read up to the size limit of a policy: the file may be a wrong one, or an endless device.
+        let file = std::fs::File::open(path).map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
+        Self::read_from(file, name)
+    }
+
+    /// Reads standard input.
+    pub(crate) fn from_stdin() -> anyhow::Result<Self> {
+        Self::read_from(std::io::stdin().lock(), "-".to_owned())
+    }
+
+    /// Reads up to the size limit of a policy: the source may be a wrong one, or an endless device.
+    fn read_from(source: impl Read, name: String) -> anyhow::Result<Self> {
         let mut bytes = Vec::new();
-        let file = std::fs::File::open(path);
-        file.and_then(|file| file.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes))
-            .map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
+        let read = source.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|e| anyhow!("cannot read the policy {name}: {e}"))?;
         if bytes.len() > TEXT_MAX {
             let code = Code::TooLarge.as_str();
             return Err(anyhow!(
@@ -61,7 +70,12 @@ impl PolicyText {
 
     /// Returns the diagnostics as text: with the source lines if `pretty`, otherwise one line each.
     pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, style: Style) -> String {
+        self.drawn(&compilation.diagnostics, pretty, style)
+    }
+
+    /// Returns diagnostics of this text as text, like [`Self::diagnostics`].
+    pub(crate) fn drawn(&self, diagnostics: &[Diagnostic], pretty: bool, style: Style) -> String {
         let one = |d| if pretty { render(d, &self.text, style) + "\n" } else { d.one_line() };
-        compilation.diagnostics.iter().map(|d| one(d) + "\n").collect()
+        diagnostics.iter().map(|d| one(d) + "\n").collect()
     }
 }

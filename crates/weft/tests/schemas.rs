@@ -49,13 +49,14 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 16] = [
+const PROMISED: [&str; 17] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
     "weft-policy-diff",
+    "weft-policy-explain",
     "weft-profile",
     "weft-replay",
     "weft-reproduce",
@@ -95,6 +96,8 @@ fn surveys_and_policies() {
     check(&written(&["policy", "check", &good], &[0]), "weft-policy-check");
     let found = written(&["policy", "check", &bad], &[1]);
     check(&found, "weft-policy-check");
+    let packet = ["policy", "explain", &good, "--packet", "udp 192.0.2.1:9 > 192.0.2.2:80"];
+    check(&written(&packet, &[0]), "weft-policy-explain");
     let other = file(&folder, "other.weft", POLICY.replace("10mbps", "20mbps"));
     check(&written(&["policy", "diff", &good, &other], &[0]), "weft-policy-diff");
 }

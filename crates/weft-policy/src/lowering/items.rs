@@ -1,7 +1,7 @@
 //! Lowering of items and expressions, from the tree to the model.
 
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
-use super::units::{Broken, unread};
+use super::units::{Broken, nameless, unread};
 use super::values::{self, Read};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -32,7 +32,7 @@ enum Weights {
 /// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors.
 pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy, Vec<SpannedDiagnostic>) {
     let mut lowering = Lowering {
-        policy: Policy { unread: unread(tree), ..Policy::default() },
+        policy: Policy { unread: unread(tree), nameless: nameless(tree), ..Policy::default() },
         diagnostics: Vec::new(),
         told: Vec::new(),
         broken: Broken::new(tree, errors),

@@ -28,6 +28,8 @@ pub(crate) struct Policy {
     pub(crate) nodes: Vec<NodeDefinition>,
     /// Words of the parts that could not be parsed. They may be definitions, so that uses of these names are not unknown.
     pub(crate) unread: BTreeSet<String>,
+    /// Whether a definition has no name that could be read: any unknown name may be its.
+    pub(crate) nameless: bool,
     /// The cgroups in conditions; a row's cgroup number indexes them.
     pub(crate) cgroups: Vec<String>,
     /// The ports in conditions; a row's port number minus one indexes them.

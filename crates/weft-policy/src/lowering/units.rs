@@ -62,3 +62,17 @@ pub(super) fn unread(tree: &SyntaxNode) -> BTreeSet<String> {
         tokens.filter_map(rowan::NodeOrToken::into_token).filter(|token| token.kind() == SyntaxKind::Word);
     words.map(|token| token.text().to_owned()).collect()
 }
+
+/// Whether a definition has no name that could be read.
+pub(super) fn nameless(tree: &SyntaxNode) -> bool {
+    tree.children().any(|item| match item.kind() {
+        SyntaxKind::ClassItem | SyntaxKind::NodeItem => {
+            let named = item.children().any(|child| child.kind() == SyntaxKind::Name);
+            // A name with a character that names do not have is there to be seen.
+            let rest = item.next_sibling().and_then(|rest| rest.first_token());
+            !named && rest.is_none_or(|first| first.kind() != SyntaxKind::Unknown)
+        }
+        SyntaxKind::Error => item.first_token().is_some_and(|first| first.kind() == SyntaxKind::Equals),
+        _ => false,
+    })
+}

@@ -47,6 +47,11 @@ pub(super) fn check(tokens: &[Token<'_>], offsets: &[usize]) -> Vec<SpannedDiagn
     diagnostics
 }
 
+/// Whether a word is a weight or a rate and not the beginning of an address.
+fn is_value(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains('.')
+}
+
 /// Whether a character is shown by nothing: word processors insert some of them.
 fn is_zero_width(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{2060}')
@@ -207,7 +212,9 @@ impl<'a> Tokens<'a> {
             ";" => {
                 let close = self.tokens[at + 1..].iter().find(|token| !token.kind.is_trivia());
                 let last = close.is_none_or(|token| token.kind == SyntaxKind::CloseBrace);
+                let value = close.is_some_and(|next| is_value(next.text));
                 let edit = match (self.depth, last) {
+                    (1.., _) if value => Some(Edit::replace(span, ":")),
                     (0, _) if !self.ends_line(at) => None,
                     (0, _) | (_, true) => Some(Edit::delete(span)),
                     _ => Some(Edit::replace(span, ",")),

@@ -27,7 +27,7 @@
 
 use super::kind::SyntaxKind::*;
 use super::mistakes::{self, Opening};
-use super::parser::{Parsed, Parser};
+use super::parser::{Parsed, Parser, Stop};
 
 /// `file = { item }`
 pub(super) fn file(p: &mut Parser<'_>) {
@@ -50,6 +50,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
 
 /// `item = link | bound | latency | class | node`
 fn item(p: &mut Parser<'_>) -> Parsed {
+    p.stray_brace = false;
     mistakes::item_word(p);
     if p.at_word("link") {
         p.node(LinkItem, link)
@@ -66,6 +67,9 @@ fn item(p: &mut Parser<'_>) -> Parsed {
         p.node(ClassItem, class)
     } else if mistakes::at_node(p) {
         p.node(NodeItem, node)
+    } else if p.kind_at(1) == Some(Unknown) && !p.line_start(1) && p.text_at(1) != "%" {
+        // The character was reported; it probably stands for `=`.
+        Err(Stop)
     } else {
         p.unexpected(
             "`class`, `link`, `bound` or `NAME = ...`",
@@ -152,8 +156,8 @@ fn negation(p: &mut Parser<'_>) -> Parsed {
             });
         }
         let start = p.checkpoint();
-        let transport = ["tcp", "udp", "sctp"].iter().any(|word| p.at_word(word));
         p.node(Test, test)?;
+        let transport = ["tcp", "udp", "sctp"].contains(&p.text_before());
         if transport {
             mistakes::ports_word(p, TESTS);
         }
@@ -235,6 +239,7 @@ fn expression(p: &mut Parser<'_>) -> Parsed {
                 expression(p)
             }),
             "limit" => p.bump_into(LimitExpr, limit),
+            "of" => mistakes::of_without_fair(p),
             _ if p.at_item() => {
                 p.unexpected("an expression", "an item begins here, but the one before it is not finished")
             }
@@ -255,11 +260,22 @@ fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>)
         if p.node(kind, part).is_err() {
             p.skip_until(|p| p.at(Comma) || at_end(p));
         }
-        if at_end(p) {
+        if at_end(p) || p.at_word("of") {
             break;
+        }
+        if mistakes::closes_otherwise(p, opening) {
+            return Ok(());
+        }
+        if mistakes::comma_for_colon(p) {
+            p.eat(Comma);
+            continue;
         }
         if p.eat(Comma) {
             mistakes::superfluous_comma(p);
+            // Nothing but a child begins with `of`, and that is a mistake too.
+            if kind == DestinationItem && p.at_word("of") {
+                break;
+            }
         } else if !mistakes::separator(p) {
             p.skip_until(|p| p.at(Comma) || at_end(p));
             p.eat(Comma);
@@ -271,7 +287,7 @@ fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>)
 /// `child = expression [ ":" WEIGHT ]`, where the weight is superfluous
 fn child(p: &mut Parser<'_>) -> Parsed {
     expression(p)?;
-    if p.eat(Colon) { weight(p) } else { Ok(()) }
+    if !mistakes::colon_for_comma(p) && p.eat(Colon) { weight(p) } else { Ok(()) }
 }
 
 /// `child = expression [ ":" WEIGHT ]`, where the weight is needed
@@ -294,7 +310,11 @@ fn limit(p: &mut Parser<'_>) -> Parsed {
     } else {
         mistakes::word_before_rate(p);
         value(p, "a rate or `by destination`", HELP)?;
-        while p.at_word("burst") || p.at_word("to") {
+        loop {
+            mistakes::burst_word(p);
+            if !p.at_word("burst") && !p.at_word("to") {
+                break;
+            }
             if p.at_word("burst") {
                 p.node(Burst, burst)?;
             } else if mistakes::limit_to_class(p) {
@@ -320,6 +340,7 @@ fn destination(p: &mut Parser<'_>) -> Parsed {
         }
         value(p, "a rate", HELP)?;
     }
+    mistakes::burst_word(p);
     if p.at_word("burst") { p.node(Burst, burst) } else { Ok(()) }
 }
 

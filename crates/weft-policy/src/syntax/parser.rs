@@ -15,6 +15,9 @@ pub(super) struct Stop;
 /// The result of a production: whether the construct was read to its end.
 pub(super) type Parsed = Result<(), Stop>;
 
+/// The tokens behind an unexpected one in which another is most likely a consequence of the first.
+const RECOVERY: usize = 3;
+
 /// The state of the parser.
 pub(super) struct Parser<'a> {
     source: &'a str,
@@ -30,6 +33,10 @@ pub(super) struct Parser<'a> {
     depth: usize,
     /// The words that stand for misspelt ones, by their index in `significant`.
     read_as: BTreeMap<usize, &'static str>,
+    /// The token at which something was last reported as unexpected.
+    unexpected_at: Option<usize>,
+    /// Whether a brace of this item was reported, so that the number of its braces need not agree.
+    pub(super) stray_brace: bool,
     /// The words that were reported because they cannot be names.
     told: BTreeSet<&'a str>,
     builder: GreenNodeBuilder<'static>,
@@ -72,6 +79,8 @@ impl<'a> Parser<'a> {
             emitted: 0,
             depth: 0,
             read_as: BTreeMap::new(),
+            unexpected_at: None,
+            stray_brace: false,
             told: BTreeSet::new(),
             builder: GreenNodeBuilder::new(),
             diagnostics,
@@ -114,7 +123,10 @@ impl<'a> Parser<'a> {
 
     /// Whether the token `ahead` tokens after the cursor is the first on its line.
     pub(super) fn line_start(&self, ahead: usize) -> bool {
-        let cursor = self.cursor + ahead;
+        self.cursor_starts_line(self.cursor + ahead)
+    }
+
+    fn cursor_starts_line(&self, cursor: usize) -> bool {
         let Some(at) = self.significant.get(cursor).copied() else { return true };
         let Some(before) = cursor.checked_sub(1) else { return true };
         self.tokens[self.significant[before]..at].iter().any(|token| token.text.contains('\n'))
@@ -159,24 +171,35 @@ impl<'a> Parser<'a> {
     /// Whether an item of the file begins at the cursor. Within a line, only what can be nothing else counts: `port = 80` and
     /// `a = 1` are a test and a weight with a superfluous or wrong `=`.
     pub(super) fn at_item(&self) -> bool {
-        if self.at_latency() {
+        self.item_at(0)
+    }
+
+    /// Whether an item begins `ahead` tokens after the cursor.
+    pub(super) fn item_at(&self, ahead: usize) -> bool {
+        if self.latency_at(ahead) {
             return true;
         }
-        let definition = self.at_definition() && !self.number_at(0) && !self.number_at(2);
-        match self.text() {
-            "class" => self.at_line_start() || self.kind_at(2) == Some(SyntaxKind::Equals),
-            "link" | "bound" => self.at_line_start() || self.number_at(1),
-            word if RESERVED.contains(&word) => definition && self.at_line_start(),
+        let definition = self.kind_at(ahead) == Some(SyntaxKind::Word)
+            && self.kind_at(ahead + 1) == Some(SyntaxKind::Equals)
+            && !self.number_at(ahead)
+            && !self.number_at(ahead + 2);
+        match self.text_at(ahead) {
+            "class" => self.line_start(ahead) || self.kind_at(ahead + 2) == Some(SyntaxKind::Equals),
+            "link" | "bound" => self.line_start(ahead) || self.number_at(ahead + 1),
+            word if RESERVED.contains(&word) => definition && self.line_start(ahead),
             _ => definition,
         }
     }
 
     /// Whether `latency TIME` follows. The word is not reserved: a class may have the name.
     pub(super) fn at_latency(&self) -> bool {
-        let number = self.text_at(1).starts_with(|c: char| c.is_ascii_digit());
-        self.at_word("latency")
-            && number
-            && matches!(self.kind_at(1), Some(SyntaxKind::Word | SyntaxKind::Unknown))
+        self.latency_at(0)
+    }
+
+    fn latency_at(&self, ahead: usize) -> bool {
+        let number = self.text_at(ahead + 1).starts_with(|c: char| c.is_ascii_digit());
+        let word = self.kind_at(ahead) == Some(SyntaxKind::Word) && self.text_at(ahead) == "latency";
+        word && number && matches!(self.kind_at(ahead + 1), Some(SyntaxKind::Word | SyntaxKind::Unknown))
     }
 
     /// The text of the next token; empty at the end.
@@ -205,10 +228,13 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text of the token before the cursor; empty at the beginning.
+    /// The text of the token before the cursor, or the word that it stands for; empty at the beginning.
     pub(super) fn text_before(&self) -> &'a str {
-        let before = self.cursor.checked_sub(1).and_then(|at| self.significant.get(at));
-        before.map_or("", |at| self.tokens[*at].text)
+        let Some(before) = self.cursor.checked_sub(1) else { return "" };
+        match self.read_as.get(&before) {
+            Some(word) => word,
+            None => self.significant.get(before).map_or("", |at| self.tokens[*at].text),
+        }
     }
 
     /// The span of the token before the cursor.
@@ -296,6 +322,10 @@ impl<'a> Parser<'a> {
         if self.at(SyntaxKind::Unknown) && self.text() != "%" {
             return Err(Stop);
         }
+        if self.is_consequence() {
+            return Err(Stop);
+        }
+        self.unexpected_at = Some(self.cursor);
         let (span, found) = if self.at_end() {
             (self.span(), "the end of the file".to_owned())
         } else if self.cursor > 0 && self.at_line_start() && self.at_item() {
@@ -303,9 +333,21 @@ impl<'a> Parser<'a> {
         } else {
             (self.span(), quoted(self.text()))
         };
+        // Of a word that is written twice, one is left.
+        let twice = self.at(SyntaxKind::Word) && self.cursor > 0 && self.text() == self.text_before();
+        let gap = Span::new(self.end_before(), self.span().end);
+        let edit = if twice && !self.at_line_start() { Some(Edit::delete(gap)) } else { edit };
         let message = format!("expected {what}, found {found}");
         self.report(SpannedDiagnostic::new(Code::Unexpected, span, message, help).fix(edit));
         Err(Stop)
+    }
+
+    /// Whether an unexpected token was reported just before, on the same line.
+    fn is_consequence(&self) -> bool {
+        let Some(last) = self.unexpected_at else { return false };
+        let near = (1..=RECOVERY).contains(&(self.cursor - last));
+        let line_starts = |cursor: usize| cursor < self.significant.len() && self.cursor_starts_line(cursor);
+        near && !(last + 1..=self.cursor).any(line_starts)
     }
 
     /// Reports that the next word was meant to be `word`, and reads it as that.

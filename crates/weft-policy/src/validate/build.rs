@@ -27,6 +27,8 @@ struct Builder<'a> {
     unknown_count: usize,
     /// Words of parts that could not be parsed.
     unread: BTreeSet<String>,
+    /// Whether a definition has no name that could be read.
+    nameless: bool,
 }
 
 /// The most unknown names that are compared with all known ones to suggest a correction.
@@ -55,6 +57,7 @@ pub(crate) fn build(
         inner_count: 0,
         unknown_count: 0,
         unread: core::mem::take(&mut policy.unread),
+        nameless: policy.nameless,
     };
     let count = policy.classes.len() + policy.nodes.len();
     if count > NODES_MAX {
@@ -228,11 +231,12 @@ impl Builder<'_> {
             return Some(Edge { to, span, weight: None });
         }
         self.graph.complete = false;
-        if !self.unread.contains(name) {
+        let similar = self.similar(name).map(str::to_owned);
+        if !(self.unread.contains(name) || (self.nameless && similar.is_none())) {
             self.unknown_count += 1;
             let help = format!("define it: `class {name} = ...` or `{name} = ...`");
             let name = Spanned { value: name.to_owned(), span };
-            let diagnostic = unknown_name(&name, self.similar(&name.value), &help);
+            let diagnostic = unknown_name(&name, similar.as_deref(), &help);
             self.diagnostics.push(diagnostic);
         }
         None

@@ -74,3 +74,20 @@ pub(super) fn placement(graph: &Graph, class: &str) -> Option<Edit> {
         _ => None,
     }
 }
+
+/// A parent of each node that has one.
+pub(super) fn parents(graph: &Graph) -> Vec<Option<usize>> {
+    let mut parents = vec![None; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        for edge in &node.children {
+            parents[edge.to] = Some(at);
+        }
+    }
+    parents
+}
+
+/// The last named node on the way up from `at`. The graph must have no cycle.
+pub(super) fn top_of(graph: &Graph, parents: &[Option<usize>], at: usize) -> usize {
+    let mut way = core::iter::successors(Some(at), |at| parents[*at]).take(graph.nodes.len());
+    way.by_ref().filter(|at| graph.nodes[*at].named).last().unwrap_or(at)
+}

@@ -151,9 +151,22 @@ fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDia
     diagnostics
 }
 
+fn class_not_placed(graph: &Graph, class: usize, top: usize) -> SpannedDiagnostic {
+    let message = format!("the class {} is not placed below the root", name(graph, class));
+    let help = "name it in the tree, so that its packets have a place to wait";
+    let diagnostic = SpannedDiagnostic::new(Code::ClassNotPlaced, graph.nodes[class].span, message, help);
+    let diagnostic = diagnostic.fix(root::placement(graph, &graph.nodes[top].name));
+    if top == class {
+        return diagnostic;
+    }
+    diagnostic.note(format!("it is below {}, which is not placed", name(graph, top)))
+}
+
 /// Reports classes and nodes that are not reachable from the root.
 pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
+    // Classes below one node that is not placed are one mistake.
+    let (tops, mut told) = (root::parents(graph), BTreeSet::new());
     for (at, node) in graph.nodes.iter().enumerate() {
         let eclipsed = graph.names.get(&node.name) != Some(&at);
         if shape.reaches(graph, at) || !node.named || eclipsed {
@@ -161,10 +174,10 @@ pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnost
         }
         match node.kind {
             Kind::Class(number) if number < graph.classes => {
-                let message = format!("the class {} is not placed below the root", quoted(&node.name));
-                let help = "name it in the tree, so that its packets have a place to wait";
-                let diagnostic = SpannedDiagnostic::new(Code::ClassNotPlaced, node.span, message, help);
-                diagnostics.push(diagnostic.fix(root::placement(graph, &node.name)));
+                let top = root::top_of(graph, &tops, at);
+                if told.insert(top) || top == at {
+                    diagnostics.push(class_not_placed(graph, at, top));
+                }
             }
             Kind::Class(_) => {}
             _ => {

@@ -191,6 +191,7 @@ root = default"#,
         &expect![[r#"
             p:1:7: error[E0204]: the class `a` is not placed below the root
               help: name it in the tree, so that its packets have a place to wait
+              note: it is below `lonely`, which is not placed
             p:2:1: warning[W0001]: `lonely` is not used: nothing below the root names it
               help: name it in the tree, or leave it out; until then it has no effect
         "#]],

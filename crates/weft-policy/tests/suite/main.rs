@@ -17,3 +17,4 @@ mod bounds;
 mod format;
 mod fuzz;
 mod shapes;
+mod tools;

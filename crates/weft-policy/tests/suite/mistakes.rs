@@ -805,3 +805,63 @@ fn line_ends_tabs_and_byte_order_marks_are_no_mistakes() {
     assert_eq!(fix.write.as_deref(), Some("    default: 1,"), "tabs are drawn as spaces");
     assert_eq!(fix.apply(&wrong), text, "line ends stay");
 }
+
+/// A policy with every construct of the language.
+const WHOLE: &str = "\
+link 10gbps
+bound 500 packets
+class web = tcp and dport 80..443
+class voice = udp port 5060 or mark 1/0xff
+class bulk = to 10.0.0.0/8 and not (cgroup \"/app\" or protocol 47)
+latency 1ms of voice
+bound 20 packets of bulk
+
+root = priority { voice, tenants }
+tenants = wfq { fair of web: 3, slow: 1, default: 2 }
+slow = limit by destination { 10.0.1.0/24: 2gbps, fd00::/8: 1gbps burst 64kib } of cap
+cap = limit 5gbps burst 1mb of bulk
+";
+
+/// The ways to write a token wrong: left out, twice, misspelt, in capitals, another sign.
+fn misspelt(token: &str) -> Vec<String> {
+    let mut ways = vec![String::new(), format!("{token} {token}")];
+    if token.len() > 2 && token.chars().all(|c| c.is_ascii_alphabetic()) {
+        let (first, rest) = token.split_at(1);
+        let second = &rest[..1];
+        ways.push(format!("{first}{}", &rest[1..]));
+        ways.push(format!("{first}{}{second}{}", &rest[1..2], &rest[2..]));
+        ways.push(token.to_uppercase());
+        ways.push(first.to_uppercase() + rest);
+    }
+    const SIGNS: [&str; 10] = [";", ":", "=", ",", "(", ")", "[", "]", "{", "}"];
+    if SIGNS.contains(&token) {
+        ways.extend(SIGNS.iter().filter(|sign| **sign != token).map(|sign| (*sign).to_owned()));
+    }
+    ways
+}
+
+#[test]
+fn a_single_wrong_token_is_a_single_error() {
+    assert_eq!(compiled(WHOLE).diagnostics, []);
+    let (tree, _) = weft_policy::parse(weft_policy::Source { name: "p", text: WHOLE });
+    let tokens = tree.descendants_with_tokens().filter_map(|part| part.into_token());
+    let (mut count, mut single, mut offered, mut right) = (0, 0, 0, 0);
+    for token in tokens.filter(|token| !token.kind().is_trivia()) {
+        let range = core::ops::Range::<usize>::from(token.text_range());
+        for way in misspelt(token.text()) {
+            let text = [&WHOLE[..range.start], &way, &WHOLE[range.end..]].concat();
+            let errors = errors(&text);
+            count += 1;
+            single += usize::from(errors.len() <= 1);
+            if let Some(fix) = errors.first().and_then(|error| error.fix.as_ref()) {
+                offered += 1;
+                right += usize::from(compiled(&fix.apply(&text)).policy.is_some());
+            }
+        }
+    }
+    println!(
+        "{count} wrong tokens: {single} with at most one error; {offered} fixes, {right} of which compile"
+    );
+    assert!(count > 500 && single * 100 >= count * 99, "{single} of {count}");
+    assert!(offered * 2 >= count && right * 100 >= offered * 92, "{right} of {offered} of {count}");
+}

@@ -1,4 +1,8 @@
-//! `weft policy`: inspects policies without running them.
+//! `weft policy`: inspects policies, and replaces that of a running daemon.
+
+mod explain;
+mod export;
+mod fmt;
 
 use super::{policy_change, policy_diff};
 use crate::output::{self, Target};
@@ -11,13 +15,16 @@ use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
 
-/// Check, explain, draw or compare policies, or replace that of a running daemon.
+/// Check, format, explain, draw, compare or export policies, or replace that of a running daemon.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy check policies/*.weft
+  weft policy fmt my.weft
   weft policy show policies/figure1.weft
+  weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
   weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy export my.weft --to tc --dev eth0
   weft policy diff old.weft new.weft
   weft policy diff my.weft
   weft policy load my.weft
@@ -58,6 +65,9 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
+    Fmt(fmt::Args),
+    Explain(explain::Args),
+    Export(export::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
     Restore(policy_change::RestoreArgs),
@@ -77,6 +87,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&to_dot(&policy))?;
             Ok(ExitCode::SUCCESS)
         }
+        What::Fmt(args) => fmt::run(&args),
+        What::Explain(args) => explain::run(&args),
+        What::Export(args) => export::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),
         What::Restore(args) => policy_change::restore(&args),

@@ -1,6 +1,6 @@
 //! Mistakes of conditions: misspelt tests, the words that join them, values that are lists.
 
-use super::words::{LOWER_CASE, TEST_SYNONYMS, TESTS};
+use super::words::{OPERATORS, TEST_SYNONYMS, TESTS};
 use super::{among, begins_test, corrected, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
@@ -19,6 +19,9 @@ pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
         "and" | "or" => Some(Edit::delete(Span::new(span.start, p.span_at(1).start))),
         text if p.at(Text) && text.len() > 2 => Some(Edit::insert(span.start, "cgroup ")),
         text if text.parse::<core::net::IpAddr>().is_ok() => Some(Edit::insert(span.start, "to ")),
+        _ if p.number_at(0) && p.kind_at(1) == Some(Slash) && p.glued(1) && !p.text().contains('.') => {
+            Some(Edit::insert(span.start, "mark "))
+        }
         text if text.parse::<u16>().is_ok() => Some(Edit::insert(span.start, "port ")),
         _ if p.at_end() || item => dangling_operator(p),
         _ => None,
@@ -73,7 +76,7 @@ pub(in crate::syntax) fn joins(p: &mut Parser<'_>, word: &'static str) -> bool {
         return true;
     }
     let near = nearest(text, ["and", "or"], &[]) == Some(word);
-    if near && follows && corrected(p, "`and` or `or`", &[word], &[], LOWER_CASE) {
+    if near && follows && corrected(p, "`and` or `or`", &[word], &[], OPERATORS) {
         p.bump();
         return true;
     }
@@ -86,7 +89,7 @@ pub(in crate::syntax) fn negates(p: &mut Parser<'_>) -> bool {
         return true;
     }
     let follows = begins_test(p, 1) || p.kind_at(1) == Some(OpenParen);
-    follows && !begins_test(p, 0) && !p.at_item() && corrected(p, "a test", &["not"], &[], LOWER_CASE)
+    follows && !begins_test(p, 0) && !p.at_item() && corrected(p, "a test", &["not"], &[], OPERATORS)
 }
 
 /// Reads `)`, or reports that it is missing.

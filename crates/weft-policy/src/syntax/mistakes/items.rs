@@ -1,6 +1,6 @@
 //! Mistakes of items: the words with which they begin, their `=`, and what follows them.
 
-use super::words::{ITEM_SYNONYMS, LOWER_CASE};
+use super::words::{ITEM_SYNONYMS, ITEMS};
 use super::{begins_node, begins_test, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
@@ -33,7 +33,7 @@ pub(in crate::syntax) fn at_item_or_mistake(p: &Parser<'_>) -> bool {
 /// A misspelt `class`, `link`, `bound` or `latency`.
 pub(in crate::syntax) fn item_word(p: &mut Parser<'_>) {
     if let Some(word) = item_meant(p) {
-        p.correct("`class`, `link`, `bound` or `NAME = ...`", word, LOWER_CASE);
+        p.correct("`class`, `link`, `bound` or `NAME = ...`", word, ITEMS);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
 
-use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, LOWER_CASE};
+use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, NODES};
 use super::{corrected, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
@@ -16,13 +16,13 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
     match () {
         () if p.at_item() => {}
         () if next == Some(OpenBrace) => {
-            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, NODES);
         }
         () if text == "of" => {
-            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, NODES);
         }
         () if limits || text == "by" => {
-            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, LOWER_CASE);
+            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, NODES);
         }
         () => {}
     }
@@ -40,6 +40,7 @@ pub(in crate::syntax) fn unknown_node(
     }
     let help = "`priority` serves the first child with packets, `wfq` shares by weights, `fifo` keeps the order of arrival";
     let stop = p.unexpected("`priority`, `wfq` or `fifo`", help).err();
+    p.stray_brace = true;
     let _ = p.node(Error, |p| {
         if !bare {
             p.bump();
@@ -51,10 +52,18 @@ pub(in crate::syntax) fn unknown_node(
 
 /// A weight or a rate without the colon before it, or with another character for it. Returns whether a value follows.
 pub(in crate::syntax) fn colon(p: &mut Parser<'_>, what: &str) -> bool {
+    while p.at(Word) && !p.at_line_start() && p.text() == p.text_before() {
+        let _ = p.unexpected("`:`", "a word is written twice");
+        p.discard();
+    }
     if p.eat(Colon) {
         return true;
     }
     let span = p.span();
+    if p.at(Unknown) && p.text() == ";" && p.number_at(1) && !p.text_at(1).contains('.') {
+        p.discard();
+        return true;
+    }
     if p.at(Equals) {
         let message = format!("expected `:` before {what}, found `=`");
         let gap = Span::new(p.end_before(), p.span_at(1).start.max(span.end));
@@ -135,6 +144,7 @@ impl Opening {
         let before = Span::at(p.end_before());
         match self {
             Self::Brace if closed => p.bump(),
+            Self::Brace if p.stray_brace => return Err(Stop),
             Self::Brace => {
                 let edit = Edit::insert(p.end_before(), if p.text_before() == "{" { "}" } else { " }" });
                 return p.unexpected_but("`}`", "close the brace", Some(edit));
@@ -176,7 +186,15 @@ pub(in crate::syntax) fn separator(p: &mut Parser<'_>) -> bool {
         p.discard();
         return true;
     }
-    let edit = (p.at(Word) || p.at(OpenBrace)).then(|| Edit::insert(p.end_before(), ","));
+    if p.at(Colon) {
+        let span = p.span();
+        let message = "expected `,` or `}`, found `:`";
+        report(p, span, message, "entries are separated by commas", Edit::replace(span, ","));
+        p.discard();
+        return true;
+    }
+    let value = p.number_at(0) && !p.text().contains('.');
+    let edit = (p.at(Word) && !value).then(|| Edit::insert(p.end_before(), ","));
     let _ = p.unexpected_but("`,` or `}`", "separate the entries in braces by commas", edit);
     p.at(Word)
 }
@@ -188,4 +206,43 @@ pub(in crate::syntax) fn superfluous_comma(p: &mut Parser<'_>) {
         report(p, span, "expected an entry, found `,`", "leave the comma out", Edit::delete(span));
         p.discard();
     }
+}
+
+/// Another sign in place of the closing brace, where nothing more of the list can follow. Reads it.
+pub(in crate::syntax) fn closes_otherwise(p: &mut Parser<'_>, opening: Opening) -> bool {
+    let ends = p.text_at(1) == "of" || p.kind_at(1).is_none() || (p.line_start(1) && p.item_at(1));
+    let sign = matches!(p.kind_at(0), Some(CloseParen | OpenParen | OpenBrace | Colon | Equals | Unknown));
+    let found = opening == Opening::Brace && sign && ends;
+    if found {
+        let edit = Edit::replace(p.span(), "}");
+        let _ = p.unexpected_but("`}`", "close the brace", Some(edit));
+        p.discard();
+    }
+    found
+}
+
+/// A comma between an entry and its value: `{ a, 1 }`. Reads the value.
+pub(in crate::syntax) fn comma_for_colon(p: &mut Parser<'_>) -> bool {
+    let address = p.kind_at(2) == Some(Slash) || p.text_at(1).parse::<core::net::IpAddr>().is_ok();
+    let found = p.at(Comma) && p.number_at(1) && !p.line_start(1) && !address && p.kind_at(2) != Some(Colon);
+    if found {
+        let span = p.span();
+        let message = format!("expected `:` before {}, found `,`", quoted(p.text_at(1)));
+        report(p, span, &message, "a value follows its name after a colon", Edit::replace(span, ":"));
+        p.discard();
+        p.discard();
+    }
+    found
+}
+
+/// A colon between two names, where no weights are expected: `{ a: b }`. Leaves the colon to the list.
+pub(in crate::syntax) fn colon_for_comma(p: &mut Parser<'_>) -> bool {
+    let name = p.kind_at(1) == Some(Word) && p.text_at(1).starts_with(|c: char| c.is_ascii_alphabetic());
+    p.at(Colon) && name && matches!(p.kind_at(2), Some(CloseBrace | Comma | OpenBrace | Colon))
+}
+
+/// `of` where an expression begins: `{ of a: 1 }`.
+pub(in crate::syntax) fn of_without_fair(p: &mut Parser<'_>) -> Parsed {
+    let edit = Edit::insert(p.span().start, "fair ");
+    p.unexpected_but("a node", "the flows of a class share by `fair of CLASS`", Some(edit))
 }

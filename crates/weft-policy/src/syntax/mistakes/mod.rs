@@ -16,7 +16,7 @@ use super::parser::{Parsed, Parser};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use weft_text::{Span, nearest};
-use words::{PLACE_SYNONYMS, TESTS};
+use words::{LOWER_CASE, PLACE_SYNONYMS, TESTS};
 
 pub(super) use conditions::{
     close_paren, joins, named_protocol, negates, path, ports_word, test_word, value_list,
@@ -25,10 +25,11 @@ pub(super) use items::{
     at_item_or_mistake, at_node, class_without_word, equals, item_word, leftover, node_as_class,
 };
 pub(super) use lists::{
-    Opening, colon, limit_to_class, node_word, separator, superfluous_comma, unknown_node,
+    Opening, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
+    of_without_fair, separator, superfluous_comma, unknown_node,
 };
 pub(super) use values::{
-    before_value, port_of_address, range_apart, rate_behind_address, unit_apart, word_before_rate,
+    before_value, burst_word, port_of_address, range_apart, rate_behind_address, unit_apart, word_before_rate,
 };
 
 fn among(p: &Parser<'_>, ahead: usize, words: &[&str]) -> bool {
@@ -72,7 +73,8 @@ fn corrected(
     }
     let meant = nearest(p.text(), words.iter().copied(), synonyms);
     if let Some(word) = meant.and_then(|meant| words.iter().find(|word| **word == meant)) {
-        p.correct(what, word, help);
+        let capitals = p.text().eq_ignore_ascii_case(word);
+        p.correct(what, word, if capitals { LOWER_CASE } else { help });
         return true;
     }
     false

@@ -1,6 +1,7 @@
 //! Mistakes of values: signs before them, units and ends of ranges apart from them, ports behind addresses.
 
-use super::{among, report};
+use super::words::LIMITS;
+use super::{among, corrected, report};
 use crate::code::Code;
 use crate::corrections;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -114,4 +115,11 @@ pub(in crate::syntax) fn rate_behind_address(p: &mut Parser<'_>, start: usize) -
         p.report(diagnostic.fix(Edit::insert(p.span_before().start, " ")));
     }
     found
+}
+
+/// A misspelt `burst`.
+pub(in crate::syntax) fn burst_word(p: &mut Parser<'_>) {
+    if p.at(Word) && p.number_at(1) && !p.at_line_start() {
+        corrected(p, "`burst`", &["burst"], &[("cburst", "burst"), ("bucket", "burst")], LIMITS);
+    }
 }

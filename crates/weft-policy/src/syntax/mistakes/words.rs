@@ -81,5 +81,14 @@ pub(super) const PLACE_SYNONYMS: &[(&str, &str)] = &[
     ("p", "packets"),
 ];
 
-/// The help for misspelt words.
+/// The help for words in capitals.
 pub(super) const LOWER_CASE: &str = "the words of the language are in lower case";
+/// The help for misspelt words of items.
+pub(super) const ITEMS: &str = "an item begins with `class`, `link`, `bound`, `latency` or `NAME =`";
+/// The help for misspelt words of nodes.
+pub(super) const NODES: &str =
+    "a node is `priority`, `wfq` or `fifo` with children in braces, `fair of` or `limit`";
+/// The help for misspelt words between tests.
+pub(super) const OPERATORS: &str = "tests are joined by `and` and `or`; `not` stands before one";
+/// The help for misspelt words of limits.
+pub(super) const LIMITS: &str = "such as `limit 2gbps burst 64kib of apps`";
