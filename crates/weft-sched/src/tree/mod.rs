@@ -85,7 +85,7 @@ use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
-use crate::node::Node;
+use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
 use crate::validate::{self, Layout, Parent, ProgramError};
@@ -221,24 +221,11 @@ pub struct TreeCounters {
     pub rebases: u64,
 }
 
-/// The absence of a leaf: offered by a node without backlogged descendants.
-const NO_LEAF: u32 = u32::MAX;
-
 /// An inner node with its children.
 #[derive(Debug)]
 struct Inner {
     node: Node,
-    /// The leaf that the child at each slot leads to; valid for the slots in use.
-    leads_to: Box<[u32]>,
     children: Box<[Child]>,
-}
-
-impl Inner {
-    /// The leaf that this node leads to, or [`NO_LEAF`].
-    #[inline]
-    fn offer(&self) -> u32 {
-        self.node.best().map_or(NO_LEAF, |slot| self.leads_to[slot])
-    }
 }
 
 /// The policy tree: schedules flows whose packets are stored elsewhere. The module's documentation has its semantics.
@@ -284,7 +271,6 @@ impl PolicyTree {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
-            leads_to: vec![NO_LEAF; spec.children.len()].into(),
             children: spec.children.clone().into(),
         };
         let (leaves, lanes) = leaves_and_lanes(program, &layout);

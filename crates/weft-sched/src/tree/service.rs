@@ -26,10 +26,10 @@
 
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
-use super::{Flow, FlowState, NO_LEAF, Next, PolicyTree, StaleTurn, Turn};
+use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
-use crate::node::{Leave, Return};
+use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Entry;
 use crate::virtual_time;
 
@@ -88,7 +88,7 @@ impl PolicyTree {
         // Only a new head changes the lane's rank in the leaf.
         if first.is_some_and(|entry| entry.id == id.0) {
             let was_empty = leaf.heads.is_empty();
-            leaf.set_head(lane.slot as usize, first);
+            leaf.set_head(lane.slot as usize, flow.lane, first);
             if was_empty {
                 let leaf = lane.leaf;
                 self.climb(leaf, tie, Return::Fresh);
@@ -103,14 +103,15 @@ impl PolicyTree {
         let mut offer = leaf;
         let mut entering = true;
         for &(node, slot) in &self.leaves[leaf as usize].path {
-            let inner = &mut self.nodes[node as usize];
-            let before = inner.offer();
-            inner.leads_to[slot as usize] = offer;
+            let node = &mut self.nodes[node as usize].node;
+            let before = node.offer();
             if entering {
-                inner.node.enter(slot as usize, tie, why);
+                node.enter(slot as usize, offer, tie, why);
+            } else {
+                node.lead(slot as usize, offer);
             }
             entering = before == NO_LEAF;
-            offer = inner.offer();
+            offer = node.offer();
             if offer == before {
                 return;
             }
@@ -156,8 +157,8 @@ impl PolicyTree {
         self.release_due(now);
         // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
-            let Some(id) = leaf.best_lane() else { break };
-            let lane = &self.lanes[id as usize];
+            let id = leaf.best_lane();
+            let Some(lane) = self.lanes.get(id as usize) else { break };
             let release = release_time(lane, &self.limits);
             if release <= now {
                 return Some((self.first_leaf, id));
@@ -240,15 +241,14 @@ impl PolicyTree {
         if next_arrival.is_none() {
             self.backlogged -= 1;
         }
-        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        leaf.set_head(lane.slot as usize, turn.lane.0, lane.pifo.peek());
         let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
         for &(node, slot) in &leaf.path {
-            let inner = &mut self.nodes[node as usize];
-            inner.leads_to[slot as usize] = offer;
-            if inner.node.served(slot as usize, share, offer != NO_LEAF, tie) {
+            let node = &mut self.nodes[node as usize].node;
+            if node.served(slot as usize, share, offer, tie) {
                 self.counters.rebases += 1;
             }
-            offer = inner.offer();
+            offer = node.offer();
         }
         self.first_leaf = offer;
         if leaf.virtual_time >= virtual_time::REBASE_AT {
@@ -276,12 +276,13 @@ impl PolicyTree {
         let below = &self.leaves[leaf as usize];
         let mut offer = if below.heads.is_empty() { NO_LEAF } else { leaf };
         for &(node, slot) in &below.path {
-            let inner = &mut self.nodes[node as usize];
+            let node = &mut self.nodes[node as usize].node;
             if offer == NO_LEAF {
-                inner.node.leave_unserved(slot as usize, why);
+                node.leave_unserved(slot as usize, why);
+            } else {
+                node.lead(slot as usize, offer);
             }
-            inner.leads_to[slot as usize] = offer;
-            offer = inner.offer();
+            offer = node.offer();
         }
         self.first_leaf = offer;
     }
@@ -302,7 +303,7 @@ impl PolicyTree {
         let at = lane.leaf;
         let leaf = &mut self.leaves[at as usize];
         let was_empty = leaf.heads.is_empty();
-        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        leaf.set_head(lane.slot as usize, first.id, lane.pifo.peek());
         if was_empty {
             self.climb(at, tie, Return::Released);
         }
