@@ -141,15 +141,27 @@ impl Node {
     }
 
     /// Puts the child at `slot` into service, charges it with `bytes`, and keeps it in place if it still leads to a leaf.
-    /// Returns whether virtual time was rebased. (A counter in the node would make it larger.)
+    /// Returns the leaf that this node now leads to. Counts a rebase in `rebases`.
     #[inline]
-    pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, leaf: u32, tie: u64) -> bool {
+    pub(crate) fn served(
+        &mut self,
+        slot: usize,
+        bytes: Bytes,
+        leaf: u32,
+        tie: u64,
+        rebases: &mut u64,
+    ) -> u32 {
         match self {
-            Self::Strict(node) => {
-                node.served(slot, leaf);
-                false
+            Self::Strict(node) => node.served(slot, leaf),
+            Self::Wfq(node) => {
+                // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the
+                // child in service.
+                if node.served(slot, bytes, leaf, tie) >= virtual_time::REBASE_AT {
+                    *rebases += 1;
+                    node.rebase();
+                }
+                node.tree.best()
             }
-            Self::Wfq(node) => node.served(slot, bytes, leaf, tie),
         }
     }
 
@@ -196,10 +208,22 @@ impl StrictNode {
         self.offer = self.first();
     }
 
-    /// A branch and not a selection: it is well predicted, and the levels above need not wait for this one.
+    /// The child at `slot`, which was served, leads to `leaf` now. Returns the leaf that the first child leads to. The
+    /// usual case, a first child that goes on, is a branch and not a selection: it is well predicted, and the levels
+    /// above need not wait for this one.
     #[inline]
-    fn served(&mut self, slot: usize, leaf: u32) {
-        if leaf == NO_LEAF { self.remove(slot) } else { self.insert(slot, leaf) }
+    fn served(&mut self, slot: usize, leaf: u32) -> u32 {
+        if leaf == NO_LEAF {
+            self.remove(slot);
+        } else {
+            self.leads_to[slot] = leaf;
+            if self.slots.first() == Some(slot) {
+                self.offer = leaf;
+                return leaf;
+            }
+            self.offer = self.first();
+        }
+        self.offer
     }
 
     fn is_valid(&self) -> bool {
@@ -258,17 +282,21 @@ pub(crate) struct WfqNode {
     shares: Box<[Share]>,
 }
 
-/// The account of a child, and its start tag while it is held: 32 bytes.
+/// The absence of a held tag. Tags are rebased long before they reach it.
+const NOT_HELD: u64 = u64::MAX;
+
+/// The account of a child, and its start tag while it is held: 24 bytes. While a child takes part, the finish tag of its
+/// account is its rank.
 #[derive(Debug)]
 struct Share {
     account: Account,
-    /// The start tag of a child that left without service, until it takes part again.
-    held: Option<u64>,
+    /// The start tag of a child that left without service, until it takes part again; else [`NOT_HELD`].
+    held: u64,
 }
 
 impl WfqNode {
     fn new(weights: &[Weight]) -> Self {
-        let share = |weight: &Weight| Share { account: Account::new(*weight), held: None };
+        let share = |weight: &Weight| Share { account: Account::new(*weight), held: NOT_HELD };
         Self {
             virtual_time: 0,
             tree: WinnerTree::new(weights.len()),
@@ -279,14 +307,18 @@ impl WfqNode {
     #[inline]
     fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) {
         let share = &mut self.shares[slot];
-        let held = share.held.take();
-        let fresh = share.account.start(self.virtual_time);
-        let start = if why == Return::Released { held.unwrap_or(fresh) } else { fresh };
-        self.tree.set(slot, start, tie, leaf);
+        let held = core::mem::replace(&mut share.held, NOT_HELD);
+        if why == Return::Released && held != NOT_HELD {
+            share.account.enter_at(held);
+        } else {
+            share.account.enter(self.virtual_time);
+        }
+        self.tree.set(slot, share.account.entered(), tie, leaf);
     }
 
     fn leave_unserved(&mut self, slot: usize, why: Leave) {
-        self.shares[slot].held = (why == Leave::Parked).then(|| self.tree.rank(slot));
+        let held = if why == Leave::Parked { self.tree.rank(slot) } else { NOT_HELD };
+        self.shares[slot].held = held;
         self.tree.clear(slot);
     }
 
@@ -297,57 +329,59 @@ impl WfqNode {
         if let Some((old, before)) = old {
             let known = &old.shares[before];
             share.account.carry(&known.account);
-            share.held = known.held.filter(|_| tie.is_none());
+            share.held = if tie.is_none() { known.held } else { NOT_HELD };
             let present = old.tree.contains(before);
             let kept = present.then(|| (old.tree.rank(before), old.tree.tie(before)));
             place = tie.map(|tie| kept.unwrap_or((share.account.start(self.virtual_time), tie)));
         }
         if let (Some((rank, tie)), Some((_, leaf))) = (place, entry) {
+            share.account.enter_at(rank);
             self.tree.place(slot, rank, tie, leaf);
         }
     }
 
     #[inline]
     fn begin(&mut self, slot: usize) {
-        self.virtual_time = self.virtual_time.max(self.tree.rank(slot));
+        self.virtual_time = self.virtual_time.max(self.shares[slot].account.entered());
     }
 
+    /// Returns the virtual time.
     #[inline]
-    fn served(&mut self, slot: usize, bytes: Bytes, leaf: u32, tie: u64) -> bool {
-        let share = &mut self.shares[slot];
-        let start = self.tree.rank(slot);
-        self.virtual_time = self.virtual_time.max(start);
-        share.account.charge(start, bytes);
+    fn served(&mut self, slot: usize, bytes: Bytes, leaf: u32, tie: u64) -> u64 {
+        let account = &mut self.shares[slot].account;
+        // A node whose children all waited for their limits may be ahead of the child in service.
+        let virtual_time = self.virtual_time.max(account.entered());
+        self.virtual_time = virtual_time;
+        account.charge_on(bytes);
         if leaf != NO_LEAF {
-            self.tree.set(slot, share.account.start(self.virtual_time), tie, leaf);
+            let start = account.enter(virtual_time);
+            self.tree.set(slot, start, tie, leaf);
         } else {
             self.tree.clear(slot);
         }
-        // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the child in
-        // service.
-        let due = self.virtual_time >= virtual_time::REBASE_AT;
-        if due {
-            self.rebase();
-        }
-        due
+        virtual_time
     }
 
     #[cold]
     fn rebase(&mut self) {
-        let held = self.shares.iter().filter_map(|share| share.held);
+        let held = self.shares.iter().map(|share| share.held).filter(|held| *held != NOT_HELD);
         let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
         let base = virtual_time::rebase_base(self.virtual_time, oldest);
         self.virtual_time -= base;
         self.tree.rerank(|rank| rank.saturating_sub(base));
         for share in &mut self.shares {
             share.account.rebase(base);
-            share.held = share.held.map(|start| start.saturating_sub(base));
+            if share.held != NOT_HELD {
+                share.held = share.held.saturating_sub(base);
+            }
         }
     }
 
     fn is_valid(&self) -> bool {
         let exclusive = |(slot, share): (usize, &Share)| {
-            share.account.is_valid() && !(share.held.is_some() && self.tree.contains(slot))
+            let present = self.tree.contains(slot);
+            let ranked = !present || self.tree.rank(slot) == share.account.entered();
+            share.account.is_valid() && !(share.held != NOT_HELD && present) && ranked
         };
         self.tree.is_valid() && self.shares.iter().enumerate().all(exclusive)
     }
@@ -358,7 +392,9 @@ impl WfqNode {
         self.tree.rerank(|rank| rank + by);
         for share in &mut self.shares {
             share.account.shift(by);
-            share.held = share.held.map(|start| start + by);
+            if share.held != NOT_HELD {
+                share.held += by;
+            }
         }
     }
 }

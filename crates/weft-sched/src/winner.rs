@@ -76,10 +76,11 @@ impl WinnerTree {
     /// The group that holds `slot`, and the place there.
     #[inline]
     fn place_of(&self, slot: usize) -> (&Group, usize) {
-        match (self.bottom as usize + slot / ARITY).checked_sub(1) {
-            None => (&self.top, slot % ARITY),
-            Some(at) => (&self.below[at], slot % ARITY),
-        }
+        let group = match self.bottom.checked_sub(1) {
+            None => &self.top,
+            Some(first) => &self.below[first as usize + slot / ARITY],
+        };
+        (group, slot % ARITY)
     }
 
     #[inline]
@@ -122,7 +123,19 @@ impl WinnerTree {
     }
 
     #[inline]
-    fn update(&mut self, slot: usize, mut key: u128, mut value: u32) {
+    fn update(&mut self, slot: usize, key: u128, value: u32) {
+        // Up to four slots: no loop and no pointer.
+        let (place, key, value) =
+            if self.bottom == 0 { (slot, key, value) } else { self.update_below(slot, key, value) };
+        let place = place % ARITY;
+        (self.top.keys[place], self.top.values[place]) = (key, value);
+        // A slot that does not take part has the value of an empty tree.
+        self.best = self.top.values[self.top.smallest()];
+    }
+
+    /// Updates the groups below the top. Returns the place of the last one in the top, with its smallest key and the
+    /// value of that.
+    fn update_below(&mut self, slot: usize, mut key: u128, mut value: u32) -> (usize, u128, u32) {
         let (mut group, mut place) = (self.bottom as usize + slot / ARITY, slot % ARITY);
         while let Some(below) = group.checked_sub(1) {
             let at = &mut self.below[below];
@@ -131,9 +144,7 @@ impl WinnerTree {
             (key, value) = (at.keys[first], at.values[first]);
             (group, place) = (below / ARITY, below % ARITY);
         }
-        (self.top.keys[place], self.top.values[place]) = (key, value);
-        // A slot that does not take part has the value of an empty tree.
-        self.best = self.top.values[self.top.smallest()];
+        (place, key, value)
     }
 
     /// Replaces the rank of every slot that takes part. Linear in the slots; for rare events.

@@ -79,6 +79,7 @@ mod service;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
+pub(crate) use service::Served;
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
@@ -363,6 +364,12 @@ impl PolicyTree {
     #[inline]
     pub fn lane_of(&self, flow: FlowId) -> Option<LaneId> {
         self.flow(flow).map(|slot| LaneId(slot.lane))
+    }
+
+    /// The lane of `flow` and whether the flow is backlogged, or `None` for an unknown flow.
+    #[inline]
+    pub(crate) fn standing_of(&self, flow: FlowId) -> Option<(LaneId, bool)> {
+        self.flow(flow).map(|slot| (LaneId(slot.lane), slot.state == FlowState::Backlogged))
     }
 
     /// The weight of `flow`, or `None` for an unknown flow.
