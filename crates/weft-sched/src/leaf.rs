@@ -56,6 +56,7 @@ impl Leaf {
 
 /// The state of a lane: one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     /// References to the backlogged flows.
     pub(crate) pifo: Pifo,

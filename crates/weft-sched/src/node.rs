@@ -69,21 +69,31 @@ impl Node {
         }
     }
 
-    /// Inserts the child at `slot`, which has a backlogged flow again and leads to `leaf`.
+    /// Inserts the child at `slot`, which has a backlogged flow again and leads to `leaf`. Returns the leaf that this node
+    /// now leads to.
     #[inline]
-    pub(crate) fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) {
+    pub(crate) fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) -> u32 {
         match self {
-            Self::Strict(node) => node.insert(slot, leaf),
-            Self::Wfq(node) => node.enter(slot, leaf, tie, why),
+            Self::Strict(node) => {
+                node.slots.insert(slot);
+                node.lead(slot, leaf)
+            }
+            Self::Wfq(node) => {
+                node.enter(slot, leaf, tie, why);
+                node.tree.best()
+            }
         }
     }
 
-    /// Changes the leaf that the child at `slot`, which takes part, leads to.
+    /// Changes the leaf that the child at `slot`, which takes part, leads to. Returns the leaf that this node now leads to.
     #[inline]
-    pub(crate) fn lead(&mut self, slot: usize, leaf: u32) {
+    pub(crate) fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
         match self {
-            Self::Strict(node) => node.insert(slot, leaf),
-            Self::Wfq(node) => node.tree.set_value(slot, leaf),
+            Self::Strict(node) => node.lead(slot, leaf),
+            Self::Wfq(node) => {
+                node.tree.set_value(slot, leaf);
+                node.tree.best()
+            }
         }
     }
 
@@ -195,7 +205,6 @@ impl StrictNode {
         self.slots.first().map_or(NO_LEAF, |slot| self.leads_to[slot])
     }
 
-    #[inline]
     fn insert(&mut self, slot: usize, leaf: u32) {
         self.slots.insert(slot);
         self.leads_to[slot] = leaf;
@@ -208,21 +217,25 @@ impl StrictNode {
         self.offer = self.first();
     }
 
-    /// The child at `slot`, which was served, leads to `leaf` now. Returns the leaf that the first child leads to. The
-    /// usual case, a first child that goes on, is a branch and not a selection: it is well predicted, and the levels
-    /// above need not wait for this one.
+    /// The child at `slot`, which takes part, leads to `leaf` now. Returns the leaf that the first child leads to.
+    #[inline]
+    fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
+        self.leads_to[slot] = leaf;
+        if self.slots.first() == Some(slot) {
+            self.offer = leaf;
+        }
+        self.offer
+    }
+
+    /// The child at `slot` was served and leads to `leaf` now. Returns the leaf that the first child leads to.
+    /// The usual case, a child that goes on, is a branch and not a selection: it is well predicted, and the levels above
+    /// need not wait for this one.
     #[inline]
     fn served(&mut self, slot: usize, leaf: u32) -> u32 {
-        if leaf == NO_LEAF {
-            self.remove(slot);
-        } else {
-            self.leads_to[slot] = leaf;
-            if self.slots.first() == Some(slot) {
-                self.offer = leaf;
-                return leaf;
-            }
-            self.offer = self.first();
+        if leaf != NO_LEAF {
+            return self.lead(slot, leaf);
         }
+        self.remove(slot);
         self.offer
     }
 

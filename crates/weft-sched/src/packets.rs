@@ -154,8 +154,9 @@ struct Waiting {
     arrival: u64,
 }
 
-/// A flow's FIFO: 32 bytes.
+/// A flow's FIFO: 32 bytes, half a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Queue {
     /// The first descriptor, valid while the flow is backlogged.
     first: Waiting,
@@ -164,8 +165,9 @@ struct Queue {
     last: u32,
 }
 
-/// A place in the slab: 32 bytes.
+/// A place in the slab: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Place {
     waiting: Waiting,
     /// The next of the same flow, or the next free place.
@@ -174,6 +176,7 @@ struct Place {
 
 /// A lane's counters and bound: one cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct LaneState {
     counters: LaneCounters,
     bound: Packets,

@@ -111,10 +111,16 @@ impl WinnerTree {
         self.update(slot, key(rank, tie), value);
     }
 
-    /// Changes the value of `slot`, which must take part.
+    /// Changes the value of `slot`, which must take part. No two slots have the same value.
     #[inline]
     pub(crate) fn set_value(&mut self, slot: usize, value: u32) {
-        self.update(slot, self.key(slot), value);
+        if self.bottom == 0 {
+            let before = core::mem::replace(&mut self.top.values[slot % ARITY], value);
+            // The order stays, so the first slot is the first again.
+            self.best = core::hint::select_unpredictable(self.best == before, value, self.best);
+        } else {
+            self.update(slot, self.key(slot), value);
+        }
     }
 
     #[inline]

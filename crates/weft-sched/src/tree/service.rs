@@ -114,13 +114,12 @@ impl PolicyTree {
         for &(node, slot) in &self.leaves[leaf as usize].path {
             let node = &mut self.nodes[node as usize].node;
             let before = node.offer();
-            if entering {
-                node.enter(slot as usize, offer, tie, why);
+            offer = if entering {
+                node.enter(slot as usize, offer, tie, why)
             } else {
-                node.lead(slot as usize, offer);
-            }
+                node.lead(slot as usize, offer)
+            };
             entering = before == NO_LEAF;
-            offer = node.offer();
             if offer == before {
                 return;
             }
@@ -341,10 +340,10 @@ impl PolicyTree {
             let node = &mut self.nodes[node as usize].node;
             if offer == NO_LEAF {
                 node.leave_unserved(slot as usize, why);
+                offer = node.offer();
             } else {
-                node.lead(slot as usize, offer);
+                offer = node.lead(slot as usize, offer);
             }
-            offer = node.offer();
         }
         self.first_leaf = offer;
     }
