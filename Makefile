@@ -12,7 +12,7 @@ FUZZ_SECONDS ?= 600
 
 .PHONY: help
 help: ## List the targets
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## Install what is missing: Debian packages and Rust
@@ -37,6 +37,22 @@ test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches
 .PHONY: test-prometheus
 test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
 	@scripts/test-prometheus
+
+.PHONY: package
+package: setup ## Make a Debian package of the release build, in target/package
+	@scripts/package
+
+.PHONY: test-package
+test-package: setup ## Install the package in a fresh Debian, boot it, and test it there (needs root; exit 3: skipped)
+	@scripts/test-package
+
+.PHONY: demo-containers
+demo-containers: setup ## Two containers share a link by the CNI plugin (needs root; exit 3: skipped)
+	@scripts/demo-containers $(ARGS)
+
+.PHONY: image
+image: setup ## Make an image of the daemon as an OCI archive, and run it with podman (needs root; exit 3: skipped)
+	@scripts/image --test
 
 .PHONY: lint
 lint: setup ## Run the format check and the lints only

@@ -35,6 +35,16 @@ pub struct LoadPolicy {
     pub generation: Option<u64>,
 }
 
+/// A limit of a port's traffic in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PortLimit {
+    /// The rate in bits per second.
+    pub rate_bps: u64,
+    /// The bytes that pass at once after a pause.
+    pub burst_bytes: u64,
+}
+
 /// The parameters of `AddPort`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AddPort {
@@ -49,6 +59,12 @@ pub struct AddPort {
     /// Its hardware address; `None` for a random one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mac: Option<String>,
+    /// The limit of what it sends; `None` for that of the policy only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_limit: Option<PortLimit>,
+    /// The limit of what it receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_limit: Option<PortLimit>,
 }
 
 /// The parameters of `RemovePort`.
@@ -102,7 +118,7 @@ pub enum Right {
 
 /// Each method with the names of its parameters, sorted by name.
 const METHODS: [(&str, &[&str]); 10] = [
-    ("AddPort", &["name", "netns", "addresses", "mac"]),
+    ("AddPort", &["name", "netns", "addresses", "mac", "egress_limit", "ingress_limit"]),
     ("Config", &[]),
     ("DiffPolicy", &["name", "text"]),
     ("ListPorts", &[]),

@@ -6,6 +6,7 @@
 //!
 //! Errors name the action, its object, the kernel's answer and a remedy.
 
+pub mod affinity;
 pub mod bpf;
 pub mod bpf_stats;
 pub mod bpffs;
@@ -17,15 +18,19 @@ pub mod doctor;
 pub mod error;
 pub mod ethtool;
 pub mod htb;
+pub mod kallsyms;
 pub mod keeper;
 pub mod life;
 pub mod link;
 pub mod macvtap;
 pub mod mq;
+pub mod net_counters;
 pub mod net_shaper;
 
+pub mod napi;
 mod netlink;
 pub mod netns;
+pub mod perf_event;
 pub mod process;
 pub mod programs;
 mod qdisc_counters;

@@ -114,8 +114,12 @@ impl NetNs {
         Ok(NetNs { label: path.display().to_string(), fd, mount: None })
     }
 
-    /// The namespace that `ip netns list` shows as `name`. It is not removed on drop.
+    /// The namespace that `ip netns list` shows as `name`, or that of the file at an absolute path, as container runtimes
+    /// name theirs. It is not removed on drop.
     pub fn named(name: &str) -> Result<NetNs> {
+        if name.starts_with('/') {
+            return NetNs::open_path(Path::new(name));
+        }
         check_name(name)?;
         let path = Path::new(NETNS_DIR).join(name);
         if !path.exists() {

@@ -88,7 +88,7 @@ pub fn tx_queues(ns: &NetNs, device: &str) -> Result<TxQueues, XpsError> {
 }
 
 /// Mounts the sysfs of the thread's network namespace at `/sys`, for this thread alone. The thread must then end.
-fn private_sysfs() -> io::Result<()> {
+pub(crate) fn private_sysfs() -> io::Result<()> {
     // SAFETY: CLONE_NEWNS (and the CLONE_FS that the kernel adds) changes only what the calling thread sees of the file
     // system; CLONE_FILES, the flag that makes this call unsafe, is not passed.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;

@@ -37,21 +37,21 @@ use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
 use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
-use crate::plan::{Mode, PlanError, RingPlan};
+use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
-use crate::worker::{Device, SegmentsPerTurn, WorkerParts};
+use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
 #[cfg(test)]
 pub(crate) use device::limited;
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
-pub use ports::NIC_RINGS;
+pub use ports::{NIC_RINGS, WireCounters};
 use programs::close;
 use scheduler::make_engine;
 use std::os::fd::OwnedFd;
@@ -140,6 +140,9 @@ pub enum NicError {
         /// The identity given.
         id: PortId,
     },
+    /// The engine keeps its program: a bug of the plan, reported instead of executed.
+    #[error("the engine refuses the change: {0}")]
+    Exchange(#[from] ExchangeError),
     /// The policy of a NIC without one cannot be changed.
     #[error("this mode of the NIC has no policy to change")]
     NoPolicy,
@@ -177,7 +180,7 @@ pub struct SoftwareNic {
     /// The number of changes of the policy.
     generation: u64,
     /// The numbers that rest.
-    vacated: Vec<change::Vacated>,
+    vacancies: Vacancies,
 }
 
 /// The cgroup table of a running NIC.
@@ -263,7 +266,7 @@ impl SoftwareNic {
         let threads = Threads::start(engine, parts, &maps, shared_rings)?;
         let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
         let (ports, next_id) = (Vec::new(), 0);
-        let classes = vec![ClassTotals::default(); rings.class_slots()];
+        let classes = vec![ClassTotals::default(); rings.classes()];
         let removed = PortTotals { classes, ..PortTotals::default() };
         Ok(Self {
             threads,
@@ -278,7 +281,7 @@ impl SoftwareNic {
             next_id,
             removed,
             generation: 0,
-            vacated: Vec::new(),
+            vacancies: Vacancies::default(),
         })
     }
 
@@ -364,6 +367,8 @@ impl SoftwareNic {
             uplink_writes: c.uplink_writes.get(),
             uplink_failed,
             uplink_waits: c.uplink_waits.get().packets.get(),
+            changes: c.changes.get().packets.get(),
+            change_pause_max: Nanos(c.change_pause_max.get()),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),
             ahead_max: Nanos(c.ahead_max.get()),

@@ -6,6 +6,9 @@
 
 pub(crate) mod change;
 mod infrastructure;
+mod vacant;
+
+pub(crate) use vacant::Vacancies;
 
 use crate::layout::{CLASSES, LaneEntry, RINGS, Spread};
 use std::sync::Arc;
@@ -76,6 +79,19 @@ pub enum PlanError {
     NoSpareRing {
         /// The class.
         class: String,
+    },
+    /// The policy and what was removed lately need more numbers than the tables have.
+    #[error(
+        "the policy needs {given} numbers for its {what}, with those removed within the last second, and there are {most}; \
+         wait a second, or merge classes"
+    )]
+    Numbers {
+        /// The classes or the lanes.
+        what: &'static str,
+        /// The numbers needed.
+        given: usize,
+        /// The numbers of the tables.
+        most: usize,
     },
     /// The ports of a NIC have all its rings.
     #[error(
@@ -251,8 +267,7 @@ fn loom(
     let spec = RingSpec { lane: LaneId::from_index(lane), class: Some(default) };
     plan.rings.resize(plan.rings.len().max((plan.rings.len() + spare).min(budget)), spec);
     if let Some(entry) = infrastructure.and_then(|lane| plan.lanes.get_mut(lane.index())) {
-        // Its flows are not tracked: the egress program sends it to its lane without a look-up.
-        (entry.spread, entry.flow_bound) = (Spread::Hash, 0);
+        *entry = infrastructure::untracked(*entry);
     }
     for (entry, lane) in plan.lanes.iter_mut().zip(&whole.program.lanes) {
         entry.packet_bound = packet_bound(lane);

@@ -63,6 +63,10 @@ pub struct Totals {
     pub uplink_failed: Count,
     /// Waits of the worker for room in the uplink.
     pub uplink_waits: u64,
+    /// Changes of the policy.
+    pub changes: u64,
+    /// The longest time for which a change kept the worker from sending.
+    pub change_pause_max: Nanos,
     /// The largest lags, by leaf without a rate limit; empty for an emulated link.
     pub lags: Vec<Lag>,
     /// Turns of urgent classes on an overdraft of the link's clock.

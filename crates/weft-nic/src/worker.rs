@@ -40,6 +40,7 @@ mod waiting;
 
 pub(crate) use change::{PolicyChange, PortChange};
 pub(crate) use device::{Classes, Device};
+pub use engine::ExchangeError;
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use ports::{Command, NewPort, add_to_leaf};
 pub(crate) use queues::QueueEngine;
@@ -252,6 +253,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
+                // The worker may have stood still since the last look.
+                self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)
                     && !self.may_overdraw(until - wall)
                 {

@@ -63,6 +63,7 @@ codes! {
     TooDeeplyNested "E0004" "Parentheses, `not` or braces are nested too deeply.";
     TooLarge "E0005" "The file is too large to be a policy.";
     ReservedName "E0006" "A word of the language cannot be a name.";
+    NotText "E0007" "The file is not UTF-8 text.";
 
     BadRate "E0101" "A rate cannot be read.";
     ZeroRate "E0102" "A rate of zero would hold its packets forever.";

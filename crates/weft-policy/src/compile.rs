@@ -11,7 +11,7 @@ use crate::validate::shape::{Shape, find_cycles};
 use crate::validate::{build, rows, rules};
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
-use weft_text::{LineIndex, Span, quoted};
+use weft_text::{LineIndex, Span, nearest, quoted};
 use weft_units::BitsPerSec;
 
 /// A policy's text, and its name in diagnostics.
@@ -101,8 +101,9 @@ impl Pass<'_> {
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
         let (tree, diagnostics) = syntax::parse(text);
         let readable = diagnostics.is_empty();
+        let (mut policy, more) = lowering::lower(&tree, &diagnostics);
         self.diagnostics.extend(diagnostics);
-        let (mut policy, diagnostics) = lowering::lower(&tree);
+        let diagnostics = more;
         self.diagnostics.extend(diagnostics);
         let (mut graph, diagnostics) = build::build(&mut policy, readable, self.lines);
         self.diagnostics.extend(diagnostics);
@@ -169,8 +170,8 @@ impl Pass<'_> {
             let found = match graph.names.get(&class.value) {
                 None if !graph.complete => continue,
                 None => {
-                    let message = format!("nothing in the policy has the name {name}");
-                    SpannedDiagnostic::new(Code::UnknownName, class.span, message, "name a class")
+                    let classes = graph.nodes[..=graph.classes].iter().map(|class| class.name.as_str());
+                    build::unknown_name(class, nearest(&class.value, classes, &[]), "name a class")
                 }
                 Some(at) if graph.class_of(*at).is_none() => {
                     let help = match what {

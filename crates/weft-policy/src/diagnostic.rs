@@ -1,4 +1,4 @@
-//! A diagnostic of the compiler: its code, its place, the message and the remedy.
+//! A diagnostic of the compiler: its code, its place, the message and the remedy, as words and as an edit of the text.
 
 use crate::code::{Code, Severity};
 use core::fmt;
@@ -26,6 +26,91 @@ pub struct Diagnostic {
     pub help: String,
     /// Additional facts, one line each.
     pub notes: Vec<String>,
+    /// The remedy as an edit of the text, where the compiler can tell what was meant.
+    pub fix: Option<Fix>,
+}
+
+/// An edit that removes the cause of a diagnostic: the text of `span` is replaced by `text`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fix {
+    /// The replaced part of the text, in bytes; empty for an insertion.
+    pub span: Span,
+    /// The position of its first character.
+    pub start: Position,
+    /// The position after its last character.
+    pub end: Position,
+    /// The new text; empty for a deletion.
+    pub text: String,
+    /// The corrected lines; `None` if they are long, or if the edit removes them.
+    pub write: Option<String>,
+}
+
+/// The longest corrected text that is kept, in bytes. It bounds the memory of all diagnostics of a file of one long line.
+const WRITE_MAX: usize = 1000;
+
+impl Fix {
+    fn locate(edit: Edit, lines: &LineIndex<'_>) -> Self {
+        let Edit { span, text } = edit;
+        let whole = lines.lines_of(span);
+        let part = |start: usize, end: usize| lines.text().get(start..end).unwrap_or_default();
+        let (before, after) = (part(whole.start, span.start), part(span.end, whole.end));
+        let short = before.len() + text.len() + after.len() <= WRITE_MAX;
+        let write = short.then(|| {
+            let lines = [before, &text, after].concat().replace('\t', "    ");
+            lines
+                .trim_start_matches('\u{feff}')
+                .lines()
+                .map(|line| printable(line.trim_end()))
+                .collect::<Vec<_>>()
+                .join("\n")
+                .trim_end()
+                .to_owned()
+        });
+        let write = write.filter(|write| !write.is_empty());
+        let (start, end) = (lines.position(span.start), lines.position(span.end));
+        Self { span, start, end, text, write }
+    }
+
+    /// The text after the edit. `source` must be the text that was compiled.
+    pub fn apply(&self, source: &str) -> String {
+        let part = |range: Option<&str>| range.unwrap_or_default().to_owned();
+        part(source.get(..self.span.start)) + &self.text + &part(source.get(self.span.end..))
+    }
+}
+
+impl Serialize for Fix {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_struct("Fix", 4)?;
+        object.serialize_field("start", &self.start)?;
+        object.serialize_field("end", &self.end)?;
+        object.serialize_field("text", &self.text)?;
+        object.serialize_field("write", &self.write)?;
+        object.end()
+    }
+}
+
+/// An edit without line numbers, as the compiler's passes propose it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Edit {
+    pub(crate) span: Span,
+    pub(crate) text: String,
+}
+
+impl Edit {
+    /// Replaces `span` by `text`.
+    pub(crate) fn replace(span: Span, text: impl Into<String>) -> Self {
+        Self { span, text: text.into() }
+    }
+
+    /// Inserts `text` before byte `offset`.
+    pub(crate) fn insert(offset: usize, text: impl Into<String>) -> Self {
+        Self::replace(Span::at(offset), text)
+    }
+
+    /// Deletes `span`.
+    pub(crate) fn delete(span: Span) -> Self {
+        Self::replace(span, "")
+    }
 }
 
 impl Diagnostic {
@@ -49,7 +134,7 @@ impl fmt::Display for Diagnostic {
 
 impl Serialize for Diagnostic {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("Diagnostic", 9)?;
+        let mut object = serializer.serialize_struct("Diagnostic", 10)?;
         object.serialize_field("file", &self.file)?;
         object.serialize_field("line", &self.start.line)?;
         object.serialize_field("column", &self.start.column)?;
@@ -59,6 +144,7 @@ impl Serialize for Diagnostic {
         object.serialize_field("message", &self.message)?;
         object.serialize_field("help", &self.help)?;
         object.serialize_field("notes", &self.notes)?;
+        object.serialize_field("fix", &self.fix)?;
         object.end()
     }
 }
@@ -69,12 +155,19 @@ pub(crate) struct SpannedDiagnostic {
     code: Code,
     error: ParseError,
     notes: Vec<String>,
+    fix: Option<Edit>,
 }
 
 impl SpannedDiagnostic {
     /// A diagnostic at `span`. Makes message and help printable, and keeps each to one line.
     pub(crate) fn new(code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) -> Self {
-        Self { code, error: ParseError::new(span, message, help), notes: Vec::new() }
+        Self { code, error: ParseError::new(span, message, help), notes: Vec::new(), fix: None }
+    }
+
+    /// Adds the edit that removes the cause, if one is known.
+    pub(crate) fn fix(mut self, edit: impl Into<Option<Edit>>) -> Self {
+        self.fix = edit.into();
+        self
     }
 
     /// Adds a note.
@@ -96,12 +189,18 @@ impl SpannedDiagnostic {
             message: what,
             help: hint,
             notes: self.notes,
+            fix: self.fix.map(|edit| Fix::locate(edit, lines)),
         }
     }
 
     /// The sort key. Of diagnostics with equal keys, one is kept.
     pub(crate) fn place(&self) -> (Span, Code) {
         (self.error.span, self.code)
+    }
+
+    /// Its place in the text.
+    pub(crate) fn span(&self) -> Span {
+        self.error.span
     }
 
     /// Whether the diagnostic is a note.
@@ -127,6 +226,7 @@ mod tests {
             "`\u{1b}`\nis odd",
             "leave it out",
         );
+        let bad = bad.fix(Edit::delete(Span::new(18, 21)));
         bad.note("a note").locate("a.weft", &LineIndex::new(text))
     }
 
@@ -143,5 +243,9 @@ mod tests {
         assert_eq!(json["end"], serde_json::json!({ "line": 2, "column": 10 }));
         assert_eq!((&json["severity"], &json["code"]), (&"error".into(), &"E0002".into()));
         assert_eq!((&json["help"], &json["notes"][0]), (&"leave it out".into(), &"a note".into()));
+        let fix = serde_json::json!({
+            "start": { "line": 2, "column": 8 }, "end": { "line": 2, "column": 10 }, "text": "", "write": "root ="
+        });
+        assert_eq!(json["fix"], fix);
     }
 }

@@ -10,9 +10,8 @@ use weft_units::PacketMeta;
 const DRAWN_MAX: usize = 4;
 
 /// Parses, checks and, if possible, compiles `data` as text. Panics when the tree's text differs from the input, a
-/// diagnostic points outside it, a policy is returned together with errors, neither is returned, or a compiled policy has
-/// an id that is out of range.
-/// something that it does not have.
+/// diagnostic or a fix points outside it, a policy is returned together with errors, neither is returned, or a compiled policy
+/// has an id that is out of range.
 pub fn fuzz_policy(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (tree, _) = syntax::parse(&text);
@@ -28,6 +27,11 @@ pub fn fuzz_policy(data: &[u8]) {
         assert!(text.get(span.start..span.end).is_some(), "{span:?} is not a part of the text");
         assert!(!diagnostic.one_line().contains('\n'), "one line: {diagnostic:?}");
         assert!(diagnostic.start <= diagnostic.end, "{diagnostic:?}");
+        if let Some(fix) = &diagnostic.fix {
+            let (span, length) = (fix.span, fix.span.end - fix.span.start);
+            assert!(text.get(span.start..span.end).is_some(), "the fix is outside the text: {diagnostic:?}");
+            assert_eq!(fix.apply(&text).len(), text.len() - length + fix.text.len(), "{diagnostic:?}");
+        }
     }
     for diagnostic in compilation.diagnostics.iter().take(DRAWN_MAX) {
         assert!(render(diagnostic, &text, weft_text::Style::Plain).contains(diagnostic.code.as_str()));

@@ -3,7 +3,7 @@
 //! [`compile`] runs these passes in this order:
 //!
 //! 1. `syntax`: the text becomes a lossless tree. The parser never fails: it reports an error, skips to the next construct
-//!    and continues, so one run reports every error.
+//!    and continues, so one run reports every error. It knows ordinary mistakes, reports each once, and goes on with what was meant.
 //! 2. `lowering`: the tree becomes a model. Values are parsed into typed quantities; names remain names.
 //! 3. `validate`: names become edges of a graph. The graph must be a restricted DAG as Loom defines it (NSDI'19, section 4).
 //!    The conditions of the classes become rows of a match table, in which the first match decides.
@@ -17,7 +17,8 @@
 //! These rules hold:
 //!
 //! - A policy is returned if and only if no diagnostic is an error.
-//! - Every diagnostic has a stable code, a place in the text and a remedy. A code never changes its meaning.
+//! - Every diagnostic has a stable code, a place in the text and a remedy, and a [`Fix`] where it is known what was meant. A
+//!   code never changes its meaning.
 //! - No text causes a panic. [`syntax::NESTING_MAX`] and the limit on a policy's levels bound every recursion; the text, the
 //!   graph, the match table, the cgroups and the diagnostics have limits of their own, so that compile time is bounded too.
 //! - A packet's lane in the match table is the lane that the conditions and limits describe. The `oracle` modules compare
@@ -31,8 +32,11 @@ pub mod change;
 pub mod code;
 mod compile;
 pub mod compiled;
+mod corrections;
+mod decode;
 pub mod describe;
 pub mod diagnostic;
+mod format;
 mod fuzz;
 mod lowering;
 mod program;
@@ -44,8 +48,10 @@ pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
 pub use code::{Code, Severity};
 pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
+pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
-pub use diagnostic::Diagnostic;
+pub use diagnostic::{Diagnostic, Fix};
+pub use format::reformat;
 pub use fuzz::fuzz_policy;
 pub use program::BOUND_DEFAULT;
 pub use render::render;

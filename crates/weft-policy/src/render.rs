@@ -19,6 +19,7 @@ pub fn render(diagnostic: &Diagnostic, source: &str, style: Style) -> String {
         excerpt: &Excerpt::new(source, diagnostic.span, diagnostic.start.line),
         notes: &diagnostic.notes,
         hint: &diagnostic.help,
+        write: diagnostic.fix.as_ref().and_then(|fix| fix.write.as_deref()).unwrap_or_default(),
     };
     drawing.render(style)
 }

@@ -46,6 +46,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::demo_report_figure_11());
     check(&fixture::bench_report());
     check(&fixture::cost::cost_report());
+    check(&fixture::profile::profile_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
     check(&fixture::policy_diff_report());
@@ -173,6 +174,25 @@ fn the_promised_fields_are_there() {
     ] {
         assert!(sim.pointer(field).is_some_and(|v| !v.is_null()), "{field}");
     }
+}
+
+/// The clock, missing counters and all slices show on the page, which needs no network.
+#[test]
+fn a_profile_s_page_names_its_clock_and_shows_all_categories() {
+    let report = fixture::profile::profile_report();
+    let value = serde_json::to_value(&report).expect("JSON");
+    for field in
+        ["/configs/0/bps_per_core", "/configs/0/cpu_share/data_copy", "/configs/0/utilisation/softirq"]
+    {
+        assert!(value.pointer(field).is_some_and(Value::is_number), "{field}");
+    }
+    assert_eq!(value.pointer("/configs/0/skb_bytes/after_gro/counts/64"), Some(&json!(30)));
+    assert_eq!(value.pointer("/configs/0/bps"), Some(&json!(10.2e9)), "the median without the instrument");
+    let page = weft_report::profile::profile_html(&report, &[]);
+    for text in ["cpu-clock at 999 Hz", "data copy", "interrupts off", "n/a: no PMU", "Received, after GRO"] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains("src=\"http"));
 }
 
 /// Each verdict is told from the others in the tables, and the reason and the disturbance stand below.

@@ -55,7 +55,7 @@ pub use port::PortKind;
 pub use ports::{PortState, PortStatus};
 use settings::namespace;
 pub use settings::{NicSettings, PortSettings, Queues, Settings};
-pub use weft_nic::nic::PortId;
+pub use weft_nic::nic::{PortId, PortTotals, WireCounters};
 pub use weft_nic::plan::PortShare;
 pub use weft_nic::port::Receive;
 pub use weft_sched::queues::Inner;
@@ -71,7 +71,7 @@ const WINDOWS: usize = 4;
 /// charged to shares.
 const WORKER_BOUND: u64 = 950;
 
-/// The rate in [`Settings::rate`] of a link without a rate of its own ([`LinkRate::Observed`]): the host's own
+/// The rate in [`Settings::rate`] of a link without a rate of its own ([`weft_nic::link::LinkRate::Observed`]): the host's own
 /// infrastructure traffic has its share of that.
 pub const UNKNOWN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -191,6 +191,8 @@ pub struct Status {
     /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
     /// carries.
     pub worker_bound: bool,
+    /// The longest time for which a change of the policy kept the worker from sending.
+    pub change_pause_max: Nanos,
     /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
     pub failed: u64,
 }
@@ -353,6 +355,7 @@ impl Session {
             dropped: report::dropped(&totals),
             observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
+            change_pause_max: totals.change_pause_max,
             failed: totals.unread + self.not_followed,
         })
     }
@@ -363,6 +366,17 @@ impl Session {
     /// None at present.
     pub fn totals(&self) -> Result<Totals, SessionError> {
         Ok(self.nic.totals()?)
+    }
+
+    /// The totals of the port `name` so far.
+    pub fn port_totals(&self, name: &str) -> Option<PortTotals> {
+        let port = self.ports.iter().find(|port| port.name() == name)?;
+        Some(self.nic.port(port.id())?.totals())
+    }
+
+    /// A reader of what the present ports have sent by class, for another thread.
+    pub fn wire_counters(&self) -> WireCounters {
+        self.nic.wire_counters()
     }
 
     /// The runs and the time of the port's eBPF programs so far; zero while the kernel's statistics are off

@@ -12,6 +12,7 @@
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
+//! | [`doctor`] | what this host has for the daemon |
 //! | [`daemon`] | all of it, from the configuration to the end |
 //!
 //! These rules hold:
@@ -26,6 +27,7 @@ pub mod alarms;
 pub mod config;
 pub mod daemon;
 pub mod data_path;
+pub mod doctor;
 mod entitlement;
 pub mod log;
 pub mod metrics;

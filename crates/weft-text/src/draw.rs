@@ -58,6 +58,8 @@ pub struct Drawing<'a> {
     pub notes: &'a [String],
     /// The remedy, in one line; may be empty.
     pub hint: &'a str,
+    /// The corrected text, one or more lines; may be empty.
+    pub write: &'a str,
 }
 
 /// Whether a text has colours.
@@ -93,6 +95,9 @@ impl Drawing<'_> {
         if !self.hint.is_empty() {
             group = group.element(snippets::Level::HELP.message(self.hint));
         }
+        if !self.write.is_empty() {
+            group = group.element(snippets::Level::HELP.with_name("write").message(self.write));
+        }
         let renderer = match style {
             Style::Plain => Renderer::plain(),
             Style::Colored => Renderer::styled(),
@@ -118,6 +123,7 @@ mod tests {
             excerpt: &excerpt,
             notes: &["two is more than one".to_owned()],
             hint: "take one",
+            write: "one\nthree",
         };
         expect![[r#"
             warning[W01]: too many
@@ -127,10 +133,12 @@ mod tests {
               |     ^^^^^
               |
               = note: two is more than one
-              = help: take one"#]]
+              = help: take one
+              = write: one
+                       three"#]]
         .assert_eq(&drawing.render(Style::Plain));
         assert!(drawing.render(Style::Colored).contains('\u{1b}'));
-        let bare = Drawing { level: Level::Note, code: "", notes: &[], hint: "", ..drawing };
+        let bare = Drawing { level: Level::Note, code: "", notes: &[], hint: "", write: "", ..drawing };
         assert!(
             bare.render(Style::Plain).starts_with("note: too many\n")
                 && !bare.render(Style::Plain).contains("help")
@@ -151,7 +159,7 @@ mod tests {
             let excerpt = Excerpt::new(&text, Span::new(start, end), 1);
             prop_assert!(excerpt.text.get(excerpt.span.clone()).is_some());
             let drawing = Drawing {
-                level: Level::Error, code: "", what: "x", file: "f", excerpt: &excerpt, notes: &[], hint: "",
+                level: Level::Error, code: "", what: "x", file: "f", excerpt: &excerpt, notes: &[], hint: "", write: "",
             };
             prop_assert!(drawing.render(Style::Plain).contains("f:1:"));
         }

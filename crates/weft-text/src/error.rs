@@ -73,7 +73,9 @@ impl LocatedError {
     /// The error drawn with its line.
     pub fn render(&self, style: Style) -> String {
         let Self { file, what, hint, excerpt, .. } = self;
-        Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint }.render(style)
+        let drawing =
+            Drawing { level: Level::Error, code: "", what, file, excerpt, notes: &[], hint, write: "" };
+        drawing.render(style)
     }
 }
 

@@ -62,6 +62,20 @@ impl<'a> LineIndex<'a> {
         Self { text, starts: core::iter::once(0).chain(after_newlines).collect() }
     }
 
+    /// The text.
+    pub const fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The span of the whole lines that `span` touches, without the last line's end.
+    pub fn lines_of(&self, span: Span) -> Span {
+        let start = self.text.floor_char_boundary(span.start);
+        let end = self.text.floor_char_boundary(span.end).max(start);
+        let first = self.starts.partition_point(|line| *line <= start).max(1) - 1;
+        let after = self.text[end..].find('\n').map_or(self.text.len(), |newline| end + newline);
+        Span::new(self.starts[first], after)
+    }
+
     /// The position of byte `offset`. Inside a character, that character's; beyond the end, the end's.
     pub fn position(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);
@@ -97,6 +111,19 @@ mod tests {
         ] {
             assert_eq!(place(offset), expected, "byte {offset}");
         }
+    }
+
+    #[test]
+    fn the_lines_of_a_span_are_whole() {
+        let lines = LineIndex::new("ab\nä€z\n");
+        for (span, expected) in [((0, 0), (0, 2)), ((1, 2), (0, 2)), ((1, 4), (0, 9)), ((99, 99), (10, 10))] {
+            assert_eq!(
+                lines.lines_of(Span::new(span.0, span.1)),
+                Span::new(expected.0, expected.1),
+                "{span:?}"
+            );
+        }
+        assert_eq!(lines.text().len(), 10);
     }
 
     #[test]

@@ -22,6 +22,7 @@ Examples:
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft steer plan --help                     receive queues by policy
   weft titan attach eth0                     fair transmit queues on this host
+  weft profile single                        where does the processors' time go?
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -50,6 +51,7 @@ pub(crate) enum Command {
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
+    Profile(commands::profile::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
 }
@@ -73,6 +75,7 @@ impl Command {
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),
+            Self::Profile(args) => commands::profile::run(args),
             Self::Completions(args) => commands::completions::run(args, Cli::command()),
             Self::Man(args) => commands::man::run(args, Cli::command()),
         }

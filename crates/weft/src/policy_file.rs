@@ -6,7 +6,9 @@ use anyhow::anyhow;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use weft_policy::syntax::TEXT_MAX;
-use weft_policy::{Code, Compilation, CompileOptions, CompiledPolicy, Source, Style, compile, render};
+use weft_policy::{
+    Code, Compilation, CompileOptions, CompiledPolicy, Source, Style, compile, decode, render,
+};
 
 /// A policy's text and its name.
 #[derive(Clone, Debug)]
@@ -32,9 +34,7 @@ impl PolicyText {
                 "{name}: error[{code}]: the file has more than {TEXT_MAX} bytes; check that this is the right file"
             ));
         }
-        let text = String::from_utf8(bytes).map_err(|e| {
-            anyhow!("the policy {name} is not UTF-8 text: see byte {}", e.utf8_error().valid_up_to())
-        })?;
+        let text = decode(&name, bytes).map_err(|error| anyhow!("{}; {}", error.one_line(), error.help))?;
         Ok(Self { name, text })
     }
 

@@ -24,6 +24,9 @@ pub(crate) enum ValueError {
     /// The value is not a positive factor.
     #[error("`{0}` is not a factor above zero, such as 0.5 or 2")]
     Factor(String),
+    /// The value is not a rate of samples.
+    #[error("`{0}` is not a number of samples per second from 1 to {max}", max = weft_host::perf_event::SampleRate::MAX)]
+    SampleRate(String),
     /// The value is not an address with a prefix length.
     #[error("`{0}` is not an address with a prefix length, such as 192.0.2.1/24")]
     Address(String),

@@ -49,13 +49,14 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 15] = [
+const PROMISED: [&str; 16] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
     "weft-policy-diff",
+    "weft-profile",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -108,6 +109,26 @@ fn capture() -> Vec<u8> {
     frame.resize(1000, 0);
     pcap.extend(frame);
     pcap
+}
+
+#[test]
+fn profiles() {
+    if !privileged("profiles") || !has_program("profiles", "iperf3") {
+        return;
+    }
+    let args = [
+        "profile",
+        "single",
+        "--levels",
+        "tso-gro",
+        "--repeats",
+        "1",
+        "--span",
+        "300ms",
+        "--warm-up",
+        "100ms",
+    ];
+    check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
 }
 
 #[test]

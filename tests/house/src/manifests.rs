@@ -11,9 +11,9 @@ pub const FLOORS: [&[&str]; 8] = [
     &["weft-control", "weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
-    &["weft-run"],
+    &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
-    &["weft"],
+    &["weft", "weft-cni"],
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.

@@ -314,8 +314,9 @@ fn the_rules_for_dependencies_can_be_read() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 13] = [
+    let functions: [Target; 14] = [
         ("control", "weft_control::fuzz_control", weft_control::fuzz_control),
+        ("cni", "weft_cni::fuzz_cni", weft_cni::fuzz_cni),
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_packet::headers::fuzz_packet", weft_packet::headers::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),

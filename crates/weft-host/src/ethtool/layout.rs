@@ -5,6 +5,14 @@
 
 /// `ETHTOOL_GDRVINFO`: `struct ethtool_drvinfo`.
 pub(crate) const GDRVINFO: u32 = 0x03;
+/// `ETHTOOL_GTSO` and `ETHTOOL_STSO`: `struct ethtool_value`.
+pub(crate) const GTSO: u32 = 0x1e;
+/// See [`GTSO`].
+pub(crate) const STSO: u32 = 0x1f;
+/// `ETHTOOL_GGSO` and `ETHTOOL_SGSO`: `struct ethtool_value`.
+pub(crate) const GGSO: u32 = 0x23;
+/// See [`GGSO`].
+pub(crate) const SGSO: u32 = 0x24;
 /// `ETHTOOL_GFLAGS` and `ETHTOOL_SFLAGS`: `struct ethtool_value` of `enum ethtool_flags`.
 pub(crate) const GFLAGS: u32 = 0x25;
 /// See [`GFLAGS`].
@@ -13,6 +21,10 @@ pub(crate) const SFLAGS: u32 = 0x26;
 pub(crate) const GRXFH: u32 = 0x29;
 /// See [`GRXFH`].
 pub(crate) const SRXFH: u32 = 0x2a;
+/// `ETHTOOL_GGRO` and `ETHTOOL_SGRO`: `struct ethtool_value`.
+pub(crate) const GGRO: u32 = 0x2b;
+/// See [`GGRO`].
+pub(crate) const SGRO: u32 = 0x2c;
 /// `ETHTOOL_GRXRINGS`: the number of receive queues.
 pub(crate) const GRXRINGS: u32 = 0x2d;
 /// `ETHTOOL_GRXCLSRLCNT`: number of rules, and the table's size.
@@ -118,6 +130,12 @@ mod tests {
     /// Each constant of this file beside its expression in C.
     const CONSTANTS: &[(u64, &str)] = &[
         (super::GDRVINFO as u64, "ETHTOOL_GDRVINFO"),
+        (super::GTSO as u64, "ETHTOOL_GTSO"),
+        (super::STSO as u64, "ETHTOOL_STSO"),
+        (super::GGSO as u64, "ETHTOOL_GGSO"),
+        (super::SGSO as u64, "ETHTOOL_SGSO"),
+        (super::GGRO as u64, "ETHTOOL_GGRO"),
+        (super::SGRO as u64, "ETHTOOL_SGRO"),
         (super::GFLAGS as u64, "ETHTOOL_GFLAGS"),
         (super::SFLAGS as u64, "ETHTOOL_SFLAGS"),
         (super::GRXFH as u64, "ETHTOOL_GRXFH"),

@@ -109,6 +109,7 @@ fn required_len(buffer: &[u8]) -> Option<usize> {
     Some(match command {
         layout::GDRVINFO => layout::DRVINFO_LEN,
         layout::GFLAGS | layout::SFLAGS => 8,
+        layout::GTSO | layout::STSO | layout::GGSO | layout::SGSO | layout::GGRO | layout::SGRO => 8,
         layout::GCHANNELS | layout::SCHANNELS => layout::CHANNELS_LEN,
         layout::GRXCLSRLALL => {
             rxnfc::LEN.max(rxnfc::RULE_LOCS + 4 * u32_at(buffer, rxnfc::RULE_CNT) as usize)

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL, NLM_F_REPLACE};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressHeaderFlags, AddressMessage};
 use netlink_packet_route::neighbour::{NeighbourAttribute, NeighbourMessage, NeighbourState};
@@ -11,8 +11,13 @@ use netlink_packet_route::route::{
 };
 
 use super::{Mac, Result, query::index_by};
-use crate::netlink::Netlink;
+use crate::netlink::{Netlink, attributes, u32_at};
 use crate::netns::NetNs;
+
+const RTM_NEWADDR: u16 = 20;
+const IFADDRMSG_LEN: usize = 8;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
 
 /// Adds an address to the link; the network of `prefix_len` bits becomes reachable through it. An IPv6 address is usable at
 /// once, without duplicate address detection.
@@ -30,6 +35,35 @@ pub fn add_address(ns: &NetNs, link: &str, address: IpAddr, prefix_len: u8) -> R
         .request(RouteNetlinkMessage::NewAddress(message), NLM_F_CREATE | NLM_F_EXCL)
         .map_err(|e| e.during(format!("add address {address}/{prefix_len} to link {link} of {ns}")))?;
     Ok(())
+}
+
+/// The addresses of the link, with the lengths of their prefixes.
+pub fn addresses(ns: &NetNs, link: &str) -> Result<Vec<(IpAddr, u8)>> {
+    let mut netlink = Netlink::open(ns)?;
+    let index = index_by(&mut netlink, ns, link)?;
+    let answers = netlink
+        .request(RouteNetlinkMessage::GetAddress(AddressMessage::default()), NLM_F_DUMP)
+        .map_err(|e| e.during(format!("list the addresses of link {link} of {ns}")))?;
+    let of_link = answers.iter().filter(|(kind, body)| *kind == RTM_NEWADDR && u32_at(body, 4) == index);
+    Ok(of_link.filter_map(|(_, body)| parse(body)).collect())
+}
+
+/// Reads a `struct ifaddrmsg` and its attributes. `IFA_LOCAL` is the address of IPv4, `IFA_ADDRESS` that of IPv6.
+fn parse(body: &[u8]) -> Option<(IpAddr, u8)> {
+    let (mut local, mut address) = (None, None);
+    for (kind, value) in attributes(body.get(IFADDRMSG_LEN..)?) {
+        match kind {
+            IFA_LOCAL => local = ip(value),
+            IFA_ADDRESS => address = ip(value),
+            _ => {}
+        }
+    }
+    Some((local.or(address)?, *body.get(1)?))
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    let four = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
 /// A route to a network.

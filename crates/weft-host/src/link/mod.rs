@@ -18,7 +18,7 @@ use crate::error::OsError;
 use crate::netlink::{Netlink, Refusal};
 use crate::netns::{NetNs, NetNsError};
 
-pub use address::{Route, add_address, add_neighbor, add_route};
+pub use address::{Route, add_address, add_neighbor, add_route, addresses};
 pub use gso::{GsoSizes, flush_routes, gso_sizes, limit_gso_size, set_gso_sizes};
 pub use mac::{Mac, ParseMacError};
 pub use numbered::Numbered;

@@ -19,6 +19,7 @@ const OPERATIONAL: [u8; 2] = [6, 0];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
@@ -26,6 +27,7 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// Linux 6.3 and later.
 const IFLA_GSO_IPV4_MAX_SIZE: u16 = 63;
@@ -42,6 +44,8 @@ pub struct Link {
     pub index: u32,
     /// Its kind ("veth", "macvtap", ...); `None` for hardware and `lo`.
     pub kind: Option<String>,
+    /// The number of the link below it, or of a veth's other end, in that link's namespace.
+    pub lower: Option<u32>,
     /// The alias, from `set_alias`.
     pub alias: Option<String>,
     /// Its hardware address, if it has one of six bytes.
@@ -52,6 +56,8 @@ pub struct Link {
     pub gso_max_size: u32,
     /// The same limit for IPv4, if the kernel has a separate one (Linux 6.3 and later).
     pub gso_ipv4_max_size: Option<u32>,
+    /// The most packets into which a segment passed to it may be cut.
+    pub gso_max_segs: u32,
     /// The length of its transmit queue in packets.
     pub txqueuelen: u32,
     /// The number of its transmit queues.
@@ -207,10 +213,12 @@ fn parse(body: &[u8]) -> Link {
         match kind & NLA_TYPE_MASK {
             IFLA_ADDRESS => link.mac = value.try_into().ok().map(Mac),
             IFLA_IFNAME => link.name = c_string(value),
+            IFLA_LINK => link.lower = Some(u32_at(value, 0)).filter(|index| *index > 0),
             IFLA_MTU => link.mtu = u32_at(value, 0),
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),
             IFLA_GSO_MAX_SIZE => link.gso_max_size = u32_at(value, 0),
+            IFLA_GSO_MAX_SEGS => link.gso_max_segs = u32_at(value, 0),
             IFLA_GSO_IPV4_MAX_SIZE => link.gso_ipv4_max_size = Some(u32_at(value, 0)),
             IFLA_IFALIAS => link.alias = Some(c_string(value)),
             IFLA_LINKINFO => {

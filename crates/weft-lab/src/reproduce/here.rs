@@ -1,6 +1,6 @@
 //! `--measured` for experiments with a simulated and a measured part, where each is measured in its own way.
 
-use super::{Measured, ReproduceError, fig2, kernel_path};
+use super::{Measured, ReproduceError, fig2, hoststack, kernel_path};
 use weft_report::reproduce::Experiment;
 
 /// Measures an experiment's cells, given the options, runs of each cell, a stop condition, and an observer for the
@@ -26,6 +26,18 @@ pub(super) struct Here {
 /// All such experiments.
 pub(super) const HERE: &[Here] = &[
     Here { id: fig2::ID, runs: 1, cells: fig2::ROWS, fill: fig2::fill },
+    Here {
+        id: hoststack::OUTCAST,
+        runs: hoststack::RUNS,
+        cells: hoststack::CELLS,
+        fill: hoststack::fill_outcast,
+    },
+    Here {
+        id: hoststack::ALL_TO_ALL,
+        runs: hoststack::RUNS,
+        cells: hoststack::CELLS,
+        fill: hoststack::fill_all_to_all,
+    },
     Here { id: kernel_path::ID, runs: 1, cells: kernel_path::CELLS, fill: kernel_path::fill },
 ];
 

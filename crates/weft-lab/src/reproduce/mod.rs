@@ -30,6 +30,7 @@ mod fig2;
 mod file;
 mod generate;
 mod here;
+mod hoststack;
 mod kernel_path;
 mod measured;
 mod metric;

@@ -6,7 +6,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::CgroupId;
-use weft_units::BitsPerSec;
+use weft_units::{BitsPerSec, LaneId};
 
 /// The number of hash slots of cgroups, each with its own share of infrastructure.
 const SENDERS: usize = 64;
@@ -65,8 +65,12 @@ impl Guard {
         let behind = plan.lanes.iter().any(|lane| lane.qdisc_class != 0);
         let flags = if behind { BEHIND } else { 0 };
         self.flags.store(flags, Ordering::Relaxed);
-        let lane = plan.infrastructure.map_or(u32::MAX, |lane| lane.0);
-        self.infrastructure.store(lane, Ordering::Relaxed);
+        self.set_infrastructure(plan.infrastructure);
+    }
+
+    /// Sets the lane of infrastructure; `None` where the policy has a class for it.
+    pub(crate) fn set_infrastructure(&self, lane: Option<LaneId>) {
+        self.infrastructure.store(lane.map_or(u32::MAX, |lane| lane.0), Ordering::Relaxed);
     }
 
     /// Sets the share of infrastructure on a link of `rate` with `ports` ports, which divide it evenly. Without it, all

@@ -16,7 +16,7 @@ pub use crate::layout::{
 };
 pub use guard::{Guard, infrastructure_rate};
 pub use maps::NicMaps;
-pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check};
+pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, tables};
 
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;

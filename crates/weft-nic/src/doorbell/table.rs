@@ -2,6 +2,7 @@
 //! their form.
 
 use super::CgroupEntry;
+use crate::plan::RingPlan;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_policy::CompiledPolicy;
@@ -17,6 +18,14 @@ pub fn check(policy: &CompiledPolicy) -> Result<(), TableError> {
         return Err(TableError::Cgroups { given: policy.cgroups.len() });
     }
     build(policy, Tested::default()).map(drop)
+}
+
+/// The tables of the plan's policy.
+///
+/// # Errors
+/// As [`check`].
+pub fn tables(plan: &RingPlan) -> Result<Tables, TableError> {
+    build_tables(plan.whole(), plan.rings.iter().all(|ring| ring.class.is_some()))
 }
 
 /// The tables of `policy`. `own_rings`: no ring is shared by classes.

@@ -13,19 +13,18 @@
 //! A step that fails leaves the policy in force as it was: until the worker's exchange nothing is visible, and the last step
 //! cannot fail (only the removal of the old tables can, which has no effect on packets).
 //!
-//! Numbers of classes and lanes that are gone *rest*: nothing new gets them until [`REST`](crate::plan::change) has passed
-//! and their rings are empty, so no packet is counted for another class.
+//! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
 
-use super::{CgroupEntry, NicConfig, NicError, NicPlan, SoftwareNic};
+use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic};
 use crate::counters::LagGauge;
 use crate::doorbell::check;
 use crate::link::{DeviceLink, LinkKind, LinkRate};
-use crate::plan::change::{NewPolicy, PlanChange, REST, RingUse};
-use crate::plan::{PlanError, RingPlan};
+use crate::plan::RingPlan;
+use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
 use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
 use weft_host::clock;
-use weft_policy::{CompiledPolicy, Renumbered, Resting};
+use weft_policy::{CompiledPolicy, Renumbered};
 use weft_sched::{PolicyTree, Prepared};
 use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
 
@@ -55,14 +54,6 @@ pub struct ChangedPolicy {
     pub pause: Nanos,
 }
 
-/// A number that became vacant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Vacated {
-    at: Instant,
-    class: ClassId,
-    lane: Option<LaneId>,
-}
-
 impl SoftwareNic {
     /// Prepares a change to `policy` on a link of `rate`. Changes nothing.
     ///
@@ -82,19 +73,11 @@ impl SoftwareNic {
             return Err(NicError::OtherLink);
         }
         let now = clock::now();
-        let new = old.renumber(policy, &self.resting(now));
-        let (classes, lanes) = (new.whole.classes.len(), new.whole.program.lanes.len());
-        if classes > crate::doorbell::CLASSES || lanes > crate::doorbell::LANES {
-            return Err(PlanError::Lanes { lanes: lanes.max(classes), rings: crate::doorbell::LANES }.into());
-        }
+        let resting = self.vacancies.resting(now, |class| self.has_retired_packets(class));
+        let new = old.renumber(policy, &resting)?;
         let mut ports = Vec::with_capacity(self.ports.len());
         for port in &self.ports {
-            let page = port.doorbells();
-            let is_empty = |ring: usize| {
-                let bell = &page.rings[ring];
-                bell.done.load(Ordering::Acquire) >= bell.packets.load(Ordering::Acquire)
-            };
-            ports.push(port.plan.change(&new, &port.uses, is_empty, now)?);
+            ports.push(port.plan.change(&new, &port.uses, |ring| is_empty(port, ring), now)?);
         }
         // The rings of the plan itself are those of the next port, which is planned anew.
         let base = old.with_policy(&new);
@@ -126,13 +109,14 @@ impl SoftwareNic {
         let change = self.worker_change(&base, &ports, program, &config);
         let answer = self.threads.worker.ask(|answer| Command::Change(Box::new(change), answer));
         let changed = answer.ok_or_else(super::ports::gone)?;
-        let pause = changed.outcome.map_err(NicError::Engine)?;
+        let pause = changed.outcome?;
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         self.vacate(&new, clock::now());
         for (port, change) in self.ports.iter_mut().zip(ports) {
             port.plan = change.plan;
             port.uses = change.uses;
+            port.doorbells.guard().set_infrastructure(port.plan.infrastructure);
         }
         self.generation += 1;
         self.plan = NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base);
@@ -169,7 +153,7 @@ impl SoftwareNic {
             _ => Some(config.rate),
         };
         let leaf_of = |lane: LaneId| base.program.lanes.get(lane.index()).map_or(0, |lane| lane.leaf.index());
-        let at_port = |(port, change): (&super::NicPort, &PlanChange)| {
+        let at_port = |(port, change): (&NicPort, &PlanChange)| {
             let mut leaves = Vec::new();
             for (ring, spec) in change.plan.rings.iter().enumerate() {
                 add_to_leaf(&mut leaves, leaf_of(spec.lane), ring);
@@ -188,52 +172,26 @@ impl SoftwareNic {
 
     /// Records the numbers that `new` leaves vacant, and starts the lags of its leaves anew.
     fn vacate(&mut self, new: &NewPolicy, now: Instant) {
-        let old = self.plan.rings().whole();
-        let lanes = &new.whole.program.lanes;
-        for (at, lane) in old.program.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_vacant()) {
-            if lanes.get(at).is_none_or(|lane| lane.is_vacant()) {
-                let lane_id = Some(LaneId::from_index(at));
-                self.vacated.push(Vacated { at: now, class: lane.class, lane: lane_id });
-            }
-        }
-        for (at, _) in old.classes.iter().enumerate().filter(|(_, class)| !class.is_vacant()) {
-            if new.whole.classes.get(at).is_none_or(|class| class.is_vacant()) {
-                let class = ClassId::from_index(at);
-                self.vacated.push(Vacated { at: now, class, lane: None });
-            }
-        }
-        let rests = |vacated: &Vacated| self.rests(vacated, now);
-        let vacated = self.vacated.iter().copied().filter(rests).collect();
-        self.vacated = vacated;
+        let mut vacancies = core::mem::take(&mut self.vacancies);
+        vacancies.record(self.plan.rings().whole(), &new.whole, now);
+        vacancies.release(now, |class| self.has_retired_packets(class));
+        self.vacancies = vacancies;
         self.counters.lags.iter().for_each(LagGauge::restart);
     }
 
-    /// Whether packets of what had the number may be left.
-    fn rests(&self, vacated: &Vacated, now: Instant) -> bool {
-        if now.saturating_since(vacated.at) <= REST {
-            return true;
-        }
+    /// Whether a retired ring of `class` has packets.
+    fn has_retired_packets(&self, class: ClassId) -> bool {
         self.ports.iter().any(|port| {
-            let page = port.doorbells();
-            let uses = port.plan.rings.iter().zip(&port.uses).enumerate();
-            uses.filter(|(_, (spec, of))| {
-                spec.class == Some(vacated.class) && matches!(of, RingUse::Retired(_))
-            })
-            .any(|(ring, _)| {
-                let bell = &page.rings[ring];
-                bell.done.load(Ordering::Acquire) < bell.packets.load(Ordering::Acquire)
-            })
+            let rings = port.plan.rings.iter().zip(&port.uses).enumerate();
+            let retired = rings
+                .filter(|(_, (spec, of))| spec.class == Some(class) && matches!(of, RingUse::Retired(_)));
+            retired.into_iter().any(|(ring, _)| !is_empty(port, ring))
         })
     }
+}
 
-    fn resting(&self, now: Instant) -> Resting {
-        let mut resting = Resting::default();
-        for vacated in self.vacated.iter().filter(|vacated| self.rests(vacated, now)) {
-            match vacated.lane {
-                Some(lane) => _ = resting.lanes.insert(lane),
-                None => _ = resting.classes.insert(vacated.class),
-            }
-        }
-        resting
-    }
+/// Whether every packet posted to `ring` is done.
+fn is_empty(port: &NicPort, ring: usize) -> bool {
+    let bell = &port.doorbells().rings[ring];
+    bell.done.load(Ordering::Acquire) >= bell.packets.load(Ordering::Acquire)
 }

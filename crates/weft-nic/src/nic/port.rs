@@ -93,7 +93,7 @@ impl NicPort {
 
     /// The number of tracked flows by class.
     pub(super) fn flows_by_class(&self) -> Vec<u32> {
-        let mut flows = vec![0; self.counters.classes.len()];
+        let mut flows = vec![0; self.plan.classes()];
         for (lane, tracked) in self.plan.lanes.iter().zip(&self.doorbells.shared().lanes) {
             if let Some(sum) = flows.get_mut(usize::from(lane.class)) {
                 *sum += tracked.flows.load(Ordering::Relaxed);
@@ -161,7 +161,8 @@ impl NicPort {
             wire: c.wire.get(),
             untracked: Packets(page.untracked.load(Ordering::Relaxed)),
         };
-        self.doorbells.shared().classes.iter().zip(&self.counters.classes).map(class).collect()
+        let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
+        classes.take(self.plan.classes()).map(class).collect()
     }
 
     /// Whether every packet that has entered was sent, refused, or dropped on its way.

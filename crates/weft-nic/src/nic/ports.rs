@@ -17,7 +17,7 @@
 
 use super::programs::{attach_doorbells, close};
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
-use crate::counters::PortCounters;
+use crate::counters::{Count, PortCounters};
 use crate::doorbell::PORTS;
 use crate::plan::PlanError;
 use crate::port::Uplink;
@@ -33,6 +33,18 @@ use weft_units::{BitsPerSec, Nanos};
 
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;
+
+/// A reader of the worker's counters, which costs no system call and waits for nobody.
+#[derive(Clone, Debug)]
+pub struct WireCounters(Vec<Arc<PortCounters>>);
+
+impl WireCounters {
+    /// The MTU-size frames of class number `class` that were sent so far, and their wire bytes.
+    pub fn sent(&self, class: usize) -> Count {
+        let of = |port: &Arc<PortCounters>| port.classes.get(class).map(|class| class.wire.get());
+        self.0.iter().filter_map(of).fold(Count::default(), Count::plus)
+    }
+}
 
 pub(super) fn gone() -> NicError {
     NicError::Stopped("a thread of the NIC has ended".to_owned())
@@ -167,9 +179,14 @@ impl SoftwareNic {
         self.ports.iter().find(|port| port.id == id)
     }
 
+    /// A reader of what the ports that exist now have sent by class, for another thread.
+    pub fn wire_counters(&self) -> WireCounters {
+        WireCounters(self.ports.iter().map(|port| Arc::clone(&port.counters)).collect())
+    }
+
     /// The number of tracked flows by class, over all ports.
     pub fn flows_by_class(&self) -> Vec<u32> {
-        let mut flows = vec![0; self.plan.rings().class_slots()];
+        let mut flows = vec![0; self.plan.rings().classes()];
         for port in &self.ports {
             flows.iter_mut().zip(port.flows_by_class()).for_each(|(sum, more)| *sum += more);
         }

@@ -10,9 +10,10 @@
 //! bpf/moves.h). Rings of the policy's lanes are never taken away, so no packet of an unchanged class waits.
 
 use super::{PlanError, RingPlan, RingSpec, infrastructure, loom_demand, packet_bound};
-use crate::layout::{LaneEntry, Spread};
+use crate::layout::{CLASSES, LANES, LaneEntry, Spread};
 use std::sync::Arc;
 use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around};
+use weft_sched::LaneSpec;
 use weft_units::{Instant, LaneId, Nanos};
 
 /// The time for which a retired ring is not used again.
@@ -62,12 +63,24 @@ impl RingPlan {
     }
 
     /// Gives `policy` the numbers of the policy in force, and none that rests to anything new.
-    pub(crate) fn renumber(&self, policy: &CompiledPolicy, resting: &Resting) -> NewPolicy {
+    ///
+    /// # Errors
+    /// When the tables have too few numbers.
+    pub(crate) fn renumber(
+        &self,
+        policy: &CompiledPolicy,
+        resting: &Resting,
+    ) -> Result<NewPolicy, PlanError> {
         let (new, added) = infrastructure::add(policy);
         let renumbered = renumber_around(&self.whole, new, resting);
         let whole = Arc::new(renumbered.policy.clone());
+        let numbers =
+            [("classes", whole.classes.len(), CLASSES), ("lanes", whole.program.lanes.len(), LANES)];
+        if let Some((what, given, most)) = numbers.into_iter().find(|(_, given, most)| given > most) {
+            return Err(PlanError::Numbers { what, given, most });
+        }
         let infrastructure = added.and_then(|_| infrastructure::lane(&whole));
-        NewPolicy { renumbered, whole, infrastructure }
+        Ok(NewPolicy { renumbered, whole, infrastructure })
     }
 
     /// The same rings with the policy of a change, for the plans of later ports.
@@ -133,38 +146,69 @@ impl PlanChange {
         let mut entries = Vec::with_capacity(lanes.len());
         let mut left = added;
         for (at, lane) in lanes.iter().enumerate() {
-            if lane.is_vacant() {
-                // Flows stay in a lane that is gone until their next packet, and are counted in its class.
-                entries.push(old.lanes.get(at).copied().unwrap_or_else(LaneEntry::vacant));
-            } else if stays(at) {
-                entries.push(LaneEntry { packet_bound: packet_bound(lane), ..old.lanes[at] });
-            } else {
-                let spare = self.uses.iter().filter(|of| **of == RingUse::Spare).count();
-                let wanted =
-                    loom_demand(&new.whole, lane).min(FAIR_SPARE).min(spare.div_ceil(2 * left)).max(1);
-                left -= 1;
-                let name =
-                    || new.whole.classes.get(lane.class.index()).map_or("", |class| &class.name).to_owned();
-                let (first, count) =
-                    self.spare_range(wanted).ok_or_else(|| PlanError::NoSpareRing { class: name() })?;
-                for ring in first..first + count {
-                    self.uses[ring] = RingUse::Lane;
-                    self.set(ring, RingSpec { lane: LaneId::from_index(at), class: Some(lane.class) });
+            let before = old.lanes.get(at).copied();
+            let mut entry = match before {
+                _ if lane.is_vacant() => self.gone(before),
+                Some(entry) if stays(at) => LaneEntry { packet_bound: packet_bound(lane), ..entry },
+                _ => {
+                    left -= 1;
+                    self.add(old, new, (LaneId::from_index(at), lane), left)?
                 }
-                entries.push(LaneEntry {
-                    class: lane.class.0 as u16,
-                    first_ring: first as u16,
-                    rings: count as u16,
-                    spread: Spread::RoundRobin,
-                    flow_bound: old.flow_table / (lanes.len().max(1) as u32),
-                    qdisc_class: 0,
-                    packet_bound: packet_bound(lane),
-                    ring_bound: old.lanes.iter().map(|lane| lane.ring_bound).max().unwrap_or_default(),
-                });
+            };
+            let infrastructure = |of: Option<LaneId>| of == Some(LaneId::from_index(at));
+            if infrastructure(new.infrastructure) {
+                entry = infrastructure::untracked(entry);
+            } else if infrastructure(old.infrastructure) && !lane.is_vacant() {
+                // The policy has a class for it now, whose flows are tracked.
+                let flow_bound = flow_bound(old, new);
+                entry = LaneEntry { spread: Spread::RoundRobin, flow_bound, ..entry };
             }
+            entries.push(entry);
         }
         self.plan.lanes = entries;
         Ok(())
+    }
+
+    /// The entry of a lane that is gone: as it was while its rings are retired, since its flows stay in it until their next
+    /// packet and are counted in its class; no rings afterwards.
+    fn gone(&self, before: Option<LaneEntry>) -> LaneEntry {
+        let retired = |entry: &LaneEntry| {
+            let first = usize::from(entry.first_ring);
+            let rings = self.uses.get(first..first + usize::from(entry.rings)).unwrap_or_default();
+            rings.iter().all(|of| matches!(of, RingUse::Retired(_)))
+        };
+        before.filter(retired).unwrap_or_else(LaneEntry::vacant)
+    }
+
+    /// The entry of a new lane, with spare rings. `left` is the number of new lanes after it.
+    fn add(
+        &mut self,
+        old: &RingPlan,
+        new: &NewPolicy,
+        (id, lane): (LaneId, &LaneSpec),
+        left: usize,
+    ) -> Result<LaneEntry, PlanError> {
+        let spare = self.uses.iter().filter(|of| **of == RingUse::Spare).count();
+        // Half of the spare rings remain for further changes.
+        let share = spare.div_ceil(2 * (left + 1));
+        let wanted = loom_demand(&new.whole, lane).min(FAIR_SPARE).min(share).max(1);
+        let name = || new.whole.classes.get(lane.class.index()).map_or("", |class| &class.name).to_owned();
+        let (first, count) =
+            self.spare_range(wanted).ok_or_else(|| PlanError::NoSpareRing { class: name() })?;
+        for ring in first..first + count {
+            self.uses[ring] = RingUse::Lane;
+            self.set(ring, RingSpec { lane: id, class: Some(lane.class) });
+        }
+        Ok(LaneEntry {
+            class: lane.class.0 as u16,
+            first_ring: first as u16,
+            rings: count as u16,
+            spread: Spread::RoundRobin,
+            flow_bound: flow_bound(old, new),
+            qdisc_class: 0,
+            packet_bound: packet_bound(lane),
+            ring_bound: old.lanes.iter().map(|lane| lane.ring_bound).max().unwrap_or_default(),
+        })
     }
 
     /// The longest range of spare rings of at most `wanted`.
@@ -178,6 +222,11 @@ impl PlanChange {
         }
         (best.1 > 0).then_some(best)
     }
+}
+
+/// The flow bound of a new lane: an even part of the port's table.
+fn flow_bound(old: &RingPlan, new: &NewPolicy) -> u32 {
+    old.flow_table / (new.whole.program.lanes.len().max(1) as u32)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The lane of ARP, neighbour discovery, DHCP and similar packets, which the NIC adds above the policy's tree.
 
+use crate::layout::{LaneEntry, Spread};
 use weft_policy::{BOUND_DEFAULT, ClassInfo, CompiledPolicy, INFRASTRUCTURE};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec};
 use weft_units::{ClassId, LaneId, LeafId, NodeId};
@@ -37,6 +38,11 @@ pub(super) fn add(policy: &CompiledPolicy) -> (CompiledPolicy, Option<LaneId>) {
     whole.destinations.push(Vec::new());
     whole.classes.push(ClassInfo { name: INFRASTRUCTURE.to_owned(), latency: None });
     (whole, Some(lane))
+}
+
+/// The entry of the lane: its flows are not tracked, since the egress program sends its packets there without a look-up.
+pub(super) fn untracked(entry: LaneEntry) -> LaneEntry {
+    LaneEntry { spread: Spread::Hash, flow_bound: 0, ..entry }
 }
 
 /// The lane of infrastructure in `whole`, a policy to which it was added and which may have been renumbered since.

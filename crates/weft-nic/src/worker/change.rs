@@ -13,6 +13,7 @@
 //! holds a packet: `change_pause` and `change_pause_max`.
 
 use super::device::Classes;
+use super::engine::ExchangeError;
 use super::ports::RingSet;
 use super::{Engine, Worker};
 use crate::link::LinkRate;
@@ -34,7 +35,7 @@ pub(crate) struct PolicyChange {
     /// The rate of the link and its source, if it changes.
     pub(crate) link: Option<(BitsPerSec, LinkRate, Nanos)>,
     /// The outcome: the time that the worker took, or the reason of a refusal.
-    pub(crate) outcome: Result<Nanos, String>,
+    pub(crate) outcome: Result<Nanos, ExchangeError>,
 }
 
 /// The change at a port.
@@ -94,11 +95,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     fn change_classes(&mut self, classes: &mut Classes, link: Option<(BitsPerSec, LinkRate)>) {
         let Some(device) = self.parts.device.as_mut() else { return };
         device.change(classes, link);
+        // The queue below is as long as the rate asks for.
+        let bound = link.and_then(|_| device.bound_changed());
         for (slot, ring) in self.rings.iter().enumerate().filter(|(_, ring)| ring.fd.is_some()) {
             device.add_ring(slot, ring.lane);
             if ring.backlogged {
                 device.activated(slot);
             }
         }
+        self.bound_uplink(bound);
     }
 }

@@ -179,6 +179,11 @@ impl Device {
     /// differs.
     pub(super) fn rate_changed(&mut self) -> Option<Bytes> {
         self.urgency.set_rate(self.known_rate().unwrap_or(self.throughput));
+        self.bound_changed()
+    }
+
+    /// The new bound of the queue below, if it differs from the one that was last set.
+    pub(super) fn bound_changed(&mut self) -> Option<Bytes> {
         let bound = match self.pressure.observed() {
             Some(_) => self.pressure.bound(self.most),
             None => Self::first_bound(self.link, self.rate, self.most),

@@ -4,7 +4,7 @@ use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
 use weft_sched::queues::QueueError;
-use weft_sched::{FlowError, Next, PolicyTree, Prepared, Turn};
+use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
 
 /// An error from adding a ring to an engine: a bug of the plan, reported instead of executed.
@@ -16,6 +16,17 @@ pub(crate) enum RingError {
     /// The scheduler of queues refuses it.
     #[error(transparent)]
     Queue(#[from] QueueError),
+}
+
+/// The reason for which an engine keeps its program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The scheduler has queues instead of a policy.
+    #[error("this mode of the NIC has no policy to change")]
+    NoPolicy,
+    /// The policy's tree refuses the change.
+    #[error(transparent)]
+    Tree(#[from] ChangeError),
 }
 
 /// The decision of an engine.
@@ -41,8 +52,8 @@ pub(crate) trait Engine {
     fn remove_ring(&mut self, flow: FlowId);
     /// Exchanges the program at `now`, between two turns. Returns the memory of the old one, or the change unused with the
     /// reason. Allocates and frees nothing.
-    fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, String)> {
-        Err((change, "this mode of the NIC has no policy".to_owned()))
+    fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
+        Err((change, ExchangeError::NoPolicy))
     }
     /// Moves a ring to another lane.
     fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}
@@ -90,12 +101,12 @@ impl Engine for PolicyTree {
         let _ = self.remove_flow(flow);
     }
 
-    fn change(&mut self, change: Prepared, now: Instant) -> Result<Prepared, (Prepared, String)> {
+    fn change(&mut self, change: Prepared, now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
         // The turn of a chunk that found no room in the uplink is decided anew in any case.
         self.abandon();
         match Self::change(self, change, now) {
             Ok(changed) => Ok(changed.retired),
-            Err(refused) => Err((refused.prepared, refused.why.to_string())),
+            Err(refused) => Err((refused.prepared, refused.why.into())),
         }
     }
 

@@ -253,7 +253,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Bounds the queue below the NIC anew.
-    fn bound_uplink(&self, bound: Option<Bytes>) {
+    pub(super) fn bound_uplink(&self, bound: Option<Bytes>) {
         if let Some(bound) = bound {
             // Fails only when the device is gone, which the next write notices.
             let bytes = u32::try_from(bound.get()).unwrap_or(u32::MAX);

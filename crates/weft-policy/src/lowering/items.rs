@@ -1,11 +1,14 @@
 //! Lowering of items and expressions, from the tree to the model.
 
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
+use super::units::{Broken, unread};
 use super::values::{self, Read};
 use crate::code::Code;
-use crate::diagnostic::SpannedDiagnostic;
+use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::syntax::{SyntaxKind, SyntaxNode};
-use weft_text::Span;
+use std::collections::BTreeSet;
+use weft_packet::Prefix;
+use weft_text::{Span, quoted};
 use weft_units::Bytes;
 
 /// The model under construction, its diagnostics, and the codes that were reported.
@@ -13,6 +16,10 @@ pub(super) struct Lowering {
     pub(super) policy: Policy,
     diagnostics: Vec<SpannedDiagnostic>,
     told: Vec<Code>,
+    /// The values with a syntax error, about which the parser has said everything.
+    broken: Broken,
+    /// All defined names.
+    names: BTreeSet<String>,
 }
 
 /// Whether the children of a node have weights.
@@ -22,9 +29,15 @@ enum Weights {
     Unwanted,
 }
 
-/// Lowers a policy's tree; the diagnostics report values that cannot be parsed.
-pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
-    let mut lowering = Lowering { policy: Policy::default(), diagnostics: Vec::new(), told: Vec::new() };
+/// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors.
+pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy, Vec<SpannedDiagnostic>) {
+    let mut lowering = Lowering {
+        policy: Policy { unread: unread(tree), ..Policy::default() },
+        diagnostics: Vec::new(),
+        told: Vec::new(),
+        broken: Broken::new(tree, errors),
+        names: tree.children().filter_map(|item| Some(name_of(&item, SyntaxKind::Name)?.value)).collect(),
+    };
     for item in tree.children() {
         match item.kind() {
             SyntaxKind::LinkItem => lowering.link(&item),
@@ -40,7 +53,14 @@ pub(crate) fn lower(tree: &SyntaxNode) -> (Policy, Vec<SpannedDiagnostic>) {
 
 impl Lowering {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
+        self.report(SpannedDiagnostic::new(code, span, message, help));
+    }
+
+    /// Records a diagnostic, unless the parser has reported the value.
+    fn report(&mut self, diagnostic: SpannedDiagnostic) {
+        if !self.broken.contains(diagnostic.span()) {
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     /// Records a diagnostic, unless one with the same code was recorded before.
@@ -53,7 +73,7 @@ impl Lowering {
 
     /// Returns the value, or records its diagnostic.
     pub(super) fn keep<T>(&mut self, read: Read<T>) -> Option<T> {
-        read.map_err(|diagnostic| self.diagnostics.push(*diagnostic)).ok()
+        read.map_err(|diagnostic| self.report(*diagnostic)).ok()
     }
 
     fn link(&mut self, item: &SyntaxNode) {
@@ -117,7 +137,7 @@ impl Lowering {
     /// The expression that `node` is, if it is one.
     fn expression(&mut self, node: &SyntaxNode) -> Option<Expression> {
         Some(match node.kind() {
-            SyntaxKind::NameRef => Expression::Name(node.text().to_string()),
+            SyntaxKind::NameRef => Expression::Name(spanned_text(node).value),
             SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, Weights::Unwanted)),
             SyntaxKind::WfqExpr => Expression::Wfq(self.children(node, Weights::Wanted)),
             SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, Weights::Unwanted)),
@@ -133,28 +153,58 @@ impl Lowering {
             let help = "list its children in the braces, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
+        match weights {
+            Weights::Wanted => self.check_weights(node, &items),
+            Weights::Unwanted => self.check_no_weights(node, &items),
+        }
         items.iter().map(|item| self.child(item, weights)).collect()
     }
 
     fn child(&mut self, item: &SyntaxNode, weights: Weights) -> Child {
         let expression = self.expression_in(item);
-        let weight = match (value_of(item), weights) {
-            (Some(text), Weights::Wanted) => self.keep(values::weight(&text.value, text.span)),
-            (Some(text), Weights::Unwanted) => {
-                let help = "leave the weight out, or make the node a `wfq`";
-                self.find(Code::WeightUnwanted, text.span, "only the children of `wfq` have weights", help);
-                None
-            }
-            (None, Weights::Wanted)
-                if !matches!(expression.value, Expression::Broken) && !has_token(item, SyntaxKind::Colon) =>
-            {
-                let help = "write it after a colon, such as `vm1: 2`; equal weights share equally";
-                self.find(Code::WeightMissing, expression.span, "a child of `wfq` needs a weight", help);
-                None
-            }
-            (None, _) => None,
-        };
+        let text = value_of(item).filter(|_| weights == Weights::Wanted);
+        let weight = text.and_then(|text| self.keep(values::weight(&text.value, text.span)));
         Child { expression, weight }
+    }
+
+    /// Reports the children of a `wfq` without a weight, once for the node.
+    fn check_weights(&mut self, node: &SyntaxNode, items: &[SyntaxNode]) {
+        let bare = |item: &&SyntaxNode| value_of(item).is_none() && !has_token(item, SyntaxKind::Colon);
+        let expressions: Vec<SyntaxNode> = items
+            .iter()
+            .filter(bare)
+            .filter_map(|item| item.children().find(|part| is_expression(part.kind())))
+            .filter(|expression| !self.broken.contains(span_of(expression.text_range())))
+            .collect();
+        let Some(first) = expressions.first() else { return };
+        let edits = expressions.iter().map(|e| Edit::insert(span_of(e.text_range()).end, ": 1")).collect();
+        let help = "write it after a colon, such as `vm1: 2`; equal weights share equally";
+        let message = "a child of `wfq` needs a weight";
+        let diagnostic = SpannedDiagnostic::new(Code::WeightMissing, head_span(first), message, help);
+        self.report(diagnostic.fix(joined(node, edits)));
+    }
+
+    /// Reports the children of another node that have a weight, once for the node.
+    fn check_no_weights(&mut self, node: &SyntaxNode, items: &[SyntaxNode]) {
+        let weights: Vec<SyntaxNode> = items
+            .iter()
+            .filter_map(|item| item.children().find(|part| part.kind() == SyntaxKind::Value))
+            .filter(|value| !self.broken.contains(span_of(value.text_range())))
+            .collect();
+        let Some(first) = weights.first() else { return };
+        let edit = if weights.len() == items.len() && items.len() > 1 {
+            Some(Edit::replace(head_span(node), "wfq"))
+        } else {
+            let behind = |value: &SyntaxNode| {
+                let name = value.prev_sibling().map_or(0, |sibling| span_of(sibling.text_range()).end);
+                Edit::delete(Span::new(name, span_of(value.text_range()).end))
+            };
+            joined(node, weights.iter().map(behind).collect())
+        };
+        let help = "leave the weight out, or make the node a `wfq`";
+        let message = "only the children of `wfq` have weights";
+        let span = span_of(first.text_range());
+        self.report(SpannedDiagnostic::new(Code::WeightUnwanted, span, message, help).fix(edit));
     }
 
     fn limit(&mut self, node: &SyntaxNode) -> Expression {
@@ -186,7 +236,7 @@ impl Lowering {
         let to = match tests.first() {
             Some(test) => {
                 let text = value_of(test)?;
-                Some(self.keep(values::prefix(&text.value, text.span))?)
+                Some(self.prefix(&text.value, text.span)?)
             }
             None => None,
         };
@@ -197,10 +247,23 @@ impl Lowering {
     fn destination(&mut self, item: &SyntaxNode) -> Option<Branch> {
         let mut texts = item.children().filter(|c| c.kind() == SyntaxKind::Value).map(|v| spanned_text(&v));
         let (to, rate) = (texts.next()?, texts.next());
-        let prefix = self.keep(values::prefix(&to.value, to.span));
+        let prefix = self.prefix(&to.value, to.span);
         let rate = rate.and_then(|text| self.keep(values::rate(&text.value, text.span)));
         let burst = self.burst(item)?;
         Some(Branch { to: Some(prefix?), rate: rate?, burst, span: to.span, by_destination: true })
+    }
+
+    /// An address prefix. Reports that a name in its place is none.
+    pub(super) fn prefix(&mut self, text: &str, span: Span) -> Option<Prefix> {
+        if self.names.contains(text) && text.parse::<Prefix>().is_err() {
+            let message = format!("{} is a name and not an address prefix", quoted(text));
+            let help = format!(
+                "`to` and `from` take addresses; the class or node is limited by `limit ... of {text}`"
+            );
+            self.find(Code::BadPrefix, span, message, help);
+            return None;
+        }
+        self.keep(values::prefix(text, span))
     }
 
     /// The burst size that `parent` states. The inner `None` means that it states none, the outer that it cannot be parsed.
@@ -236,8 +299,36 @@ fn is_closed(node: &SyntaxNode) -> bool {
     has_token(node, SyntaxKind::CloseBrace)
 }
 
+/// The text of a node without the spaces and quotes that the parser has reported.
 fn spanned_text(node: &SyntaxNode) -> Spanned<String> {
-    Spanned { value: node.text().to_string(), span: span_of(node.text_range()) }
+    let text = node.text().to_string();
+    let text = if text.contains(char::is_whitespace) { text.split_whitespace().collect() } else { text };
+    Spanned { value: text.trim_matches('"').to_owned(), span: span_of(node.text_range()) }
+}
+
+/// The most bytes of a list that an edit of several places repeats.
+const JOINED_MAX: usize = 4096;
+
+/// Several edits of `node`'s text, in their order, as one.
+fn joined(node: &SyntaxNode, edits: Vec<Edit>) -> Option<Edit> {
+    let base = span_of(node.text_range()).start;
+    let span = edits.first()?.span.to(edits.last()?.span);
+    if span.end - span.start > JOINED_MAX || edits.len() == 1 {
+        return edits.into_iter().next().filter(|edit| edit.span == span);
+    }
+    let text = node.text().to_string();
+    let (mut out, mut at) = (String::new(), span.start);
+    for edit in edits {
+        out += text.get(at - base..edit.span.start - base)?;
+        out += &edit.text;
+        at = edit.span.end;
+    }
+    Some(Edit::replace(span, out))
+}
+
+fn is_expression(kind: SyntaxKind) -> bool {
+    use SyntaxKind::*;
+    matches!(kind, NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr)
 }
 
 /// The value that is a direct child of `parent`.

@@ -1,5 +1,6 @@
 //! The model of a policy: its statements with their places in the text.
 
+use std::collections::BTreeSet;
 use weft_packet::{Match, Prefix, ethernet};
 use weft_text::Span;
 #[cfg(test)]
@@ -25,6 +26,8 @@ pub(crate) struct Policy {
     pub(crate) class_bounds: Vec<(Spanned<String>, Packets)>,
     pub(crate) classes: Vec<ClassDefinition>,
     pub(crate) nodes: Vec<NodeDefinition>,
+    /// Words of the parts that could not be parsed. They may be definitions, so that uses of these names are not unknown.
+    pub(crate) unread: BTreeSet<String>,
     /// The cgroups in conditions; a row's cgroup number indexes them.
     pub(crate) cgroups: Vec<String>,
     /// The ports in conditions; a row's port number minus one indexes them.

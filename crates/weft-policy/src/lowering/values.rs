@@ -1,7 +1,8 @@
 //! Parsers for the values in a policy.
 
 use crate::code::Code;
-use crate::diagnostic::SpannedDiagnostic;
+use crate::corrections;
+use crate::diagnostic::{Edit, SpannedDiagnostic};
 use core::num::IntErrorKind;
 use weft_packet::{ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
@@ -12,6 +13,13 @@ pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
 
 fn wrong<T>(code: Code, span: Span, message: impl AsRef<str>, help: &str) -> Read<T> {
     Err(Box::new(SpannedDiagnostic::new(code, span, message, help)))
+}
+
+/// A wrong value. If it is known what was meant, the message says it, and the fix writes it.
+fn wrong_but<T>(code: Code, span: Span, message: String, help: &str, meant: Option<String>) -> Read<T> {
+    let Some(meant) = meant else { return wrong(code, span, message, help) };
+    let message = format!("{message}: write `{meant}`");
+    Err(Box::new(SpannedDiagnostic::new(code, span, message, help).fix(Edit::replace(span, meant))))
 }
 
 /// A rate above zero.
@@ -25,19 +33,23 @@ pub(super) fn rate(text: &str, span: Span) -> Read<BitsPerSec> {
             "set a rate above zero",
         ),
         Ok(rate) => Ok(rate),
-        Err(_) => wrong(Code::BadRate, span, format!("{} is not a rate", quoted(text)), help),
+        Err(_) if text.ends_with('%') => {
+            let help = "weights of `wfq` share in proportion; a limit is in bits per second";
+            wrong(Code::BadRate, span, format!("{} is a percentage and not a rate", quoted(text)), help)
+        }
+        Err(_) => {
+            let message = format!("{} is not a rate", quoted(text));
+            wrong_but(Code::BadRate, span, message, help, corrections::rate(text))
+        }
     }
 }
 
 /// A burst size.
 pub(super) fn size(text: &str, span: Span) -> Read<Bytes> {
     text.parse::<Bytes>().or_else(|_| {
-        wrong(
-            Code::BadSize,
-            span,
-            format!("{} is not a size", quoted(text)),
-            "such as 1500, 64kib or 1mb: bytes",
-        )
+        let message = format!("{} is not a size", quoted(text));
+        let help = "such as 1500, 64kib or 1mb: bytes";
+        wrong_but(Code::BadSize, span, message, help, corrections::size(text))
     })
 }
 
@@ -47,7 +59,7 @@ pub(super) fn latency(text: &str, span: Span) -> Read<Nanos> {
         Ok(time) if time > Nanos::ZERO => Ok(time),
         _ => {
             let message = format!("{} is not a time above zero", quoted(text));
-            wrong(Code::BadLatency, span, message, "such as 200us or 1ms")
+            wrong_but(Code::BadLatency, span, message, "such as 200us or 1ms", corrections::time(text))
         }
     }
 }
@@ -57,7 +69,8 @@ pub(super) fn weight(text: &str, span: Span) -> Read<Weight> {
     digits(text).and_then(Weight::new).map_or_else(
         || {
             let help = "weights are whole numbers from 1 to 4294967295; only their proportions count";
-            wrong(Code::BadWeight, span, format!("{} is not a weight", quoted(text)), help)
+            let message = format!("{} is not a weight", quoted(text));
+            wrong_but(Code::BadWeight, span, message, help, corrections::weight(text))
         },
         Ok,
     )
@@ -69,7 +82,8 @@ pub(super) fn packets(text: &str, span: Span) -> Read<Packets> {
         Some(count) if count > 0 => Ok(Packets(u64::from(count))),
         _ => {
             let message = format!("{} is not a number of packets", quoted(text));
-            wrong(Code::BadBound, span, message, "a bound is a whole number from 1 to 4294967295")
+            let help = "a bound is a whole number from 1 to 4294967295";
+            wrong_but(Code::BadBound, span, message, help, corrections::packets(text))
         }
     }
 }
@@ -79,11 +93,13 @@ pub(super) fn prefix(text: &str, span: Span) -> Read<Prefix> {
     text.parse().or_else(|error: ParsePrefixError| match error {
         ParsePrefixError::HostBits { network } => {
             let message = format!("{} has bits set beyond its length", quoted(text));
-            wrong(Code::HostBits, span, message, &format!("the network is written {network}"))
+            let help = format!("the network is written {network}");
+            wrong_but(Code::HostBits, span, message, &help, Some(network.to_string()))
         }
         ParsePrefixError::Address { .. } | ParsePrefixError::Length { .. } => {
             let help = "such as 10.0.1.0/24, fd00::/8, or a lone address";
-            wrong(Code::BadPrefix, span, format!("{} is not an address prefix", quoted(text)), help)
+            let message = format!("{} is not an address prefix", quoted(text));
+            wrong_but(Code::BadPrefix, span, message, help, corrections::prefix(text))
         }
     })
 }
@@ -96,11 +112,12 @@ pub(super) fn ports(text: &str, span: Span) -> Read<PortRange> {
         let message = format!("{} is not a port or a range of ports", quoted(text));
         let help =
             "ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0";
-        return wrong(Code::BadPort, span, message, help);
+        return wrong_but(Code::BadPort, span, message, help, corrections::ports(text));
     };
     if first > last {
         let message = format!("the range {} ends before it begins", quoted(text));
-        return wrong(Code::ReversedPorts, span, message, &format!("write {last}..{first}"));
+        let help = "a range begins with its lower port";
+        return wrong_but(Code::ReversedPorts, span, message, help, Some(format!("{last}..{first}")));
     }
     Ok(PortRange { first, last })
 }
@@ -110,7 +127,8 @@ pub(super) fn protocol(text: &str, span: Span) -> Read<Protocol> {
     digits(text).and_then(|n| u8::try_from(n).ok()).map_or_else(
         || {
             let message = format!("{} is not a protocol number", quoted(text));
-            wrong(Code::BadProtocol, span, message, "protocol numbers run from 0 to 255")
+            let help = "protocol numbers run from 0 to 255";
+            wrong_but(Code::BadProtocol, span, message, help, corrections::protocol(text))
         },
         |number| Ok(Protocol(number)),
     )
@@ -139,7 +157,9 @@ pub(super) fn mark(text: &str, span: Span) -> Read<(u32, u32)> {
     };
     if value & !mask != 0 {
         let message = format!("the mark {} has bits outside its mask: no packet can match", quoted(text));
-        return wrong(Code::MarkBeyondMask, span, message, &format!("write {:#x}/{mask:#x}", value & mask));
+        let help = "a packet's mark is compared under the mask";
+        let meant = format!("{:#x}/{mask:#x}", value & mask);
+        return wrong_but(Code::MarkBeyondMask, span, message, help, Some(meant));
     }
     Ok((value, mask))
 }
@@ -156,7 +176,8 @@ pub(super) fn cgroup(quotes: &str, span: Span) -> Read<String> {
     let names = path == "/" || (!path.is_empty() && parts.split('/').all(plain));
     if !names || path.len() > PATH_MAX || path.chars().any(char::is_control) {
         let message = format!("{} is not the path of a cgroup", quoted(path));
-        return wrong(Code::BadCgroup, span, message, help);
+        let meant = corrections::cgroup(path).map(|path| format!("\"{path}\""));
+        return wrong_but(Code::BadCgroup, span, message, help, meant);
     }
     Ok(path.to_owned())
 }

@@ -10,9 +10,12 @@
 //! - `Ok` means that the construct was read to its end. `Err(Stop)` means that a diagnostic was recorded and the
 //!   rest of the construct cannot be read; the caller recovers.
 //!
-//! Recovery takes place at two levels only. `file` skips to the next item, and `braces` skips to the next comma or the closing brace.
-//! An item begins at a keyword (`class`, `link`, `bound`) or at `NAME =`, which no expression contains. Therefore every skip
-//! also stops at an item: a missing brace costs one item and not the rest of the file.
+//! Recovery takes place at two levels only. `file` skips to the next line that begins an item, and `braces` skips to the next comma
+//! or the closing brace. An item begins at a keyword (`class`, `link`, `bound`) or at `NAME =`, which no expression contains.
+//! Therefore a list ends at an item: a missing brace costs one item and not the rest of the file.
+//!
+//! `mistakes` knows the ordinary mistakes. A production asks it where one is likely; a mistake that is recognized is reported with
+//! its fix, and the production goes on with what was meant. What is not recognized is reported as unexpected.
 //!
 //! These rules hold:
 //!
@@ -23,43 +26,51 @@
 //! Each error branch records a diagnostic with a code, so none needs a counter.
 
 use super::kind::SyntaxKind::*;
+use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser};
-use crate::code::Code;
 
 /// `file = { item }`
 pub(super) fn file(p: &mut Parser<'_>) {
     let mut after_whole_item = false;
     while !p.at_end() {
         let before = p.position();
-        if after_whole_item && p.at_item() && !p.at_line_start() {
-            let _ = p.unexpected(
-                "the end of the line",
-                "each item begins on a line of its own; the bound of one class is `bound 500 packets of NAME`",
-            );
-        }
-        let parsed = if p.at_word("link") {
-            p.node(LinkItem, link)
-        } else if p.at_word("bound") {
-            p.node(BoundItem, bound)
-        } else if p.at_latency() {
-            p.node(LatencyItem, latency)
-        } else if p.at_word("class") {
-            p.node(ClassItem, class)
-        } else if p.at_definition() {
-            p.node(NodeItem, node)
-        } else {
-            p.unexpected(
-                "`class`, `link`, `bound` or `NAME = ...`",
-                "each line defines one item, such as `root = priority { mgmt, tenants }`",
-            )
+        let parsed = match after_whole_item && !p.at_line_start() {
+            true => mistakes::leftover(p).and_then(|()| item(p)),
+            false => item(p),
         };
         after_whole_item = parsed.is_ok();
         if parsed.is_err() {
             if p.position() == before {
-                p.bump();
+                p.discard();
             }
-            p.skip_until(|_| false);
+            p.skip_until(mistakes::at_item_or_mistake);
         }
+    }
+}
+
+/// `item = link | bound | latency | class | node`
+fn item(p: &mut Parser<'_>) -> Parsed {
+    mistakes::item_word(p);
+    if p.at_word("link") {
+        p.node(LinkItem, link)
+    } else if p.at_word("bound") {
+        p.node(BoundItem, bound)
+    } else if p.at_latency() {
+        p.node(LatencyItem, latency)
+    } else if p.at_word("class") && mistakes::node_as_class(p) {
+        p.discard();
+        p.node(NodeItem, node)
+    } else if p.at_word("class") {
+        p.bump_into(ClassItem, class)
+    } else if mistakes::class_without_word(p) {
+        p.node(ClassItem, class)
+    } else if mistakes::at_node(p) {
+        p.node(NodeItem, node)
+    } else {
+        p.unexpected(
+            "`class`, `link`, `bound` or `NAME = ...`",
+            "each line defines one item, such as `root = priority { mgmt, tenants }`",
+        )
     }
 }
 
@@ -68,7 +79,7 @@ fn latency(p: &mut Parser<'_>) -> Parsed {
     const HELP: &str = "such as `latency 200us of voice`";
     p.bump();
     value(p, "a time", HELP)?;
-    p.expect_word("of", HELP)?;
+    mistakes::word(p, "of", HELP)?;
     p.name(NameRef, "the name of a class")
 }
 
@@ -83,16 +94,14 @@ fn bound(p: &mut Parser<'_>) -> Parsed {
     const HELP: &str = "such as `bound 20000 packets` or `bound 500 packets of bulk`";
     p.bump();
     value(p, "a number of packets", HELP)?;
-    p.expect_word("packets", HELP)?;
+    mistakes::word(p, "packets", HELP)?;
     if p.eat_word("of") { p.name(NameRef, "the name of a class") } else { Ok(()) }
 }
 
-/// `class = "class" NAME "=" condition`
+/// `class = "class" NAME "=" condition`, behind its first word
 fn class(p: &mut Parser<'_>) -> Parsed {
-    const HELP: &str = "such as `class web = tcp and dport 80..443`";
-    p.bump();
     p.name(Name, "the name of the class")?;
-    p.expect(Equals, "`=`", HELP)?;
+    mistakes::equals(p, "such as `class web = tcp and dport 80..443`")?;
     condition(p)
 }
 
@@ -109,14 +118,14 @@ fn conjunction(p: &mut Parser<'_>) -> Parsed {
 /// One or more of `part`, joined by `word`; wrapped in a node of `kind` if there are several.
 fn joined(
     p: &mut Parser<'_>,
-    word: &str,
+    word: &'static str,
     kind: super::SyntaxKind,
     part: impl Fn(&mut Parser<'_>) -> Parsed,
 ) -> Parsed {
     let start = p.checkpoint();
     let mut parsed = part(p);
     let mut several = false;
-    while parsed.is_ok() && p.eat_word(word) {
+    while parsed.is_ok() && mistakes::joins(p, word) {
         several = true;
         parsed = part(p);
     }
@@ -129,7 +138,7 @@ fn joined(
 /// `negation = "not" negation | "(" condition ")" | protocol ports | test`
 fn negation(p: &mut Parser<'_>) -> Parsed {
     p.nested(|p| {
-        if p.at_word("not") {
+        if mistakes::negates(p) {
             return p.node(NotCondition, |p| {
                 p.bump();
                 negation(p)
@@ -139,12 +148,15 @@ fn negation(p: &mut Parser<'_>) -> Parsed {
             return p.node(ParenCondition, |p| {
                 p.bump();
                 condition(p)?;
-                p.expect(CloseParen, "`)`", "close the parenthesis")
+                mistakes::close_paren(p)
             });
         }
         let start = p.checkpoint();
         let transport = ["tcp", "udp", "sctp"].iter().any(|word| p.at_word(word));
         p.node(Test, test)?;
+        if transport {
+            mistakes::ports_word(p, TESTS);
+        }
         if !(transport && at_ports(p)) {
             return Ok(());
         }
@@ -159,16 +171,23 @@ fn at_ports(p: &Parser<'_>) -> bool {
     ["port", "sport", "dport"].iter().any(|word| p.at_word(word))
 }
 
+/// The tests, for help.
+const TESTS: &str = "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
+                     from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\"";
+
 /// `test = "any" | "tcp" | ... | "cgroup" TEXT | "port" TEXT`
 fn test(p: &mut Parser<'_>) -> Parsed {
-    let (what, help) = match p.text() {
+    let (before, start) = (p.text_before(), p.span().start);
+    mistakes::test_word(p, TESTS)?;
+    let keyword = p.text();
+    let (what, help) = match keyword {
         "any" | "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" => {
             p.bump();
             return Ok(());
         }
         "cgroup" => {
             p.bump();
-            return p.expect(Text, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
+            return mistakes::path(p, "such as `cgroup \"/system.slice/mgmt\"`");
         }
         "port" if p.next_is(Text) => {
             p.bump();
@@ -179,109 +198,128 @@ fn test(p: &mut Parser<'_>) -> Parsed {
         "port" | "sport" | "dport" => ("a port", "such as `dport 443` or `port 8000..8080`"),
         "from" | "to" => ("an address prefix", "such as `to 10.0.1.0/24` or `from fd00::/8`"),
         "mark" => ("a mark", "such as `mark 0x10` or `mark 0x10/0xff`"),
-        "priority" => ("a number", "such as `priority 3`"),
-        _ => {
-            return p.unexpected(
-                "a test",
-                "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
-                 from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\"",
-            );
-        }
+        _ => ("a number", "such as `priority 3`"),
     };
     p.bump();
-    value(p, what, help)
+    if keyword == "protocol" && mistakes::named_protocol(p, start) {
+        return Ok(());
+    }
+    let value_start = p.span().start;
+    value(p, what, help)?;
+    match keyword {
+        "from" | "to" => mistakes::port_of_address(p, keyword),
+        "port" | "sport" | "dport" => mistakes::range_apart(p, value_start),
+        _ => {}
+    }
+    mistakes::value_list(p, keyword, before, start);
+    Ok(())
 }
 
 /// `node = NAME "=" expression`
 fn node(p: &mut Parser<'_>) -> Parsed {
     p.name(Name, "the name of the node")?;
-    p.expect(Equals, "`=`", "such as `root = priority { mgmt, tenants }`")?;
+    mistakes::equals(p, "such as `root = priority { mgmt, tenants }`")?;
     expression(p)
 }
 
 /// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit`
 fn expression(p: &mut Parser<'_>) -> Parsed {
-    p.nested(|p| match p.text() {
-        "priority" => p.node(PriorityExpr, |p| {
-            p.bump();
-            braces(p, ChildItem, child)
-        }),
-        "wfq" => p.node(WfqExpr, |p| {
-            p.bump();
-            braces(p, ChildItem, child)
-        }),
-        "fifo" => p.node(FifoExpr, |p| {
-            p.bump();
-            braces(p, ChildItem, child)
-        }),
-        "fair" => p.node(FairExpr, |p| {
-            p.bump();
-            p.expect_word("of", "write `fair of CLASS`: its flows share fairly")?;
-            expression(p)
-        }),
-        "limit" => p.node(LimitExpr, limit),
-        _ if p.at_item() => {
-            p.unexpected("an expression", "an item begins here, but the one before it is not finished")
+    p.nested(|p| {
+        mistakes::node_word(p);
+        match p.text() {
+            "priority" => p.bump_into(PriorityExpr, |p| braces(p, ChildItem, child)),
+            "wfq" => p.bump_into(WfqExpr, |p| braces(p, ChildItem, weighted_child)),
+            "fifo" => p.bump_into(FifoExpr, |p| braces(p, ChildItem, child)),
+            "fair" => p.bump_into(FairExpr, |p| {
+                mistakes::word(p, "of", "write `fair of CLASS`: its flows share fairly")?;
+                expression(p)
+            }),
+            "limit" => p.bump_into(LimitExpr, limit),
+            _ if p.at_item() => {
+                p.unexpected("an expression", "an item begins here, but the one before it is not finished")
+            }
+            _ => match mistakes::unknown_node(p, |p| braces(p, ChildItem, weighted_child)) {
+                Some(stop) => Err(stop),
+                None => p.name(NameRef, "a name, `priority`, `wfq`, `fair`, `fifo` or `limit`"),
+            },
         }
-        _ => p.name(NameRef, "a name, `priority`, `wfq`, `fair`, `fifo` or `limit`"),
     })
 }
 
 /// `{`, parts separated by commas, `}`. Skips a part that cannot be read.
 fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>) -> Parsed) -> Parsed {
-    p.expect(OpenBrace, "`{`", "list its entries in braces, separated by commas")?;
-    while !p.at_end() && !p.at(CloseBrace) && !p.at_item() {
+    let opening = Opening::read(p)?;
+    let at_end = |p: &Parser<'_>| p.at_end() || opening.at_close(p) || p.at_item();
+    mistakes::superfluous_comma(p);
+    while !at_end(p) {
         if p.node(kind, part).is_err() {
-            p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
+            p.skip_until(|p| p.at(Comma) || at_end(p));
         }
-        if p.at(CloseBrace) || p.at_end() || p.at_item() {
+        if at_end(p) {
             break;
         }
-        if !p.eat(Comma) {
-            let _ = p.unexpected("`,` or `}`", "separate the entries in braces by commas");
-            if !p.at(Word) {
-                p.skip_until(|p| p.at(Comma) || p.at(CloseBrace));
-                p.eat(Comma);
-            }
+        if p.eat(Comma) {
+            mistakes::superfluous_comma(p);
+        } else if !mistakes::separator(p) {
+            p.skip_until(|p| p.at(Comma) || at_end(p));
+            p.eat(Comma);
         }
     }
-    p.expect(CloseBrace, "`}`", "close the brace")
+    opening.close(p)
 }
 
-/// `child = expression [ ":" WEIGHT ]`
+/// `child = expression [ ":" WEIGHT ]`, where the weight is superfluous
 fn child(p: &mut Parser<'_>) -> Parsed {
     expression(p)?;
-    if p.eat(Colon) { value(p, "a weight", "such as `vm1: 2`") } else { Ok(()) }
+    if p.eat(Colon) { weight(p) } else { Ok(()) }
 }
 
-/// `limit = "limit" ( "by" "destination" destinations | RATE { burst | "to" PREFIX } ) "of" expression`
+/// `child = expression [ ":" WEIGHT ]`, where the weight is needed
+fn weighted_child(p: &mut Parser<'_>) -> Parsed {
+    expression(p)?;
+    if mistakes::colon(p, "the weight") { weight(p) } else { Ok(()) }
+}
+
+fn weight(p: &mut Parser<'_>) -> Parsed {
+    value(p, "a weight", "such as `vm1: 2`")
+}
+
+/// `limit = "limit" ( "by" "destination" destinations | RATE { burst | "to" PREFIX } ) "of" expression`, behind its first word
 fn limit(p: &mut Parser<'_>) -> Parsed {
     const HELP: &str = "such as `limit 2gbps of apps`, `limit 2gbps burst 64kib to 10.0.1.0/24 of apps` or \
                         `limit by destination { 10.0.1.0/24: 2gbps } of apps`";
-    p.bump();
     if p.eat_word("by") {
-        p.expect_word("destination", HELP)?;
+        mistakes::word(p, "destination", HELP)?;
         braces(p, DestinationItem, destination)?;
     } else {
+        mistakes::word_before_rate(p);
         value(p, "a rate or `by destination`", HELP)?;
         while p.at_word("burst") || p.at_word("to") {
             if p.at_word("burst") {
                 p.node(Burst, burst)?;
+            } else if mistakes::limit_to_class(p) {
+                p.bump();
+                return expression(p);
             } else {
                 p.node(Test, test)?;
             }
         }
     }
-    p.expect_word("of", HELP)?;
+    mistakes::word(p, "of", HELP)?;
     expression(p)
 }
 
 /// `destination = PREFIX ":" RATE [ burst ]`
 fn destination(p: &mut Parser<'_>) -> Parsed {
     const HELP: &str = "such as `10.0.1.0/24: 2gbps`";
+    let start = p.span().start;
     value(p, "an address prefix", HELP)?;
-    p.expect(Colon, "`:`", HELP)?;
-    value(p, "a rate", HELP)?;
+    if !mistakes::rate_behind_address(p, start) {
+        if !mistakes::colon(p, "the rate") {
+            return p.unexpected("`:`", HELP);
+        }
+        value(p, "a rate", HELP)?;
+    }
     if p.at_word("burst") { p.node(Burst, burst) } else { Ok(()) }
 }
 
@@ -292,39 +330,31 @@ fn burst(p: &mut Parser<'_>) -> Parsed {
 }
 
 /// A number, rate, size, mark, range of ports, address or prefix: adjacent tokens without white space. A colon is part of
-/// it inside an IPv6 address only.
+/// it inside an IPv6 address only. A percent sign is part of it, so that the reader of the value can say what it stands for.
 fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
+    mistakes::before_value(p);
     let keyword = super::RESERVED.contains(&p.text());
     if keyword || p.at_item() || !(p.at(Word) || p.at(DoubleColon)) {
         return p.unexpected(what, help);
     }
     p.node(Value, |p| {
+        let number = p.span();
         let (mut colon, mut dot, mut slash) = (p.at(DoubleColon), p.text().contains('.'), false);
         p.bump();
         while p.at_glued() {
             let colon_of_address = p.at(Colon) && (colon || !dot) && p.word_glued_behind();
-            if p.at(Slash) && !slash {
+            if p.at(Slash) {
                 slash = true;
             } else if !slash && (p.at(DoubleColon) || colon_of_address) {
                 colon = true;
             } else if p.at(Word) {
                 dot |= p.text().contains('.');
-            } else {
+            } else if !(p.at(Unknown) && p.text() == "%") {
                 break;
             }
             p.bump();
         }
+        mistakes::unit_apart(p, number);
         Ok(())
-    })?;
-    if p.at(Word) && is_unit(p.text()) {
-        let message = format!("the unit `{}` stands apart from its number", p.text());
-        p.find(Code::Unexpected, p.span(), message, "write them together, such as `40gbps` or `64kib`");
-        p.bump();
-    }
-    Ok(())
-}
-
-/// Whether `word` is a unit of rates or sizes, which some authors separate from the number.
-fn is_unit(word: &str) -> bool {
-    ["bps", "kbps", "mbps", "gbps", "tbps", "kbit", "mbit", "gbit", "kb", "mb", "kib", "mib"].contains(&word)
+    })
 }

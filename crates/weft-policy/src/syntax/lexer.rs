@@ -15,8 +15,16 @@ pub(crate) struct Token<'a> {
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
     let mut rest = text;
+    // Known in advance, so that text with many open comments is not searched to its end for each of them.
+    let last_close = text.rfind("*/").unwrap_or(0);
     while let Some(first) = rest.chars().next() {
-        let (kind, len) = token(rest, first);
+        let apart = out.last().is_none_or(|last: &Token<'_>| last.kind.is_trivia());
+        let closes = text.len() - rest.len() < last_close;
+        let foreign = if apart { foreign_comment_len(rest, closes) } else { None };
+        let (kind, len) = match foreign {
+            Some(len) => (SyntaxKind::Comment, len),
+            None => token(rest, first),
+        };
         let (text, after) = rest.split_at(len);
         out.push(Token { kind, text });
         rest = after;
@@ -40,10 +48,44 @@ fn token(rest: &str, first: char) -> (SyntaxKind, usize) {
         '#' => (SyntaxKind::Comment, run(|c| c != '\n')),
         '"' => (SyntaxKind::Text, text_len(rest)),
         c if is_space(c) => (SyntaxKind::Whitespace, run(is_space)),
-        c if is_word(c) => (SyntaxKind::Word, run(is_word)),
-        c => (SyntaxKind::Unknown, c.len_utf8()),
+        c if is_word_or_letter(c) => {
+            let len = run(is_word_or_letter);
+            (if rest[..len].is_ascii() { SyntaxKind::Word } else { SyntaxKind::Unknown }, len)
+        }
+        '&' => (SyntaxKind::Unknown, run(|c| c == '&')),
+        '|' => (SyntaxKind::Unknown, run(|c| c == '|')),
+        c => (SyntaxKind::Unknown, foreign_text_len(rest, c).unwrap_or(c.len_utf8())),
     }
 }
+
+/// The length of a comment as other languages begin it. It is a comment here too, so that its words raise no errors; it is
+/// reported as a whole.
+/// `closes` is whether a block comment ends further on; one without an end is a comment up to the end of its line.
+fn foreign_comment_len(rest: &str, closes: bool) -> Option<usize> {
+    let line = || rest.find('\n').unwrap_or(rest.len());
+    if let Some(inner) = rest.strip_prefix("/*") {
+        let end = if closes { inner.find("*/").map(|end| end + 4) } else { None };
+        return Some(end.unwrap_or_else(line));
+    }
+    ["//", "--"].iter().any(|mark| rest.starts_with(mark)).then(line)
+}
+
+/// The length of a text in quotes that are not the language's, if it ends on its line.
+fn foreign_text_len(rest: &str, open: char) -> Option<usize> {
+    let close = match open {
+        '\'' | '`' => open,
+        '‘' => '’',
+        '“' | '„' => '”',
+        _ => return None,
+    };
+    let inner = &rest[open.len_utf8()..];
+    let near = inner.char_indices().take(FOREIGN_TEXT_MAX).take_while(|(_, c)| *c != '\n');
+    let end = near.into_iter().find(|(_, c)| *c == close)?.0;
+    Some(open.len_utf8() + end + close.len_utf8())
+}
+
+/// The longest text in other quotes, in characters. It bounds the search for the closing quote.
+const FOREIGN_TEXT_MAX: usize = 256;
 
 /// The length of the text in quotes at the start of `rest`: up to its closing quote, or to the end of the line.
 fn text_len(rest: &str) -> usize {
@@ -64,9 +106,25 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')
 }
 
+/// Whether `c` can be part of a word or is a letter of another alphabet, so that `größe` is one token and one error.
+fn is_word_or_letter(c: char) -> bool {
+    is_word(c) || c.is_alphanumeric()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn comments_texts_and_words_of_others_are_single_tokens() {
+        use SyntaxKind::*;
+        let kinds =
+            |text| tokens(text).iter().map(|t| t.kind).filter(|k| *k != Whitespace).collect::<Vec<_>>();
+        assert_eq!(kinds("// a b\nc"), [Comment, Word]);
+        assert_eq!(kinds("a /* b\nc */ d -- e"), [Word, Comment, Word, Comment]);
+        assert_eq!(kinds("mark 1//2"), [Word, Word, Slash, Slash, Word], "only after white space");
+        assert_eq!(kinds("größe 'a b' “c” && 'd"), [Unknown, Unknown, Unknown, Unknown, Unknown, Word]);
+    }
 
     #[test]
     fn every_byte_belongs_to_a_token() {

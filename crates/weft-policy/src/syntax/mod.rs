@@ -1,8 +1,10 @@
 //! The syntax of policies: tokens, the lossless tree, and the parser, which never fails.
 
+mod characters;
 mod grammar;
 mod kind;
 mod lexer;
+mod mistakes;
 mod parser;
 
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};

@@ -2,10 +2,11 @@
 
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
-use super::{NESTING_MAX, RESERVED, TEXT_MAX, grammar};
+use super::{NESTING_MAX, RESERVED, TEXT_MAX, characters, grammar};
 use crate::code::Code;
-use crate::diagnostic::SpannedDiagnostic;
+use crate::diagnostic::{Edit, SpannedDiagnostic};
 use rowan::{Checkpoint, GreenNodeBuilder, Language};
+use std::collections::{BTreeMap, BTreeSet};
 use weft_text::{Span, quoted};
 
 /// The result of a construct that cannot be read further. A diagnostic was recorded; the caller recovers.
@@ -16,6 +17,7 @@ pub(super) type Parsed = Result<(), Stop>;
 
 /// The state of the parser.
 pub(super) struct Parser<'a> {
+    source: &'a str,
     tokens: Vec<Token<'a>>,
     /// The start of each token, and the end of the text.
     offsets: Vec<usize>,
@@ -26,6 +28,10 @@ pub(super) struct Parser<'a> {
     /// The index of the next token to enter the tree.
     emitted: usize,
     depth: usize,
+    /// The words that stand for misspelt ones, by their index in `significant`.
+    read_as: BTreeMap<usize, &'static str>,
+    /// The words that were reported because they cannot be names.
+    told: BTreeSet<&'a str>,
     builder: GreenNodeBuilder<'static>,
     diagnostics: Vec<SpannedDiagnostic>,
 }
@@ -46,8 +52,8 @@ pub(crate) fn parse(text: &str) -> (SyntaxNode, Vec<SpannedDiagnostic>) {
 }
 
 impl<'a> Parser<'a> {
-    fn new(text: &'a str) -> Self {
-        let tokens = lexer::tokens(text);
+    fn new(source: &'a str) -> Self {
+        let tokens = lexer::tokens(source);
         let mut offsets = Vec::with_capacity(tokens.len() + 1);
         let mut offset = 0;
         for token in &tokens {
@@ -56,33 +62,19 @@ impl<'a> Parser<'a> {
         }
         offsets.push(offset);
         let significant = (0..tokens.len()).filter(|at| !tokens[*at].kind.is_trivia()).collect();
-        let mut parser = Self {
+        let diagnostics = characters::check(&tokens, &offsets);
+        Self {
+            source,
             tokens,
             offsets,
             significant,
             cursor: 0,
             emitted: 0,
             depth: 0,
+            read_as: BTreeMap::new(),
+            told: BTreeSet::new(),
             builder: GreenNodeBuilder::new(),
-            diagnostics: Vec::new(),
-        };
-        parser.check_tokens();
-        parser
-    }
-
-    /// Reports errors of single tokens; the grammar then skips them silently.
-    fn check_tokens(&mut self) {
-        for at in 0..self.tokens.len() {
-            let (token, span) = (self.tokens[at], self.span_of(at));
-            if token.kind == SyntaxKind::Text && (token.text.len() < 2 || !token.text.ends_with('"')) {
-                let message = "the text in quotes does not end on this line";
-                self.find(Code::UnterminatedString, span, message, "close it with `\"`");
-            }
-            let again = at > 0 && self.tokens[at - 1].kind == SyntaxKind::Unknown;
-            if token.kind == SyntaxKind::Unknown && !again {
-                let message = format!("the character {} has no meaning here", quoted(token.text));
-                self.find(Code::UnknownCharacter, span, message, "leave it out; a comment begins with `#`");
-            }
+            diagnostics,
         }
     }
 
@@ -92,12 +84,22 @@ impl<'a> Parser<'a> {
 
     /// Records a diagnostic.
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
-        self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
+        self.report(SpannedDiagnostic::new(code, span, message, help));
+    }
+
+    /// Records a diagnostic that may have a fix.
+    pub(super) fn report(&mut self, diagnostic: SpannedDiagnostic) {
+        self.diagnostics.push(diagnostic);
     }
 
     /// The token `ahead` tokens after the cursor.
     fn ahead(&self, ahead: usize) -> Option<Token<'a>> {
         self.significant.get(self.cursor + ahead).map(|at| self.tokens[*at])
+    }
+
+    /// The text of the source in `span`.
+    pub(super) fn slice(&self, span: Span) -> &'a str {
+        self.source.get(span.start..span.end).unwrap_or_default()
     }
 
     /// Whether the cursor is at the end of the text.
@@ -107,8 +109,14 @@ impl<'a> Parser<'a> {
 
     /// Whether the next token is the first on its line.
     pub(super) fn at_line_start(&self) -> bool {
-        let Some(at) = self.significant.get(self.cursor).copied() else { return true };
-        let Some(before) = self.cursor.checked_sub(1) else { return true };
+        self.line_start(0)
+    }
+
+    /// Whether the token `ahead` tokens after the cursor is the first on its line.
+    pub(super) fn line_start(&self, ahead: usize) -> bool {
+        let cursor = self.cursor + ahead;
+        let Some(at) = self.significant.get(cursor).copied() else { return true };
+        let Some(before) = cursor.checked_sub(1) else { return true };
         self.tokens[self.significant[before]..at].iter().any(|token| token.text.contains('\n'))
     }
 
@@ -119,12 +127,23 @@ impl<'a> Parser<'a> {
 
     /// Whether the next token is of `kind`.
     pub(super) fn at(&self, kind: SyntaxKind) -> bool {
-        self.ahead(0).is_some_and(|token| token.kind == kind)
+        self.kind_at(0) == Some(kind)
+    }
+
+    /// The kind of the token `ahead` tokens after the cursor.
+    pub(super) fn kind_at(&self, ahead: usize) -> Option<SyntaxKind> {
+        self.ahead(ahead).map(|token| token.kind)
     }
 
     /// Whether the next token is the word `word`.
     pub(super) fn at_word(&self, word: &str) -> bool {
-        self.ahead(0).is_some_and(|token| token.kind == SyntaxKind::Word && token.text == word)
+        self.at(SyntaxKind::Word) && self.text() == word
+    }
+
+    /// Whether the token `ahead` tokens after the cursor begins with a digit.
+    pub(super) fn number_at(&self, ahead: usize) -> bool {
+        self.kind_at(ahead) == Some(SyntaxKind::Word)
+            && self.text_at(ahead).starts_with(|c: char| c.is_ascii_digit())
     }
 
     /// Whether the token after the next one is of `kind`.
@@ -134,36 +153,73 @@ impl<'a> Parser<'a> {
 
     /// Whether a word and `=` follow.
     pub(super) fn at_definition(&self) -> bool {
-        self.at(SyntaxKind::Word) && self.ahead(1).is_some_and(|token| token.kind == SyntaxKind::Equals)
+        self.at(SyntaxKind::Word) && self.kind_at(1) == Some(SyntaxKind::Equals)
     }
 
-    /// Whether an item of the file begins at the cursor.
+    /// Whether an item of the file begins at the cursor. Within a line, only what can be nothing else counts: `port = 80` and
+    /// `a = 1` are a test and a weight with a superfluous or wrong `=`.
     pub(super) fn at_item(&self) -> bool {
-        self.at_definition()
-            || self.at_latency()
-            || ["class", "link", "bound"].iter().any(|word| self.at_word(word))
+        if self.at_latency() {
+            return true;
+        }
+        let definition = self.at_definition() && !self.number_at(0) && !self.number_at(2);
+        match self.text() {
+            "class" => self.at_line_start() || self.kind_at(2) == Some(SyntaxKind::Equals),
+            "link" | "bound" => self.at_line_start() || self.number_at(1),
+            word if RESERVED.contains(&word) => definition && self.at_line_start(),
+            _ => definition,
+        }
     }
 
     /// Whether `latency TIME` follows. The word is not reserved: a class may have the name.
     pub(super) fn at_latency(&self) -> bool {
-        let number = |token: Token<'_>| token.text.starts_with(|c: char| c.is_ascii_digit());
-        self.at_word("latency") && self.ahead(1).is_some_and(number)
+        let number = self.text_at(1).starts_with(|c: char| c.is_ascii_digit());
+        self.at_word("latency")
+            && number
+            && matches!(self.kind_at(1), Some(SyntaxKind::Word | SyntaxKind::Unknown))
     }
 
     /// The text of the next token; empty at the end.
     pub(super) fn text(&self) -> &'a str {
-        self.ahead(0).map_or("", |token| token.text)
+        self.text_at(0)
+    }
+
+    /// The text of the token `ahead` tokens after the cursor, or the word that it stands for.
+    pub(super) fn text_at(&self, ahead: usize) -> &'a str {
+        match self.read_as.get(&(self.cursor + ahead)) {
+            Some(word) => word,
+            None => self.ahead(ahead).map_or("", |token| token.text),
+        }
     }
 
     /// The span of the next token; at the end, the position after the last token.
     pub(super) fn span(&self) -> Span {
-        match self.significant.get(self.cursor) {
+        self.span_at(0)
+    }
+
+    /// The span of the token `ahead` tokens after the cursor.
+    pub(super) fn span_at(&self, ahead: usize) -> Span {
+        match self.significant.get(self.cursor + ahead) {
             Some(at) => self.span_of(*at),
-            None => {
-                let end = self.significant.last().map_or(0, |last| self.offsets[last + 1]);
-                Span::new(end, end)
-            }
+            None => Span::at(self.significant.last().map_or(0, |last| self.offsets[last + 1])),
         }
+    }
+
+    /// The text of the token before the cursor; empty at the beginning.
+    pub(super) fn text_before(&self) -> &'a str {
+        let before = self.cursor.checked_sub(1).and_then(|at| self.significant.get(at));
+        before.map_or("", |at| self.tokens[*at].text)
+    }
+
+    /// The span of the token before the cursor.
+    pub(super) fn span_before(&self) -> Span {
+        let before = self.cursor.checked_sub(1).and_then(|at| self.significant.get(at));
+        before.map_or(Span::default(), |at| self.span_of(*at))
+    }
+
+    /// The end of the token before the cursor.
+    pub(super) fn end_before(&self) -> usize {
+        self.span_before().end
     }
 
     /// Whether no white space precedes the next token.
@@ -171,14 +227,15 @@ impl<'a> Parser<'a> {
         self.glued(0)
     }
 
-    fn glued(&self, ahead: usize) -> bool {
+    /// Whether no white space precedes the token `ahead` tokens after the cursor.
+    pub(super) fn glued(&self, ahead: usize) -> bool {
         let at = self.cursor + ahead;
         at > 0 && at < self.significant.len() && self.significant[at] == self.significant[at - 1] + 1
     }
 
     /// Whether a word follows the next token without white space.
     pub(super) fn word_glued_behind(&self) -> bool {
-        self.glued(1) && self.ahead(1).is_some_and(|token| token.kind == SyntaxKind::Word)
+        self.glued(1) && self.kind_at(1) == Some(SyntaxKind::Word)
     }
 
     fn emit_up_to(&mut self, end: usize) {
@@ -202,6 +259,14 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// Consumes the next token as one that does not belong there.
+    pub(super) fn discard(&mut self) {
+        let _ = self.node(SyntaxKind::Error, |p| {
+            p.bump();
+            Ok(())
+        });
+    }
+
     /// Consumes the next token if it is of `kind`.
     pub(super) fn eat(&mut self, kind: SyntaxKind) -> bool {
         let here = self.at(kind);
@@ -220,24 +285,36 @@ impl<'a> Parser<'a> {
         here
     }
 
-    /// Consumes a token of `kind`, or reports that `what` was expected.
-    pub(super) fn expect(&mut self, kind: SyntaxKind, what: &str, help: &str) -> Parsed {
-        if self.eat(kind) { Ok(()) } else { self.unexpected(what, help) }
-    }
-
-    /// Consumes the word `word`, or reports that it was expected.
-    pub(super) fn expect_word(&mut self, word: &str, help: &str) -> Parsed {
-        if self.eat_word(word) { Ok(()) } else { self.unexpected(&format!("`{word}`"), help) }
-    }
-
     /// Reports that `what` was expected here, unless the token itself was reported already.
     pub(super) fn unexpected(&mut self, what: &str, help: &str) -> Parsed {
-        let broken = self.at(SyntaxKind::Unknown);
-        if !broken {
-            let found = if self.at_end() { "the end of the file".to_owned() } else { quoted(self.text()) };
-            self.find(Code::Unexpected, self.span(), format!("expected {what}, found {found}"), help);
+        self.unexpected_but(what, help, None)
+    }
+
+    /// Reports that `what` was expected here, with an edit. What is missing at the end of an item is reported there and not at
+    /// the item that follows.
+    pub(super) fn unexpected_but(&mut self, what: &str, help: &str, edit: Option<Edit>) -> Parsed {
+        if self.at(SyntaxKind::Unknown) && self.text() != "%" {
+            return Err(Stop);
         }
+        let (span, found) = if self.at_end() {
+            (self.span(), "the end of the file".to_owned())
+        } else if self.cursor > 0 && self.at_line_start() && self.at_item() {
+            (Span::at(self.end_before()), "the end of the line".to_owned())
+        } else {
+            (self.span(), quoted(self.text()))
+        };
+        let message = format!("expected {what}, found {found}");
+        self.report(SpannedDiagnostic::new(Code::Unexpected, span, message, help).fix(edit));
         Err(Stop)
+    }
+
+    /// Reports that the next word was meant to be `word`, and reads it as that.
+    pub(super) fn correct(&mut self, what: &str, word: &'static str, help: &str) {
+        let span = self.span();
+        let message = format!("expected {what}, found {}: did you mean `{word}`?", quoted(self.text()));
+        let diagnostic = SpannedDiagnostic::new(Code::Unexpected, span, message, help);
+        self.report(diagnostic.fix(Edit::replace(span, word)));
+        self.read_as.insert(self.cursor, word);
     }
 
     /// Runs `read` inside a node of `kind`.
@@ -247,6 +324,14 @@ impl<'a> Parser<'a> {
         let parsed = read(self);
         self.builder.finish_node();
         parsed
+    }
+
+    /// Consumes the next token and runs `read`, both inside a node of `kind`.
+    pub(super) fn bump_into(&mut self, kind: SyntaxKind, read: impl FnOnce(&mut Self) -> Parsed) -> Parsed {
+        self.node(kind, |p| {
+            p.bump();
+            read(p)
+        })
     }
 
     /// A position in the tree at which a node may begin later.
@@ -274,43 +359,51 @@ impl<'a> Parser<'a> {
         parsed
     }
 
-    /// Skips tokens until `stop` returns true, an item begins, or the text ends.
+    /// Skips tokens until `stop` returns true or the text ends.
     pub(super) fn skip_until(&mut self, stop: impl Fn(&Self) -> bool) {
-        if self.at_end() || stop(self) || self.at_item() {
+        if self.at_end() || stop(self) {
             return;
         }
         let _ = self.node(SyntaxKind::Error, |p| {
-            while !(p.at_end() || stop(p) || p.at_item()) {
+            while !(p.at_end() || stop(p)) {
                 p.bump();
             }
             Ok(())
         });
     }
 
-    /// Reads a name as a node of `kind`; `what` describes it in the diagnostic.
+    /// Reads a name as a node of `kind`; `what` describes it in the diagnostic. A word that cannot be a name is reported where it
+    /// is first used as one.
     pub(super) fn name(&mut self, kind: SyntaxKind, what: &str) -> Parsed {
         let help = "a name begins with a letter and goes on with letters, digits, `_`, `-` and `.`";
-        if !self.at(SyntaxKind::Word) {
-            return self.unexpected(what, help);
-        }
         let text = self.text();
-        if RESERVED.contains(&text) {
-            let message = format!("{} is a word of the language and cannot be a name", quoted(text));
-            self.find(
-                Code::ReservedName,
-                self.span(),
-                message,
-                "choose another name, such as one with a prefix",
-            );
-            return Err(Stop);
-        }
-        let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
-        if !text.starts_with(letter) || text.ends_with('.') || text.contains("..") {
+        if self.at(SyntaxKind::Text) && is_name(text.trim_matches('"')) {
+            let (span, bare) = (self.span(), text.trim_matches('"'));
+            let message = format!("a name has no quotes: {}", quoted(bare));
+            let diagnostic = SpannedDiagnostic::new(Code::Unexpected, span, message, help);
+            self.report(diagnostic.fix(Edit::replace(span, bare)));
+        } else if !self.at(SyntaxKind::Word) {
             return self.unexpected(what, help);
+        } else if RESERVED.contains(&text) {
+            if self.told.insert(text) {
+                let message = format!("{} is a word of the language and cannot be a name", quoted(text));
+                let help = "choose another name, such as one with a prefix";
+                self.find(Code::ReservedName, self.span(), message, help);
+            }
+            return Err(Stop);
+        } else if !is_name(text) {
+            return if self.told.insert(text) { self.unexpected(what, help) } else { Err(Stop) };
         }
         self.node(kind, |p| {
             p.bump();
             Ok(())
         })
     }
+}
+
+/// Whether `text` has the form of a name.
+fn is_name(text: &str) -> bool {
+    let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
+    let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    text.starts_with(letter) && text.chars().all(part) && !text.ends_with('.') && !text.contains("..")
 }

@@ -1,9 +1,11 @@
 //! Name resolution: from the model to the graph.
 
 use super::graph::{Edge, Graph, Kind, Node};
+use super::root;
 use crate::code::Code;
-use crate::diagnostic::SpannedDiagnostic;
+use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::lowering::model::{Child, Condition, Expression, Policy, Spanned};
+use std::collections::BTreeSet;
 use weft_packet::Match;
 use weft_text::{LineIndex, Span, nearest, quoted};
 
@@ -23,6 +25,8 @@ struct Builder<'a> {
     owner: String,
     inner_count: usize,
     unknown_count: usize,
+    /// Words of parts that could not be parsed.
+    unread: BTreeSet<String>,
 }
 
 /// The most unknown names that are compared with all known ones to suggest a correction.
@@ -50,6 +54,7 @@ pub(crate) fn build(
         owner: String::new(),
         inner_count: 0,
         unknown_count: 0,
+        unread: core::mem::take(&mut policy.unread),
     };
     let count = policy.classes.len() + policy.nodes.len();
     if count > NODES_MAX {
@@ -99,6 +104,8 @@ impl Builder<'_> {
                 "give one of them another name",
             );
             self.diagnostics.push(diagnostic.note(format!("it is first defined on line {line}")));
+            // What the second definition places is not known to be unused.
+            self.graph.complete = false;
             return false;
         }
         self.graph.names.insert(name.value.clone(), at);
@@ -183,7 +190,7 @@ impl Builder<'_> {
 
     fn edges(&mut self, children: &[Child]) -> Vec<Edge> {
         let mut edges: Vec<Edge> = Vec::with_capacity(children.len());
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for child in children {
             let Some(edge) = self.inner(&child.expression) else { continue };
             if seen.insert(edge.to) {
@@ -221,13 +228,13 @@ impl Builder<'_> {
             return Some(Edge { to, span, weight: None });
         }
         self.graph.complete = false;
-        self.unknown_count += 1;
-        let message = format!("nothing in the policy has the name {}", quoted(name));
-        let help = match self.similar(name) {
-            Some(similar) => format!("did you mean {}?", quoted(similar)),
-            None => format!("define it: `class {name} = ...` or `{name} = ...`"),
-        };
-        self.find(Code::UnknownName, span, message, help);
+        if !self.unread.contains(name) {
+            self.unknown_count += 1;
+            let help = format!("define it: `class {name} = ...` or `{name} = ...`");
+            let name = Spanned { value: name.to_owned(), span };
+            let diagnostic = unknown_name(&name, self.similar(&name.value), &help);
+            self.diagnostics.push(diagnostic);
+        }
         None
     }
 
@@ -242,9 +249,25 @@ impl Builder<'_> {
     fn find_root(&mut self, policy: &Policy) {
         self.graph.root = self.graph.names.get(ROOT).copied();
         if self.graph.root.is_none() && self.graph.complete {
-            let at = policy.nodes.first().map_or(Span::default(), |node| node.name.span);
-            let help = "define `root`, such as `root = priority { mgmt, tenants }`";
-            self.find(Code::MissingRoot, at, "the policy does not say what the link serves", help);
+            self.diagnostics.push(root::missing(&self.graph, policy, self.lines));
         }
+    }
+}
+
+/// The diagnostic for a name that nothing has, at the known name that it resembles or with `help`.
+pub(crate) fn unknown_name(name: &Spanned<String>, similar: Option<&str>, help: &str) -> SpannedDiagnostic {
+    let message = format!("nothing in the policy has the name {}", quoted(&name.value));
+    match similar {
+        Some(similar) => {
+            let message = format!("{message}: did you mean {}?", quoted(similar));
+            let diagnostic = SpannedDiagnostic::new(
+                Code::UnknownName,
+                name.span,
+                message,
+                "a name is used as it is defined, with capitals and small letters",
+            );
+            diagnostic.fix(Edit::replace(name.span, similar))
+        }
+        None => SpannedDiagnostic::new(Code::UnknownName, name.span, message, help),
     }
 }

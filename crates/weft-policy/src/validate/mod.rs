@@ -34,6 +34,7 @@ pub(crate) mod graph;
 mod limits_oracle;
 #[cfg(test)]
 mod oracle;
+mod root;
 mod row_index;
 pub(crate) mod rows;
 pub(crate) mod rules;

@@ -114,7 +114,7 @@ fn rate_for(packet: &PacketMeta) -> u64 {
 
 fn check(conditions: &[String], packets: &[(PacketMeta, &str)]) -> Result<(), TestCaseError> {
     let text = text_of(conditions);
-    let (policy, _) = lower(&syntax::parse(&text).0);
+    let (policy, _) = lower(&syntax::parse(&text).0, &[]);
     let compilation = compile(Source { name: "p", text: &text }, &CompileOptions::default());
     let Some(compiled) = compilation.policy else {
         let bounded = |code| matches!(code, Code::TooManyRows | Code::PredicateTooLarge);

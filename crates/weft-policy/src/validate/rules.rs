@@ -1,6 +1,7 @@
 //! The rules of Loom's restricted DAG (section 4), and the other rules for the graph.
 
 use super::graph::{Graph, Kind};
+use super::root;
 use super::shape::Shape;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
@@ -162,7 +163,8 @@ pub(crate) fn check_reached(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnost
             Kind::Class(number) if number < graph.classes => {
                 let message = format!("the class {} is not placed below the root", quoted(&node.name));
                 let help = "name it in the tree, so that its packets have a place to wait";
-                diagnostics.push(SpannedDiagnostic::new(Code::ClassNotPlaced, node.span, message, help));
+                let diagnostic = SpannedDiagnostic::new(Code::ClassNotPlaced, node.span, message, help);
+                diagnostics.push(diagnostic.fix(root::placement(graph, &node.name)));
             }
             Kind::Class(_) => {}
             _ => {

@@ -8,15 +8,15 @@ fn the_root_is_missing() {
     check(
         r#""#,
         &expect![[r#"
-        p:1:1: error[E0203]: the policy does not say what the link serves
-          help: define `root`, such as `root = priority { mgmt, tenants }`
-    "#]],
+            p:1:1: error[E0203]: the policy does not say what the link serves: write `root = default`
+              help: define `root`, such as `root = priority { mgmt, tenants }`
+        "#]],
     );
     check(
         r#"# nothing but a comment
 "#,
         &expect![[r#"
-            p:1:1: error[E0203]: the policy does not say what the link serves
+            p:1:1: error[E0203]: the policy does not say what the link serves: write `root = default`
               help: define `root`, such as `root = priority { mgmt, tenants }`
         "#]],
     );
@@ -24,7 +24,7 @@ fn the_root_is_missing() {
         r#"class a = tcp
 x = a"#,
         &expect![[r#"
-            p:2:1: error[E0203]: the policy does not say what the link serves
+            p:2:1: error[E0203]: the policy does not say what the link serves: write `root = x`
               help: define `root`, such as `root = priority { mgmt, tenants }`
         "#]],
     );
@@ -35,16 +35,16 @@ fn a_name_is_unknown() {
     check(
         r#"root = priority { defautl }"#,
         &expect![[r#"
-        p:1:19: error[E0201]: nothing in the policy has the name `defautl`
-          help: did you mean `default`?
-    "#]],
+            p:1:19: error[E0201]: nothing in the policy has the name `defautl`: did you mean `default`?
+              help: a name is used as it is defined, with capitals and small letters
+        "#]],
     );
     check(
         r#"class vm1.kvs = tcp
 root = priority { vm1.kv, missing }"#,
         &expect![[r#"
-            p:2:19: error[E0201]: nothing in the policy has the name `vm1.kv`
-              help: did you mean `vm1.kvs`?
+            p:2:19: error[E0201]: nothing in the policy has the name `vm1.kv`: did you mean `vm1.kvs`?
+              help: a name is used as it is defined, with capitals and small letters
             p:2:27: error[E0201]: nothing in the policy has the name `missing`
               help: define it: `class missing = ...` or `missing = ...`
         "#]],

@@ -24,8 +24,8 @@ fn an_item_is_expected() {
 root = a extra words
 "#,
         &expect![[r#"
-            p:2:10: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `extra`
-              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+            p:2:10: error[E0001]: expected the end of the line, found `extra`
+              help: each item begins on a line of its own, and a comment with `#`
         "#]],
     );
     check(
@@ -103,9 +103,7 @@ fn an_item_is_incomplete() {
         r#"link 40 gbps
 root = default"#,
         &expect![[r#"
-            p:1:6: error[E0101]: `40` is not a rate
-              help: such as 500mbps or 2.5gbps: bits per second
-            p:1:9: error[E0001]: the unit `gbps` stands apart from its number
+            p:1:9: error[E0001]: the unit `gbps` stands apart from its number: write `40gbps`
               help: write them together, such as `40gbps` or `64kib`
         "#]],
     );
@@ -181,7 +179,7 @@ fn braces_are_not_closed() {
 root = wfq { a: 1
 x = fifo { a }"#,
         &expect![[r#"
-            p:3:1: error[E0001]: expected `}`, found `x`
+            p:2:18: error[E0001]: expected `}`, found the end of the line
               help: close the brace
         "#]],
     );
@@ -189,7 +187,7 @@ x = fifo { a }"#,
         r#"class a = (tcp or udp
 root = a"#,
         &expect![[r#"
-            p:2:1: error[E0001]: expected `)`, found `root`
+            p:1:22: error[E0001]: expected `)`, found the end of the line
               help: close the parenthesis
         "#]],
     );
@@ -209,18 +207,16 @@ root = priority { a b }"#,
     check(
         r#"root = priority { default; }"#,
         &expect![[r#"
-        p:1:26: error[E0002]: the character `;` has no meaning here
-          help: leave it out; a comment begins with `#`
-    "#]],
+            p:1:26: error[E0002]: the character `;` has no meaning here
+              help: entries in braces are separated by commas; an item ends with its line
+        "#]],
     );
     check(
         r#"class a = tcp
 root = wfq { a 1 }"#,
         &expect![[r#"
-            p:2:14: error[E0209]: a child of `wfq` needs a weight
-              help: write it after a colon, such as `vm1: 2`; equal weights share equally
-            p:2:16: error[E0001]: expected `,` or `}`, found `1`
-              help: separate the entries in braces by commas
+            p:2:16: error[E0001]: expected `:` before the weight, found `1`
+              help: a value follows its name after a colon
         "#]],
     );
 }
@@ -281,10 +277,8 @@ root = default"#,
     check(
         r#"root = priority { class }"#,
         &expect![[r#"
-            p:1:19: error[E0001]: expected `}`, found `class`
-              help: close the brace
-            p:1:25: error[E0001]: expected the name of the class, found `}`
-              help: a name begins with a letter and goes on with letters, digits, `_`, `-` and `.`
+            p:1:19: error[E0006]: `class` is a word of the language and cannot be a name
+              help: choose another name, such as one with a prefix
         "#]],
     );
 }
@@ -322,7 +316,7 @@ fn a_test_is_expected() {
         r#"class a = tcp and udpp
 root = a"#,
         &expect![[r#"
-            p:1:19: error[E0001]: expected a test, found `udpp`
+            p:1:19: error[E0001]: expected a test, found `udpp`: did you mean `udp`?
               help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME"
         "#]],
     );
@@ -338,7 +332,7 @@ root = a"#,
         r#"class a = port
 root = a"#,
         &expect![[r#"
-            p:2:1: error[E0001]: expected a port, found `root`
+            p:1:15: error[E0001]: expected a port, found the end of the line
               help: such as `dport 443` or `port 8000..8080`
         "#]],
     );
@@ -369,7 +363,7 @@ link fast
 root = priority { a, b, c }
 root = default"#,
         &expect![[r#"
-            p:1:11: error[E0001]: expected a test, found `prot`
+            p:1:11: error[E0001]: expected a test, found `prot`: did you mean `port`?
               help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME"
             p:2:17: error[E0106]: `0` is not a port or a range of ports
               help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
@@ -382,4 +376,23 @@ root = default"#,
               note: it is first defined on line 4
         "#]],
     );
+}
+
+#[test]
+fn a_file_is_not_text() {
+    let said = |bytes: &[u8]| {
+        weft_policy::decode("p", bytes.to_vec())
+            .map_err(|error| format!("{}\n  help: {}\n", error.one_line(), error.help))
+    };
+    assert_eq!(said("root = default # größe\n".as_bytes()).as_deref(), Ok("root = default # größe\n"));
+    expect![[r#"
+        p:2:4: error[E0007]: the byte 0xf6 is not UTF-8 text
+          help: save the file as UTF-8, such as by `iconv -f LATIN1 -t UTF-8`
+    "#]]
+    .assert_eq(&said(b"root = default\n# r\xf6ot\n").expect_err("Latin-1"));
+    expect![[r#"
+        p:1:1: error[E0007]: the file is UTF-16 text, and a policy is UTF-8 text
+          help: convert it, such as by `iconv -f UTF-16 -t UTF-8`
+    "#]]
+    .assert_eq(&said(b"\xff\xfer\0o\0o\0t\0").expect_err("UTF-16"));
 }

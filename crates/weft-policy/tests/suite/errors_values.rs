@@ -79,7 +79,7 @@ fn weights() {
         r#"root = wfq { default: +1 }"#,
         &expect![[r#"
             p:1:23: error[E0002]: the character `+` has no meaning here
-              help: leave it out; a comment begins with `#`
+              help: numbers have no sign
         "#]],
     );
 }
@@ -98,7 +98,7 @@ root = a"#,
         r#"class a = to 10.0.0.1/24
 root = a"#,
         &expect![[r#"
-            p:1:14: error[E0105]: `10.0.0.1/24` has bits set beyond its length
+            p:1:14: error[E0105]: `10.0.0.1/24` has bits set beyond its length: write `10.0.0.0/24`
               help: the network is written 10.0.0.0/24
         "#]],
     );
@@ -106,7 +106,7 @@ root = a"#,
         r#"class a = from fd00::1/64
 root = a"#,
         &expect![[r#"
-            p:1:16: error[E0105]: `fd00::1/64` has bits set beyond its length
+            p:1:16: error[E0105]: `fd00::1/64` has bits set beyond its length: write `fd00::/64`
               help: the network is written fd00::/64
         "#]],
     );
@@ -137,18 +137,16 @@ root = a"#,
     check(
         r#"root = limit by destination { 10.0.0.0/8 2gbps } of default"#,
         &expect![[r#"
-        p:1:42: error[E0001]: expected `:`, found `2gbps`
-          help: such as `10.0.1.0/24: 2gbps`
-    "#]],
+            p:1:42: error[E0001]: expected `:` before the rate, found `2gbps`
+              help: a value follows its name after a colon
+        "#]],
     );
     check(
         r#"root = limit by destination { fd00::1:1gbps } of default"#,
         &expect![[r#"
-        p:1:31: error[E0104]: `fd00::1:1gbps` is not an address prefix
-          help: such as 10.0.1.0/24, fd00::/8, or a lone address
-        p:1:45: error[E0001]: expected `:`, found `}`
-          help: such as `10.0.1.0/24: 2gbps`
-    "#]],
+            p:1:31: error[E0104]: a space is missing between an IPv6 address and its rate: write `fd00::1: 1gbps`
+              help: a colon without a space behind it is part of the address
+        "#]],
     );
 }
 
@@ -174,15 +172,15 @@ root = a"#,
         r#"class a = sport 443..80
 root = a"#,
         &expect![[r#"
-            p:1:17: error[E0107]: the range `443..80` ends before it begins
-              help: write 80..443
+            p:1:17: error[E0107]: the range `443..80` ends before it begins: write `80..443`
+              help: a range begins with its lower port
         "#]],
     );
     check(
         r#"class a = sport 80-443
 root = a"#,
         &expect![[r#"
-            p:1:17: error[E0106]: `80-443` is not a port or a range of ports
+            p:1:17: error[E0106]: `80-443` is not a port or a range of ports: write `80..443`
               help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
         "#]],
     );
@@ -190,7 +188,7 @@ root = a"#,
         r#"class a = port http
 root = a"#,
         &expect![[r#"
-            p:1:16: error[E0106]: `http` is not a port or a range of ports
+            p:1:16: error[E0106]: `http` is not a port or a range of ports: write `80`
               help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
         "#]],
     );
@@ -198,7 +196,7 @@ root = a"#,
         r#"class a = dport 1...3
 root = a"#,
         &expect![[r#"
-            p:1:17: error[E0106]: `1...3` is not a port or a range of ports
+            p:1:17: error[E0106]: `1...3` is not a port or a range of ports: write `1..3`
               help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
         "#]],
     );
@@ -218,8 +216,8 @@ root = a"#,
         r#"class a = mark 0x10/0x01
 root = a"#,
         &expect![[r#"
-            p:1:16: error[E0110]: the mark `0x10/0x01` has bits outside its mask: no packet can match
-              help: write 0x0/0x1
+            p:1:16: error[E0110]: the mark `0x10/0x01` has bits outside its mask: no packet can match: write `0x0/0x1`
+              help: a packet's mark is compared under the mask
         "#]],
     );
     check(
@@ -242,10 +240,8 @@ root = a"#,
         r#"class a = mark 1/2/3
 root = a"#,
         &expect![[r#"
-            p:1:16: error[E0110]: the mark `1/2` has bits outside its mask: no packet can match
-              help: write 0x0/0x2
-            p:1:19: error[E0001]: expected `class`, `link`, `bound` or `NAME = ...`, found `/`
-              help: each line defines one item, such as `root = priority { mgmt, tenants }`
+            p:1:16: error[E0109]: `1/2/3` is not a mark
+              help: a mark is a 32-bit number with or without a mask, such as 5 or 0x10/0xff
         "#]],
     );
     check(
@@ -272,7 +268,7 @@ root = a"#,
         r#"class a = cgroup "/a//b"
 root = a"#,
         &expect![[r#"
-            p:1:18: error[E0112]: `/a//b` is not the path of a cgroup
+            p:1:18: error[E0112]: `/a//b` is not the path of a cgroup: write `"/a/b"`
               help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
         "#]],
     );
@@ -288,7 +284,7 @@ root = a"#,
         r#"class a = cgroup "a/"
 root = a"#,
         &expect![[r#"
-            p:1:18: error[E0112]: `a/` is not the path of a cgroup
+            p:1:18: error[E0112]: `a/` is not the path of a cgroup: write `"a"`
               help: such as "/system.slice/mgmt" below the root of the hierarchy, or "T1" below the run's own cgroup
         "#]],
     );

@@ -44,9 +44,9 @@ fn what_is_wrong_is_said() {
     check(
         "latency 200us\nclass a = tcp\nroot = a",
         &expect![[r#"
-        p:2:1: error[E0001]: expected `of`, found `class`
-          help: such as `latency 200us of voice`
-    "#]],
+            p:1:14: error[E0001]: expected `of`, found the end of the line
+              help: such as `latency 200us of voice`
+        "#]],
     );
     check(
         "latency 200us of root\nclass a = tcp\nroot = a",

@@ -11,6 +11,9 @@ mod errors_meaning;
 mod errors_syntax;
 mod errors_values;
 
+mod mistakes;
+
 mod bounds;
+mod format;
 mod fuzz;
 mod shapes;

@@ -291,20 +291,12 @@ fn the_pretty_form_shows_the_line() {
         compiled(text).diagnostics.iter().map(|d| render(d, text, weft_text::Style::Plain)).collect();
     expect![[r#"
         error[E0002]: the character `é` has no meaning here
-         --> p:2:8
+         --> p:2:7
           |
         2 | class wéb = tcp
-          |        ^
+          |       ^^^
           |
-          = help: leave it out; a comment begins with `#`
-
-        error[E0006]: `tcp` is a word of the language and cannot be a name
-         --> p:2:13
-          |
-        2 | class wéb = tcp
-          |             ^^^
-          |
-          = help: choose another name, such as one with a prefix
+          = help: names have the letters a to z and A to Z, digits, `_`, `-` and `.`
 
         error[E0201]: nothing in the policy has the name `a`
          --> p:3:19

@@ -30,6 +30,10 @@ pub enum Colour {
     Sky,
     /// Grey, for references.
     Grey,
+    /// Yellow, for areas only: lines of it are hard to see on white.
+    Yellow,
+    /// Pale grey, for areas only.
+    Pale,
 }
 
 impl Colour {
@@ -43,7 +47,7 @@ impl Colour {
     }
 
     /// The name of its CSS variable.
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Colour::Ink => "ink",
             Colour::Blue => "blue",
@@ -53,6 +57,8 @@ impl Colour {
             Colour::Vermillion => "vermillion",
             Colour::Sky => "sky",
             Colour::Grey => "grey",
+            Colour::Yellow => "yellow",
+            Colour::Pale => "pale",
         }
     }
 }

@@ -4,8 +4,10 @@
 //! network: the plotting library (uPlot), the style and the script are inlined, and a content security policy forbids
 //! everything else. All text is escaped. Without JavaScript the page shows its tables and a summary of each plot.
 
+mod bars;
 mod chart;
 mod escape;
+mod flame;
 
 use std::fmt::Write;
 
@@ -14,8 +16,10 @@ use serde_json::Value;
 use crate::judgement::Judgement;
 use crate::table::{Align, Table, Tone};
 
+pub use bars::{Bar, BarPart, Bars};
 pub use chart::{Axis, Chart, ChartGroup, Colour, Scale, Series, Shape, Unit};
 pub use escape::{escape, script_json};
+pub use flame::{FlameGraph, FlameStack};
 
 /// The plotting library; `assets/uplot/README.md` has version and licence.
 const UPLOT_JS: &str = include_str!("../../assets/uplot/uPlot.iife.min.js");
@@ -66,6 +70,10 @@ pub enum Block {
     Table(Table),
     /// Charts with a common legend.
     Charts(ChartGroup),
+    /// Stacked bars.
+    Bars(Bars),
+    /// A flame graph.
+    Flame(FlameGraph),
     /// Names and values.
     Facts(Vec<(String, String)>),
     /// A command or other text to copy.
@@ -141,6 +149,8 @@ fn block_html(out: &mut String, block: &Block, charts: &mut Vec<Value>) {
         }
         Block::Table(table) => table_html(out, table),
         Block::Charts(group) => group.write(out, charts),
+        Block::Bars(bars) => bars.write(out),
+        Block::Flame(graph) => graph.write(out),
         Block::Facts(facts) => {
             out.push_str("<dl>\n");
             for (name, value) in facts {

@@ -193,6 +193,10 @@ impl SessionPort {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.settings.name
+    }
+
     pub(super) fn id(&self) -> PortId {
         self.id
     }

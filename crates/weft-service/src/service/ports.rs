@@ -48,8 +48,18 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
             "name: an interface has 1 to {NAME_MAX} characters without slash, colon and space"
         )));
     }
-    if port.netns.as_deref().is_some_and(|netns| !is_name(netns)) {
-        return Err(invalid("netns: the name of a network namespace has no slash, colon or space"));
+    // Container runtimes have folders of their own for namespaces.
+    let is_path = |netns: &str| netns.starts_with('/') && !netns.contains(char::is_control);
+    if port.netns.as_deref().is_some_and(|netns| !is_name(netns) && !is_path(netns)) {
+        return Err(invalid(
+            "netns: a name as `ip netns` shows it, without slash, colon and space, or an absolute path",
+        ));
+    }
+    if port.egress_limit.is_some() || port.ingress_limit.is_some() {
+        return Err(ControlError::Unsupported {
+            message: "this daemon has no limits of ports; give the port's class a `limit` in the policy"
+                .to_owned(),
+        });
     }
     if port.addresses.len() > ADDRESSES_MAX {
         return Err(invalid(&format!("addresses: at most {ADDRESSES_MAX}")));
@@ -68,6 +78,13 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
 impl Service {
     pub(super) fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {
         let spec = spec(port)?;
+        if spec.netns.as_deref().is_some_and(|netns| netns.starts_with('/')) && !caller.is_admin {
+            // The daemon would open any file for the caller.
+            return Err(ControlError::NotPermitted {
+                action: format!("add port {}", spec.name),
+                message: "only root names a namespace by its path".to_owned(),
+            });
+        }
         let name = spec.name.clone();
         let notes = self.make_port(spec, Owner::User(caller.uid))?;
         let status = self.status()?;

@@ -178,6 +178,7 @@ fn parameters_of_a_port_are_checked_before_the_kernel_sees_them() {
         netns: netns.map(str::to_owned),
         addresses: vec![address.to_owned()],
         mac: mac.map(str::to_owned),
+        ..AddPort::default()
     };
     for (port, expected) in [
         (of("", None, "::1/128", None), "name:"),

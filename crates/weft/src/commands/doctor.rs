@@ -25,7 +25,8 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let facilities = survey().into_iter().chain(weft_titan::kernel_support::survey()).map(facility).collect();
+    let found = [survey(), weft_titan::kernel_support::survey(), weft_service::doctor::survey()];
+    let facilities = found.into_iter().flatten().map(facility).collect();
     let report =
         DoctorReport { schema: DoctorReport::SCHEMA.to_owned(), host: host_facts::detect(), facilities };
     if !json.is_stdout() {

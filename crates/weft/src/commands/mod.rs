@@ -11,6 +11,7 @@ pub(crate) mod policy;
 mod policy_change;
 mod policy_diff;
 pub(crate) mod port;
+pub(crate) mod profile;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
 mod reproduce_cross;

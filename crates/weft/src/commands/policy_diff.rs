@@ -52,6 +52,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !json.is_stdout() {
         output::print(&described(&report))?;
     }
+    // A question to a daemon has an answer; a comparison of files is silent like diff(1).
+    if report.steps.is_empty() && args.files.len() == 1 && !json.is_stdout() {
+        output::print("no difference\n")?;
+    }
     json.write_json(&report)?;
     let different = args.exit_code && !report.steps.is_empty();
     Ok(if different { ExitCode::from(DIFFERENT) } else { ExitCode::SUCCESS })
@@ -88,9 +92,6 @@ fn against_daemon(file: &Path, socket: &Socket) -> anyhow::Result<PolicyDiffRepo
 /// A line for each difference, and for each warning with its remedy.
 fn described(report: &PolicyDiffReport) -> String {
     let mut text = String::new();
-    if report.steps.is_empty() {
-        text.push_str("no difference\n");
-    }
     for step in &report.steps {
         let _ = writeln!(text, "{}", step.text);
     }

@@ -65,7 +65,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Add { name, netns, address, mac, socket } => {
             let addresses = address.iter().map(|(ip, length)| format!("{ip}/{length}")).collect();
-            let port = AddPort { name, netns, addresses, mac: mac.map(|mac| mac.to_string()) };
+            let mac = mac.map(|mac| mac.to_string());
+            let port = AddPort { name, netns, addresses, mac, ..AddPort::default() };
             let reply = told(socket.connect()?.add_port(port))?;
             reply.notes.iter().for_each(|note| output::note(note));
             output::print(&format!(

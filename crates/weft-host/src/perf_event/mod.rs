@@ -1,0 +1,234 @@
+//! Sampling of all processors, with kernel call chains, by perf_event_open(2).
+//!
+//! 1. [`Sampler::open`] opens one event per processor that is online: processor cycles where the machine has such a counter,
+//!    otherwise the kernel's `cpu-clock` ([`Clock`]).
+//! 2. The kernel writes records into a ring per processor (`ring`), which [`Sampler::drain`] reads and `record` parses.
+//! 3. Dropping the sampler closes the events.
+//!
+//! `cpu-clock` is a timer interrupt. Where the kernel runs with interrupts off the timer waits, and the sample is taken where
+//! interrupts come back on: the address is late ("skid"). A cycle counter that interrupts by NMI has no such skid.
+//!
+//! Rare branches are counted in [`Losses`]: samples for which the ring had no room, periods in which the kernel throttled
+//! the event, and records that could not be parsed.
+
+mod counter;
+mod record;
+mod ring;
+
+use std::collections::BTreeSet;
+
+use rustix::io::Errno;
+
+use crate::error::OsError;
+use ring::Ring;
+
+pub use counter::{CacheCounter, CacheCounts};
+pub use record::{Mode, Sample};
+
+/// An error of sampling.
+#[derive(Debug, thiserror::Error)]
+pub enum SampleError {
+    /// The kernel refused a call.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// A file of the kernel does not have the expected format.
+    #[error("{file} is not a list of processors: {text:?}")]
+    Processors {
+        /// The file.
+        file: &'static str,
+        /// Its content.
+        text: String,
+    },
+}
+
+/// The event that takes the samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// Processor cycles, counted by hardware.
+    Cycles,
+    /// The kernel's per-processor clock, a timer interrupt.
+    CpuClock,
+}
+
+impl Clock {
+    /// The name, as perf(1) writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::CpuClock => "cpu-clock",
+        }
+    }
+
+    /// Whether a sample inside a section with interrupts off is taken only where they come back on.
+    pub const fn has_skid(self) -> bool {
+        matches!(self, Self::CpuClock)
+    }
+}
+
+/// Counts of events that were not seen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Losses {
+    /// Samples for which a ring had no room.
+    pub lost: u64,
+    /// Times that the kernel throttled an event.
+    pub throttled: u64,
+    /// Records that could not be parsed.
+    pub unreadable: u64,
+}
+
+/// The samples per second and processor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct SampleRate(u32);
+
+impl SampleRate {
+    /// The highest accepted rate; above it the kernel throttles by default (`kernel.perf_event_max_sample_rate`).
+    pub const MAX: u32 = 20_000;
+    /// A rate that costs little, and is no multiple of the kernel's timers.
+    pub const DEFAULT: Self = Self(999);
+
+    /// A rate in hertz; `None` for zero and for rates above [`Self::MAX`].
+    pub const fn new(hertz: u32) -> Option<Self> {
+        if hertz == 0 || hertz > Self::MAX { None } else { Some(Self(hertz)) }
+    }
+
+    /// The rate in hertz.
+    pub const fn hertz(self) -> u32 {
+        self.0
+    }
+}
+
+/// Running events, one for each processor.
+#[derive(Debug)]
+pub struct Sampler {
+    clock: Clock,
+    rings: Vec<Ring>,
+    losses: Losses,
+    scratch: Vec<u8>,
+}
+
+impl Sampler {
+    /// Starts sampling all processors by `clock`; `None` is cycles where there is a counter, and `cpu-clock` otherwise.
+    ///
+    /// # Errors
+    /// If rights are missing (CAP_PERFMON or CAP_SYS_ADMIN), or the kernel has no perf events.
+    pub fn open(clock: Option<Clock>, rate: SampleRate) -> Result<Self, SampleError> {
+        let processors = online()?;
+        let open = |clock: Clock| -> Result<Vec<Ring>, OsError> {
+            processors.iter().map(|cpu| Ring::open(clock, rate, *cpu)).collect()
+        };
+        let absent = |e: &OsError| {
+            matches!(e.errno(), Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL))
+        };
+        let wanted = clock.unwrap_or(Clock::Cycles);
+        let (clock, rings) = match open(wanted) {
+            Ok(rings) => (wanted, rings),
+            Err(e) if clock.is_none() && absent(&e) => (Clock::CpuClock, open(Clock::CpuClock)?),
+            Err(e) => return Err(e.into()),
+        };
+        rings.iter().try_for_each(Ring::enable)?;
+        Ok(Self { clock, rings, losses: Losses::default(), scratch: Vec::new() })
+    }
+
+    /// The event that takes the samples.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The number of processors that are sampled.
+    pub fn processors(&self) -> usize {
+        self.rings.len()
+    }
+
+    /// Passes all samples that have arrived to `each`.
+    pub fn drain(&mut self, mut each: impl FnMut(&Sample)) {
+        for ring in &self.rings {
+            self.scratch.clear();
+            ring.take(&mut self.scratch);
+            record::parse(&self.scratch, &mut self.losses, &mut each);
+        }
+    }
+
+    /// Counts of what was not seen so far.
+    pub fn losses(&self) -> Losses {
+        self.losses
+    }
+}
+
+/// The processors that are online.
+fn online() -> Result<BTreeSet<u32>, SampleError> {
+    const FILE: &str = "/sys/devices/system/cpu/online";
+    let text = std::fs::read_to_string(FILE).map_err(|e| OsError::new(format!("read {FILE}"), e))?;
+    parse_list(&text).ok_or(SampleError::Processors { file: FILE, text })
+}
+
+/// Reads a list such as `0-3,8` (`%*pbl`, lib/vsprintf.c).
+fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
+    let mut set = BTreeSet::new();
+    for part in text.trim_end_matches('\n').split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last < first || last > 1 << 16 {
+            return None;
+        }
+        set.extend(first..=last);
+    }
+    Some(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn lists_of_processors_are_read() {
+        let list = |text| parse_list(text).map(|set| set.into_iter().collect::<Vec<_>>());
+        assert_eq!(list("0-1\n"), Some(vec![0, 1]));
+        assert_eq!(list("0,2-3,7"), Some(vec![0, 2, 3, 7]));
+        for bad in ["", "\n", "1-0", "a", "0-99999999", "0,,1"] {
+            assert_eq!(list(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn rates_have_bounds() {
+        assert_eq!(SampleRate::new(0), None);
+        assert_eq!(SampleRate::new(SampleRate::MAX + 1), None);
+        assert_eq!(SampleRate::new(999).map(SampleRate::hertz), Some(999));
+    }
+
+    /// A process that works for some time has about as many samples as the rate says.
+    #[test]
+    fn work_of_this_process_is_sampled() {
+        if !testing::privileged("work_of_this_process_is_sampled") {
+            return;
+        }
+        let rate = SampleRate::new(999).expect("a rate");
+        let mut sampler = match Sampler::open(Some(Clock::CpuClock), rate) {
+            Ok(sampler) => sampler,
+            Err(why) => return testing::skip("work_of_this_process_is_sampled", why),
+        };
+        let (own, begin) = (std::process::id(), Instant::now());
+        let mut nanos = 0_u64;
+        let mut kernel = 0;
+        let mut take = |sample: &Sample| {
+            if sample.pid == own {
+                nanos += sample.period;
+                kernel += usize::from(sample.mode == Mode::Kernel && !sample.chain.is_empty());
+            }
+        };
+        // System calls, so that there are call chains; bounded by the time that this thread really had.
+        while begin.elapsed() < Duration::from_millis(600) {
+            for _ in 0..200 {
+                let _ = std::fs::read("/proc/self/status");
+            }
+            sampler.drain(&mut take);
+        }
+        sampler.drain(&mut take);
+        assert!(kernel > 20, "{kernel} samples with a kernel call chain");
+        let share = nanos as f64 / begin.elapsed().as_nanos() as f64;
+        assert!((0.02..1.2).contains(&share), "{share} of a processor");
+        assert_eq!(sampler.losses().unreadable, 0);
+    }
+}

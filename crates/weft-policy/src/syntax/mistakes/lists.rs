@@ -1,0 +1,191 @@
+//! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
+
+use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, LOWER_CASE};
+use super::{corrected, report};
+use crate::diagnostic::Edit;
+use crate::syntax::RESERVED;
+use crate::syntax::kind::SyntaxKind::*;
+use crate::syntax::parser::{Parsed, Parser, Stop};
+use weft_text::{Span, quoted};
+
+/// A misspelt word of a node, or another language's, where an expression is expected.
+pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
+    let (next, text) = (p.kind_at(1), p.text_at(1));
+    let limits =
+        p.number_at(1) && ["of", "burst", "to", "bps", "kbps", "mbps", "gbps"].contains(&p.text_at(2));
+    match () {
+        () if p.at_item() => {}
+        () if next == Some(OpenBrace) => {
+            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, LOWER_CASE);
+        }
+        () if text == "of" => {
+            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, LOWER_CASE);
+        }
+        () if limits || text == "by" => {
+            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, LOWER_CASE);
+        }
+        () => {}
+    }
+}
+
+/// Children in braces without the word of a node, or with a word that is none. `list` reads the braces.
+pub(in crate::syntax) fn unknown_node(
+    p: &mut Parser<'_>,
+    list: impl Fn(&mut Parser<'_>) -> Parsed,
+) -> Option<Stop> {
+    let bare = p.at(OpenBrace);
+    let named = p.at(Word) && p.kind_at(1) == Some(OpenBrace) && !RESERVED.contains(&p.text());
+    if !bare && !named {
+        return None;
+    }
+    let help = "`priority` serves the first child with packets, `wfq` shares by weights, `fifo` keeps the order of arrival";
+    let stop = p.unexpected("`priority`, `wfq` or `fifo`", help).err();
+    let _ = p.node(Error, |p| {
+        if !bare {
+            p.bump();
+        }
+        list(p)
+    });
+    stop
+}
+
+/// A weight or a rate without the colon before it, or with another character for it. Returns whether a value follows.
+pub(in crate::syntax) fn colon(p: &mut Parser<'_>, what: &str) -> bool {
+    if p.eat(Colon) {
+        return true;
+    }
+    let span = p.span();
+    if p.at(Equals) {
+        let message = format!("expected `:` before {what}, found `=`");
+        let gap = Span::new(p.end_before(), p.span_at(1).start.max(span.end));
+        report(p, span, &message, "a value follows its name after a colon", Edit::replace(gap, ": "));
+        p.discard();
+        return true;
+    }
+    if !p.number_at(0) || p.at_line_start() {
+        return false;
+    }
+    let message = format!("expected `:` before {what}, found {}", quoted(p.text()));
+    let edit = Edit::insert(p.end_before(), ":");
+    report(p, span, &message, "a value follows its name after a colon", edit);
+    true
+}
+
+/// `limit RATE to NAME`: a limit of a class, which is written with `of`.
+pub(in crate::syntax) fn limit_to_class(p: &mut Parser<'_>) -> bool {
+    let name = p.kind_at(1) == Some(Word) && p.text_at(1).starts_with(|c: char| c.is_ascii_alphabetic());
+    let address = p.glued(2) && matches!(p.kind_at(2), Some(Colon | DoubleColon));
+    let found = p.at_word("to") && name && !address && p.text_at(2) != "of" && p.text_at(2) != "burst";
+    if found {
+        let (span, class) = (p.span(), quoted(p.text_at(1)));
+        let message = format!("expected `of` before {class}: `to` is for addresses");
+        let help = "`of` names the class or node that is limited, `to` the destination";
+        report(p, span, &message, help, Edit::replace(span, "of"));
+    }
+    found
+}
+
+/// The children of a list without an opening brace, or with another bracket for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::syntax) enum Opening {
+    /// `{`
+    Brace,
+    /// `(`, which was meant as `{`.
+    Paren(usize),
+    /// `[`, which was reported as a character.
+    Bracket,
+    /// Nothing: the list begins at this byte.
+    Missing(usize),
+}
+
+impl Opening {
+    /// Reads the beginning of a list.
+    pub(in crate::syntax) fn read(p: &mut Parser<'_>) -> Result<Self, Stop> {
+        let start = p.span().start;
+        let listed = p.at(Word) && !p.at_line_start() && !p.at_item() && !RESERVED.contains(&p.text());
+        match p.kind_at(0) {
+            Some(OpenBrace) => p.bump(),
+            Some(OpenParen) => {
+                p.bump();
+                return Ok(Self::Paren(start));
+            }
+            Some(Unknown) if p.text() == "[" => {
+                p.discard();
+                return Ok(Self::Bracket);
+            }
+            Some(_) if listed => return Ok(Self::Missing(start)),
+            _ => return p.unexpected("`{`", HELP).map(|()| Self::Brace),
+        }
+        Ok(Self::Brace)
+    }
+
+    /// Whether the list is at its end.
+    pub(in crate::syntax) fn at_close(self, p: &Parser<'_>) -> bool {
+        match self {
+            Self::Brace => p.at(CloseBrace),
+            Self::Paren(_) => p.at(CloseParen) || p.at(CloseBrace),
+            Self::Bracket => p.at(CloseBrace) || (p.at(Unknown) && p.text() == "]"),
+            Self::Missing(_) => p.at(CloseBrace) || p.at_line_start(),
+        }
+    }
+
+    /// Reads the end of a list, and reports its mistake.
+    pub(in crate::syntax) fn close(self, p: &mut Parser<'_>) -> Parsed {
+        let closed = self.at_close(p) && !p.at_end();
+        let before = Span::at(p.end_before());
+        match self {
+            Self::Brace if closed => p.bump(),
+            Self::Brace => {
+                let edit = Edit::insert(p.end_before(), if p.text_before() == "{" { "}" } else { " }" });
+                return p.unexpected_but("`}`", "close the brace", Some(edit));
+            }
+            Self::Bracket => p.discard(),
+            Self::Paren(start) => {
+                if closed {
+                    p.bump();
+                }
+                let inner = p.slice(Span::new(start + 1, before.end)).trim();
+                let edit = Edit::replace(Span::new(start, p.end_before()), format!("{{ {inner} }}"));
+                report(p, Span::new(start, start + 1), "expected `{`, found `(`", HELP, edit);
+            }
+            Self::Missing(start) => {
+                let braced = p.at(CloseBrace);
+                let edit = if braced {
+                    p.bump();
+                    Edit::insert(start, "{ ")
+                } else {
+                    let inner = p.slice(Span::new(start, before.end));
+                    Edit::replace(Span::new(start, before.end), format!("{{ {inner} }}"))
+                };
+                let found = quoted(
+                    p.slice(Span::new(start, before.end)).split([' ', ',']).next().unwrap_or_default(),
+                );
+                report(p, Span::at(start), &format!("expected `{{`, found {found}"), HELP, edit);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The help for a missing brace.
+const HELP: &str = "list its entries in braces, separated by commas";
+
+/// A separator other than a comma between the entries of a list. Returns whether an entry may follow.
+pub(in crate::syntax) fn separator(p: &mut Parser<'_>) -> bool {
+    if p.at(Unknown) && p.text() == ";" {
+        p.discard();
+        return true;
+    }
+    let edit = (p.at(Word) || p.at(OpenBrace)).then(|| Edit::insert(p.end_before(), ","));
+    let _ = p.unexpected_but("`,` or `}`", "separate the entries in braces by commas", edit);
+    p.at(Word)
+}
+
+/// A second comma in a list, or one before its first entry.
+pub(in crate::syntax) fn superfluous_comma(p: &mut Parser<'_>) {
+    while p.at(Comma) {
+        let span = p.span();
+        report(p, span, "expected an entry, found `,`", "leave the comma out", Edit::delete(span));
+        p.discard();
+    }
+}

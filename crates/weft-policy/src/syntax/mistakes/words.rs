@@ -1,0 +1,85 @@
+//! The words of the language by the place where they are expected, and the words of others for the same.
+
+/// The words of tests.
+pub(super) const TESTS: &[&str] = &[
+    "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
+    "mark", "priority", "cgroup",
+];
+
+/// Other languages' words for tests: tc, tcpdump, iptables, nftables.
+pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
+    ("all", "any"),
+    ("everything", "any"),
+    ("proto", "protocol"),
+    ("ip_proto", "protocol"),
+    ("ports", "port"),
+    ("src", "from"),
+    ("source", "from"),
+    ("saddr", "from"),
+    ("src_ip", "from"),
+    ("dst", "to"),
+    ("dest", "to"),
+    ("destination", "to"),
+    ("daddr", "to"),
+    ("dst_ip", "to"),
+    ("src_port", "sport"),
+    ("source_port", "sport"),
+    ("dst_port", "dport"),
+    ("dest_port", "dport"),
+    ("destination_port", "dport"),
+    ("fwmark", "mark"),
+    ("prio", "priority"),
+    ("icmp6", "icmpv6"),
+    ("ipv6_icmp", "icmpv6"),
+];
+
+/// Other words for nodes whose children are in braces.
+pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
+    ("prio", "priority"),
+    ("strict", "priority"),
+    ("sp", "priority"),
+    ("htb", "wfq"),
+    ("hfsc", "wfq"),
+    ("drr", "wfq"),
+    ("wrr", "wfq"),
+    ("ets", "wfq"),
+    ("wf2q", "wfq"),
+    ("weighted", "wfq"),
+    ("share", "wfq"),
+    ("shares", "wfq"),
+    ("pfifo", "fifo"),
+    ("bfifo", "fifo"),
+    ("queue", "fifo"),
+];
+
+/// Other words for `fair`.
+pub(super) const FAIR_SYNONYMS: &[(&str, &str)] =
+    &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("drr", "fair"), ("fairly", "fair")];
+
+/// Other words for `limit`.
+pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[
+    ("rate", "limit"),
+    ("ceil", "limit"),
+    ("max", "limit"),
+    ("cap", "limit"),
+    ("shape", "limit"),
+    ("police", "limit"),
+    ("throttle", "limit"),
+    ("tbf", "limit"),
+];
+
+/// Other words for those with which items begin.
+pub(super) const ITEM_SYNONYMS: &[(&str, &str)] =
+    &[("rate", "link"), ("bandwidth", "link"), ("filter", "class"), ("match", "class"), ("delay", "latency")];
+
+/// Abbreviations of words that stand in one place only.
+pub(super) const PLACE_SYNONYMS: &[(&str, &str)] = &[
+    ("dst", "destination"),
+    ("dest", "destination"),
+    ("pkts", "packets"),
+    ("pkt", "packets"),
+    ("p", "packets"),
+];
+
+/// The help for misspelt words.
+pub(super) const LOWER_CASE: &str = "the words of the language are in lower case";

@@ -1,0 +1,119 @@
+//! The table of categories beside a kernel's functions.
+
+use std::collections::BTreeSet;
+
+use weft_host::kallsyms::KernelSymbols;
+
+use crate::categories::Categories;
+
+/// Beginnings of names, leading underscores aside, by which a function is one of the network stack's data path.
+const NETWORK: [&str; 14] = [
+    "tcp",
+    "skb",
+    "pskb",
+    "sock_",
+    "inet",
+    "netif_",
+    "napi_",
+    "gro_",
+    "dev_gro",
+    "qdisc",
+    "sk_",
+    "veth_",
+    "dev_queue",
+    "net_rx",
+];
+
+fn is_network(name: &str) -> bool {
+    let bare = name.trim_start_matches('_');
+    NETWORK.iter().any(|part| bare.starts_with(part))
+}
+
+/// The comparison.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Coverage {
+    /// The kernel's functions, each name once.
+    pub functions: usize,
+    /// Those that have a rule.
+    pub with_rule: usize,
+    /// Functions of the network stack without a rule, by their names.
+    pub network_missing: Vec<String>,
+    /// Exact names of the table that the kernel does not have: renamed, inlined or not configured.
+    pub absent: usize,
+}
+
+/// Compares a table with a kernel's functions.
+pub fn of(symbols: &KernelSymbols, table: &Categories) -> Coverage {
+    let names: BTreeSet<&str> = symbols.names().collect();
+    let missing = |name: &&&str| table.rule(name).is_none();
+    let of_network = |name: &&&str| is_network(name);
+    Coverage {
+        functions: names.len(),
+        with_rule: names.iter().filter(|name| !missing(name)).count(),
+        network_missing: names.iter().filter(missing).filter(of_network).map(|n| (*n).to_owned()).collect(),
+        absent: table.exact_names().filter(|name| !names.contains(name)).count(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_host::testing;
+
+    #[test]
+    fn names_are_counted_once() {
+        let text = "1000 T tcp_ack\n2000 t tcp_ack.isra.0\n3000 T tcpz_helper\n4000 T unrelated\n";
+        let symbols = KernelSymbols::parse(text).expect("symbols");
+        let coverage = of(&symbols, &Categories::shipped().expect("table"));
+        assert_eq!((coverage.functions, coverage.with_rule), (3, 1));
+        assert_eq!(coverage.network_missing, ["tcpz_helper"]);
+        assert!(coverage.absent > 100);
+    }
+
+    /// Functions that every profile meets have a rule on the kernel at hand, unless it inlined or renamed them.
+    #[test]
+    fn this_kernel_s_hot_functions_have_a_rule() {
+        let symbols = match KernelSymbols::load() {
+            Ok(symbols) => symbols,
+            Err(why) => return testing::skip("this_kernel_s_hot_functions_have_a_rule", why),
+        };
+        let table = Categories::shipped().expect("table");
+        let names: BTreeSet<&str> = symbols.names().collect();
+        let hot = [
+            "tcp_sendmsg_locked",
+            "tcp_recvmsg_locked",
+            "tcp_ack",
+            "tcp_v4_rcv",
+            "ip_rcv",
+            "ip_queue_xmit",
+            "tcp_rcv_established",
+            "tcp_write_xmit",
+            "_copy_to_iter",
+            "_copy_from_iter",
+            "skb_release_data",
+            "net_rx_action",
+            "dev_gro_receive",
+            "gro_receive_skb",
+            "get_netmem",
+            "skb_defer_free_flush",
+            "handle_softirqs",
+            "veth_xmit",
+            "veth_poll",
+            "__alloc_skb",
+            "kmem_cache_alloc_noprof",
+            "__schedule",
+            "try_to_wake_up",
+            "native_queued_spin_lock_slowpath",
+            "__pv_queued_spin_lock_slowpath",
+            "sock_def_readable",
+            "dev_hard_start_xmit",
+        ];
+        let there: Vec<&&str> = hot.iter().filter(|name| names.contains(**name)).collect();
+        assert!(there.len() > 12, "only {there:?} are in this kernel");
+        let without: Vec<&&&str> = there.iter().filter(|name| table.rule(name).is_none()).collect();
+        assert!(without.is_empty(), "without a rule: {without:?}");
+        let missing = of(&symbols, &table).network_missing.len();
+        let network = names.iter().filter(|name| is_network(name)).count();
+        assert!(missing * 20 < network, "{missing} of {network} network functions have no rule");
+    }
+}

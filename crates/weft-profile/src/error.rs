@@ -1,0 +1,71 @@
+//! The errors of a profile.
+
+use crate::categories::TableError;
+use crate::level::LevelError;
+use weft_host::kallsyms::SymbolError;
+use weft_host::link::LinkError;
+use weft_host::net_counters::CounterError;
+use weft_host::netns::NetNsError;
+use weft_host::perf_event::SampleError;
+use weft_host::process::ProcessError;
+use weft_host::{OsError, RightsError};
+
+/// The reason that a profile could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// The rights for namespaces, links and sampling are missing.
+    #[error("profiling: {0}")]
+    Rights(#[from] RightsError),
+    /// The caller asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// The table of categories is invalid.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// A level could not be set.
+    #[error(transparent)]
+    Level(#[from] LevelError),
+    /// Sampling failed.
+    #[error(transparent)]
+    Sample(#[from] SampleError),
+    /// The kernel's symbols cannot be read.
+    #[error(transparent)]
+    Symbols(#[from] SymbolError),
+    /// Counters cannot be read.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
+    /// A namespace failed.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A link failed.
+    #[error(transparent)]
+    Link(#[from] LinkError),
+    /// An application could not be run.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// Another system call failed.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// An application ended by itself.
+    #[error("{program} ended by itself: {said}")]
+    Ended {
+        /// The application.
+        program: String,
+        /// Its last words.
+        said: String,
+    },
+    /// A step did not complete in time.
+    #[error("waited too long for {0}; is the machine busy?")]
+    Late(&'static str),
+    /// Other processes use this machine.
+    #[error(
+        "other processes have {percent:.1} % of the processors' samples, more than {most:.0} %; stop them, or label the figures \
+         with --loaded"
+    )]
+    Loaded {
+        /// Their share in percent.
+        percent: f64,
+        /// The most that is accepted.
+        most: f64,
+    },
+}

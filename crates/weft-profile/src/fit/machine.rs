@@ -1,0 +1,58 @@
+//! The costs as a file of the simulator's, with a source for each.
+
+use std::fmt::Write;
+
+use weft_report::profile::Side;
+
+use super::{Cost, SideFit};
+
+/// The operation and category of the simulator that has a cost.
+const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
+    match (side, cost) {
+        (Side::Sender, Cost::Byte) => ("copy_in_byte", "data_copy"),
+        (Side::Sender, Cost::Segment) => ("software_segment", "netdev"),
+        (Side::Sender, Cost::Skb) => ("send_segment", "tcpip"),
+        (Side::Sender, Cost::Acknowledgement) => ("receive_acknowledgement", "tcpip"),
+        (Side::Receiver, Cost::Byte) => ("copy_out_byte", "data_copy"),
+        (Side::Receiver, Cost::Segment) => ("receive_packet", "netdev"),
+        (Side::Receiver, Cost::Skb) => ("receive_segment", "tcpip"),
+        (Side::Receiver, Cost::Acknowledgement) => ("send_acknowledgement", "tcpip"),
+        (_, Cost::Wait) => ("wake_up", "sched"),
+    }
+}
+
+/// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot tell apart is one operation's; what it does not
+/// have costs nothing. The wake-up is the mean of both sides'.
+pub fn machine_file(fits: &[SideFit; 2], machine: &str) -> String {
+    let mut out = String::from("# Costs of a machine, fitted by weft profile fit. Nanoseconds per unit.\n");
+    let _ = writeln!(out, "# Machine: {}", machine.replace(|c: char| c.is_control(), " "));
+    let mut keys = Vec::new();
+    let mut entry = |out: &mut String, (operation, category): (&str, &str), ns: f64| {
+        if ns > 0.0 {
+            let _ = writeln!(out, "\n[{operation}]\n{category} = {ns:.4}");
+            keys.push(format!("{operation:?}"));
+        }
+    };
+    let mut waits = 0.0;
+    for fit in fits {
+        for (cost, ns) in Cost::ALL.into_iter().zip(fit.costs_ns) {
+            match cost {
+                Cost::Wait => waits += ns / 2.0,
+                _ => entry(&mut out, operation(fit.side, cost), ns),
+            }
+        }
+    }
+    entry(&mut out, operation(Side::Sender, Cost::Wait), waits);
+    let errors: Vec<String> =
+        fits.iter().map(|fit| format!("{} {:.0} %", fit.side.name(), fit.error() * 100.0)).collect();
+    if !keys.is_empty() {
+        let _ = writeln!(
+            out,
+            "\n[[source]]\nkeys = [{}]\nassumed = \"fitted to runs on this machine by non-negative least squares; median error of \
+             cells held back: {}\"",
+            keys.join(", "),
+            errors.join(", ")
+        );
+    }
+    out
+}

@@ -1,0 +1,233 @@
+//! Costs of this machine, fitted to the runs of profiles.
+//!
+//! A side's processor time is modelled as a sum over what moved: bytes, segments that GRO took in, skbs, waits, and
+//! acknowledgements, each times a cost that is not negative. Rows count by their relative error: each is divided by its measured
+//! time. A cell (document, level) is held back in turn, the costs are fitted to the others, and its time is predicted; the error
+//! of a fit is the median over these predictions.
+//!
+//! Runs on which others had more than [`FOREIGN_MAX`] of the samples are left out if undisturbed ones remain.
+
+mod machine;
+mod nnls;
+
+use weft_report::human;
+use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side};
+use weft_report::stats;
+use weft_report::table::{Column, Table};
+
+use crate::probes::EVERY;
+
+pub use machine::machine_file;
+
+/// Something that costs time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cost {
+    /// A payload byte.
+    Byte,
+    /// A segment that GRO took in; sampled, so an estimate.
+    Segment,
+    /// An skb that the stack passed.
+    Skb,
+    /// A wait of an application, with its wake-up.
+    Wait,
+    /// An acknowledgement.
+    Acknowledgement,
+}
+
+impl Cost {
+    /// All costs.
+    pub const ALL: [Self; 5] = [Self::Byte, Self::Segment, Self::Skb, Self::Wait, Self::Acknowledgement];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Byte => "byte",
+            Self::Segment => "segment into GRO",
+            Self::Skb => "skb",
+            Self::Wait => "wait",
+            Self::Acknowledgement => "acknowledgement",
+        }
+    }
+
+    /// The number of units in a run.
+    fn units(self, run: &Run, side: Side) -> f64 {
+        let work = &run.work;
+        let merged = || run.sizes.as_ref().map_or(0, |sizes| sizes.before_gro.total()) * u64::from(EVERY);
+        let count = match (self, side) {
+            (Self::Byte, _) => work.bytes,
+            (Self::Segment, Side::Receiver) => merged(),
+            (Self::Segment, Side::Sender) => 0,
+            (Self::Skb, _) => work.skbs,
+            (Self::Wait, Side::Sender) => work.sender_waits,
+            (Self::Wait, Side::Receiver) => work.receiver_waits,
+            (Self::Acknowledgement, _) => work.acks,
+        };
+        count as f64
+    }
+}
+
+/// The reason that costs cannot be fitted.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FitError {
+    /// Too few cells.
+    #[error("{found} levels were measured, {needed} are needed; profile more levels or patterns")]
+    TooFew {
+        /// Cells in the documents.
+        found: usize,
+        /// Cells that a fit needs: one to hold back and one for each cost that can be told apart.
+        needed: usize,
+    },
+}
+
+/// The least number of cells.
+const CELLS_MIN: usize = 4;
+
+/// A cell with its prediction by costs that were fitted without it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct HeldBack {
+    /// The pattern and level.
+    pub cell: String,
+    /// Measured time in nanoseconds per byte.
+    pub measured: f64,
+    /// Predicted time.
+    pub predicted: f64,
+}
+
+impl HeldBack {
+    /// The relative error.
+    pub fn error(&self) -> f64 {
+        stats::relative_error(self.predicted, self.measured)
+    }
+}
+
+/// The fitted costs of a side.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SideFit {
+    /// The side.
+    pub side: Side,
+    /// Nanoseconds per unit, in the order of [`Cost::ALL`].
+    pub costs_ns: [f64; Cost::ALL.len()],
+    /// The median relative residual of the rows that were fitted.
+    pub residual: f64,
+    /// Predictions of cells that were held back.
+    pub held_back: Vec<HeldBack>,
+}
+
+impl SideFit {
+    /// The median relative error of the cells held back.
+    pub fn error(&self) -> f64 {
+        stats::median(&self.held_back.iter().map(HeldBack::error).collect::<Vec<_>>()).unwrap_or(0.0)
+    }
+}
+
+/// A run as a row of the system.
+struct Row {
+    cell: String,
+    units: Vec<f64>,
+    seconds: f64,
+}
+
+/// Fits both sides to the runs of the documents.
+///
+/// # Errors
+/// If there are too few levels.
+pub fn fit(reports: &[ProfileReport]) -> Result<[SideFit; 2], FitError> {
+    Ok([fit_side(reports, Side::Sender)?, fit_side(reports, Side::Receiver)?])
+}
+
+fn fit_side(reports: &[ProfileReport], side: Side) -> Result<SideFit, FitError> {
+    let rows = rows(reports, side);
+    let mut cells: Vec<&str> = rows.iter().map(|row| row.cell.as_str()).collect();
+    cells.dedup();
+    if cells.len() < CELLS_MIN {
+        return Err(FitError::TooFew { found: cells.len(), needed: CELLS_MIN });
+    }
+    let costs = costs(rows.iter());
+    let residuals: Vec<f64> =
+        rows.iter().map(|row| stats::relative_error(predict(row, &costs), row.seconds)).collect();
+    let held_back = |cell: &&str| {
+        let others = costs_without(&rows, cell);
+        let own: Vec<&Row> = rows.iter().filter(|row| row.cell == *cell).collect();
+        let mean = |of: &dyn Fn(&Row) -> f64| {
+            let per_byte =
+                own.iter().filter(|row| row.units[0] > 0.0).map(|row| of(row) * 1e9 / row.units[0]);
+            stats::mean(&per_byte.collect::<Vec<_>>()).unwrap_or(0.0)
+        };
+        let (measured, predicted) = (mean(&|row| row.seconds), mean(&|row| predict(row, &others)));
+        HeldBack { cell: (*cell).to_owned(), measured, predicted }
+    };
+    let mut costs_ns = [0.0; Cost::ALL.len()];
+    costs_ns.iter_mut().zip(&costs).for_each(|(ns, seconds)| *ns = seconds * 1e9);
+    Ok(SideFit {
+        side,
+        costs_ns,
+        residual: stats::median(&residuals).unwrap_or(0.0),
+        held_back: cells.iter().map(held_back).collect(),
+    })
+}
+
+/// The rows of all documents, with equal cells together.
+fn rows(reports: &[ProfileReport], side: Side) -> Vec<Row> {
+    let disturbed = |run: &Run| run.foreign_share() > FOREIGN_MAX;
+    let mut all = Vec::new();
+    for (number, report) in reports.iter().enumerate() {
+        for config in &report.configs {
+            let quiet = config.runs.iter().any(|run| !disturbed(run));
+            for run in config.runs.iter().filter(|run| !quiet || !disturbed(run)) {
+                let seconds = run.side(side).total_s();
+                if seconds > 0.0 {
+                    let cell =
+                        format!("{} {} {}x: {}", number + 1, report.pattern, config.flows, config.level);
+                    let units = Cost::ALL.map(|cost| cost.units(run, side)).to_vec();
+                    all.push(Row { cell, units, seconds });
+                }
+            }
+        }
+    }
+    all
+}
+
+fn costs_without(rows: &[Row], cell: &str) -> Vec<f64> {
+    costs(rows.iter().filter(|row| row.cell != cell))
+}
+
+/// Seconds per unit. Rows are divided by their time, so that the sum of squared relative errors is least.
+fn costs<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<f64> {
+    let a: Vec<Vec<f64>> = rows.map(|row| row.units.iter().map(|u| u / row.seconds).collect()).collect();
+    let b = vec![1.0; a.len()];
+    nnls::solve(&a, &b)
+}
+
+fn predict(row: &Row, costs: &[f64]) -> f64 {
+    row.units.iter().zip(costs).map(|(units, cost)| units * cost).sum()
+}
+
+/// The costs, and the predictions beside what was measured, as tables.
+pub fn tables(fits: &[SideFit]) -> Vec<Table> {
+    let columns = [Column::left("side")].into_iter().chain(Cost::ALL.map(|cost| Column::right(cost.name())));
+    let more = ["residual", "error, held back"].map(Column::right);
+    let mut costs = Table::new("Costs of this machine, nanoseconds").columns(columns.chain(more));
+    let heads = [Column::left("cell"), Column::left("side")];
+    let figures = ["simulated", "measured", "error"].map(Column::right);
+    let mut cells = Table::new("Nanoseconds per byte, each cell by costs that were fitted without it")
+        .columns(heads.into_iter().chain(figures));
+    for fit in fits {
+        let ns = fit.costs_ns.map(|ns| format!("{ns:.3}"));
+        let errors = [human::percent(fit.residual), human::percent(fit.error())];
+        costs.row([fit.side.name().to_owned()].into_iter().chain(ns).chain(errors));
+        for one in &fit.held_back {
+            cells.row([
+                one.cell.clone(),
+                fit.side.name().to_owned(),
+                format!("{:.4}", one.predicted),
+                format!("{:.4}", one.measured),
+                human::percent(one.error()),
+            ]);
+        }
+    }
+    cells.note("\"simulated\" is the fitted model's time for the counted work, not a run of the simulator.");
+    vec![costs, cells]
+}
+
+#[cfg(test)]
+mod tests;

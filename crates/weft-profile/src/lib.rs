@@ -1,0 +1,31 @@
+//! `weft profile`: where a host's processor time goes when it talks.
+//!
+//! The measurement of the SIGCOMM'21 host-stack study, for unmodified kernels:
+//!
+//! 1. [`pattern`] places the flows of a traffic pattern on cores; [`level`] has the levels of optimisation.
+//! 2. A trial makes two namespaces of its own joined by a veth pair per receiving core, sets the level and reads it back, starts
+//!    the traffic, and measures: first without the instrument, then with it, or the other way round.
+//! 3. The instrument samples all processors ([`weft_host::perf_event`]), and takes sizes and latency from tracepoints.
+//! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).
+//! 5. [`session`] repeats all levels in turn, and concludes the document of `weft_report::profile`.
+//! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
+//!    [`statements`] judges the study's statements.
+//!
+//! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
+//! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed.
+
+mod advice;
+pub mod attribution;
+pub mod categories;
+pub mod coverage;
+pub mod error;
+pub mod fit;
+pub mod level;
+pub mod pattern;
+pub mod probes;
+pub mod session;
+pub mod stacks;
+pub mod statements;
+mod testbed;
+pub mod traffic;
+pub mod trial;

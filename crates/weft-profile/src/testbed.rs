@@ -1,0 +1,98 @@
+//! The testbed of a trial: a sending and a receiving namespace, joined by a veth pair for each receiving core.
+//!
+//! ```text
+//! sender: applications - s0 ===== r0 - applications :receiver
+//!                      - s1 ===== r1 -
+//! ```
+//!
+//! Pair `i` has the network 10.97.i.0/30 for the flows to receiving core `i`, so that its receive path can be bound to that core.
+//! Namespaces and devices carry the run's name; they vanish with the value, and a killed run's are removed by the next.
+
+use core::net::{IpAddr, Ipv4Addr};
+use core::time::Duration;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use weft_host::link::{self, Mac, VethOptions};
+use weft_host::{NetNs, RunId, sysctl};
+
+use crate::error::ProfileError;
+use crate::level::Level;
+use crate::pattern::Layout;
+
+/// The time allowed for links to come up.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The prefix length of a pair's network.
+const PREFIX: u8 = 30;
+
+/// A veth pair and its receiving core.
+#[derive(Clone, Debug)]
+pub(crate) struct Path {
+    /// The receiver's address.
+    pub(crate) to: IpAddr,
+    /// The receiver's core.
+    pub(crate) cpu: u32,
+    /// The devices of sender and receiver.
+    devices: [String; 2],
+}
+
+/// The two namespaces and their paths.
+#[derive(Debug)]
+pub(crate) struct Testbed {
+    pub(crate) sender: NetNs,
+    pub(crate) receiver: NetNs,
+    pub(crate) paths: Vec<Path>,
+}
+
+impl Testbed {
+    /// Makes namespaces and links, and sets the level.
+    pub(crate) fn create(layout: &Layout, level: Level) -> Result<Self, ProfileError> {
+        // Names of NAPI threads contain those of devices, so two testbeds of a process differ.
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed) % 100;
+        let make = |part: &str| NetNs::create(&RunId::current().name(&format!("profile{number}{part}")));
+        let mut testbed = Self { sender: make("snd")?, receiver: make("rcv")?, paths: Vec::new() };
+        for ns in [&testbed.sender, &testbed.receiver] {
+            // Router and neighbour discovery would be packets that no pattern sent. A kernel without IPv6 sends none.
+            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
+            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+        }
+        for (index, cpu) in (0_u8..).zip(&layout.receivers) {
+            let names = ["s", "r"].map(|end| RunId::current().device(&format!("{number}{end}{index}")));
+            testbed.paths.push(testbed.join(index, *cpu, names)?);
+        }
+        let sender_cpu = layout.senders.first().copied().unwrap_or(0);
+        for path in &testbed.paths {
+            let [near, far] = &path.devices;
+            level.apply(&testbed.sender, near, sender_cpu)?;
+            level.apply(&testbed.receiver, far, path.cpu)?;
+            // Whether a device has TSO decides about its peer's features, so both are set before either is used.
+            link::wait_running(&testbed.sender, near, PATIENCE)?;
+            link::wait_running(&testbed.receiver, far, PATIENCE)?;
+        }
+        Ok(testbed)
+    }
+
+    fn join(&self, index: u8, cpu: u32, devices: [String; 2]) -> Result<Path, ProfileError> {
+        let macs = [2 * u32::from(index) + 1, 2 * u32::from(index) + 2].map(Mac::local);
+        let address = |host| IpAddr::V4(Ipv4Addr::new(10, 97, index, host));
+        let [near, far] = &devices;
+        let ends = [(&self.sender, near.as_str()), (&self.receiver, far.as_str())];
+        let options = VethOptions { macs: macs.map(Some), ..VethOptions::default() };
+        link::create_veth(ends[0], ends[1], &options)?;
+        for (i, (ns, name)) in ends.into_iter().enumerate() {
+            let (own, other) = (address(1 + i as u8), address(2 - i as u8));
+            link::add_address(ns, name, own, PREFIX)?;
+            link::set_up(ns, name)?;
+            link::add_neighbor(ns, name, other, macs[1 - i])?;
+        }
+        Ok(Path { to: address(2), cpu, devices })
+    }
+
+    /// The NAPI threads of a side's devices.
+    pub(crate) fn napi_threads(&self, side: weft_report::profile::Side) -> Vec<u32> {
+        let end = usize::from(side == weft_report::profile::Side::Receiver);
+        let of = |path: &Path| weft_host::napi::threads(&path.devices[end]);
+        let pids = self.paths.iter().flat_map(of);
+        pids.filter_map(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok()).collect()
+    }
+}

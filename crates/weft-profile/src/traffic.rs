@@ -1,0 +1,284 @@
+//! The applications: a pair of iperf3 for each bulk flow, a pair of sockperf for each flow of requests, bound to their cores.
+//!
+//! One process per flow, as the study has it, up to `MAX_PROCESSES` pairs; beyond, the flows of two cores share a pair.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs;
+
+use weft_host::net_counters::{CounterError, NetCounters};
+use weft_host::process::{Output, ProcessError, Signal};
+use weft_host::{NetNs, OsError, Process, Spawn, clock, programs};
+use weft_units::{Bytes, Instant, Nanos};
+
+use crate::attribution::Traffic;
+use crate::error::ProfileError;
+use crate::pattern::Layout;
+use crate::testbed::Testbed;
+
+/// The most pairs of processes.
+const MAX_PROCESSES: usize = 128;
+/// The TCP port of the first server; the others follow.
+const FIRST_PORT: u16 = 5201;
+/// Time limit for servers to listen, and for flows to connect.
+const CONNECT_WAIT: Nanos = Nanos::from_secs(15);
+/// Payload bytes after which the flows count as sending.
+const FLOWING: u64 = 20_000;
+/// States in `/proc/net/tcp`: `TCP_ESTABLISHED` and `TCP_LISTEN`.
+const ESTABLISHED: &str = "01";
+const LISTEN: &str = "0A";
+
+/// The flows' kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// Bulk data by iperf3.
+    Bulk,
+    /// Requests and responses of this size by sockperf, one outstanding per flow.
+    Requests(Bytes),
+}
+
+impl Load {
+    /// The kind, for attribution.
+    pub const fn traffic(self) -> Traffic {
+        match self {
+            Self::Bulk => Traffic::Bulk,
+            Self::Requests(_) => Traffic::Requests,
+        }
+    }
+
+    /// Bytes of a request; zero for bulk data.
+    const fn request(self) -> u64 {
+        match self {
+            Self::Bulk => 0,
+            Self::Requests(bytes) => bytes.get(),
+        }
+    }
+
+    const fn program(self) -> &'static str {
+        match self {
+            Self::Bulk => "iperf3",
+            Self::Requests(_) => "sockperf",
+        }
+    }
+}
+
+/// The flows of a pair of processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Pair {
+    sender: u32,
+    receiver: u32,
+    to: IpAddr,
+    port: u16,
+    flows: u32,
+}
+
+/// Running applications. They are killed when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    program: &'static str,
+    servers: Vec<Process>,
+    clients: Vec<Process>,
+}
+
+impl Flows {
+    /// Starts the servers, then the clients, and waits until all flows are connected. They send for at most `seconds`; sockperf
+    /// takes memory for as long.
+    pub(crate) fn start(
+        load: Load,
+        layout: &Layout,
+        testbed: &Testbed,
+        seconds: u64,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Self, ProfileError> {
+        // taskset would start without them, and end at once.
+        for program in [load.program(), "taskset"] {
+            if programs::find(program).is_none() {
+                let package = programs::package_of(program);
+                return Err(ProcessError::NotInstalled { program: program.to_owned(), package }.into());
+            }
+        }
+        let pairs = pairs(layout, testbed);
+        let program = load.program();
+        let mut flows = Self { program, servers: Vec::new(), clients: Vec::new() };
+        for pair in &pairs {
+            flows.servers.push(start(&testbed.receiver, pair.receiver, &server(load, pair))?);
+        }
+        flows.wait(&testbed.receiver, "the servers to listen", stop, |table| {
+            pairs.iter().all(|pair| connections(table, pair.port, LISTEN) > 0)
+        })?;
+        for pair in &pairs {
+            flows.clients.push(start(&testbed.sender, pair.sender, &client(load, pair, seconds))?);
+        }
+        flows.wait(&testbed.receiver, "all flows to connect", stop, |table| {
+            pairs.iter().all(|pair| connections(table, pair.port, ESTABLISHED) >= pair.flows)
+        })?;
+        flows.wait_for_payload(&testbed.receiver, stop)?;
+        Ok(flows)
+    }
+
+    /// Waits until payload flows: sockperf prepares memory after it has connected.
+    fn wait_for_payload(&mut self, receiver: &NetNs, stop: &dyn Fn() -> bool) -> Result<(), ProfileError> {
+        let begin = NetCounters::read(receiver)?;
+        let flowing =
+            || Ok::<bool, CounterError>(NetCounters::read(receiver)?.since(&begin).payload_in() > FLOWING);
+        let deadline = clock::now() + CONNECT_WAIT;
+        while !flowing()? {
+            self.pause(stop, deadline, "payload")?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps shortly, unless there is a reason not to wait any longer.
+    fn pause(
+        &mut self,
+        stop: &dyn Fn() -> bool,
+        deadline: Instant,
+        what: &'static str,
+    ) -> Result<(), ProfileError> {
+        self.check()?;
+        if stop() {
+            return Err(ProfileError::Stopped);
+        }
+        if clock::now() > deadline {
+            return Err(ProfileError::Late(what));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+        Ok(())
+    }
+
+    fn wait(
+        &mut self,
+        receiver: &NetNs,
+        what: &'static str,
+        stop: &dyn Fn() -> bool,
+        ready: impl Fn(&str) -> bool,
+    ) -> Result<(), ProfileError> {
+        let deadline = clock::now() + CONNECT_WAIT;
+        loop {
+            let table = receiver.run(|| fs::read_to_string("/proc/thread-self/net/tcp"))?;
+            if ready(&table.map_err(|e| OsError::new("read the receiver's TCP connections", e))?) {
+                return Ok(());
+            }
+            self.pause(stop, deadline, what)?;
+        }
+    }
+
+    /// Fails if an application has ended, which it must not do by itself.
+    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
+        for process in self.clients.iter_mut().chain(&mut self.servers) {
+            if process.try_wait()?.is_some() {
+                let said = [process.stderr().text(), process.stdout().text()].concat();
+                let last = said.lines().rev().find(|line| !line.trim().is_empty());
+                let said = last.unwrap_or("without a message").trim().to_owned();
+                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
+            }
+        }
+        Ok(())
+    }
+
+    /// The processes of senders and of receivers.
+    pub(crate) fn pids(&self) -> [Vec<u32>; 2] {
+        let of = |processes: &[Process]| {
+            let raw = processes.iter().map(|process| process.pid().as_raw_nonzero().get());
+            raw.filter_map(|pid| u32::try_from(pid).ok()).collect()
+        };
+        [of(&self.clients), of(&self.servers)]
+    }
+}
+
+impl Drop for Flows {
+    fn drop(&mut self) {
+        // All are signalled before any is waited for: otherwise each would take its grace period in turn.
+        for process in self.clients.iter().chain(&self.servers) {
+            let _ = process.signal(Signal::KILL);
+        }
+    }
+}
+
+/// The pairs of processes of a layout.
+fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
+    let to = |cpu| testbed.paths.iter().find(|path| path.cpu == cpu).map(|path| path.to);
+    let mut grouped: BTreeMap<(u32, u32, usize), u32> = BTreeMap::new();
+    for (index, flow) in layout.flows.iter().enumerate() {
+        let own = if layout.flows.len() <= MAX_PROCESSES { index } else { 0 };
+        *grouped.entry((flow.sender, flow.receiver, own)).or_default() += 1;
+    }
+    let pair = |(((sender, receiver, _), flows), port): (((u32, u32, usize), u32), u16)| {
+        Some(Pair { sender, receiver, to: to(receiver)?, port, flows })
+    };
+    grouped.into_iter().zip(FIRST_PORT..).filter_map(pair).collect()
+}
+
+fn server(load: Load, pair: &Pair) -> Vec<String> {
+    let (to, port) = (pair.to.to_string(), pair.port.to_string());
+    let args: Vec<&str> = match load {
+        Load::Bulk => vec!["iperf3", "--server", "--one-off", "--bind", &to, "--port", &port],
+        Load::Requests(_) => vec!["sockperf", "server", "--tcp", "-i", &to, "-p", &port],
+    };
+    args.into_iter().map(str::to_owned).collect()
+}
+
+fn client(load: Load, pair: &Pair, seconds: u64) -> Vec<String> {
+    let (to, port, flows) = (pair.to.to_string(), pair.port.to_string(), pair.flows.to_string());
+    let (size, seconds) = (load.request().to_string(), seconds.to_string());
+    let args: Vec<&str> = match load {
+        Load::Bulk => {
+            let ends = ["--client", &to, "--port", &port, "--parallel", &flows, "--time", &seconds];
+            [&["iperf3"], &ends[..], &["--interval", "0", "--connect-timeout", "10000"]].concat()
+        }
+        Load::Requests(_) => {
+            vec!["sockperf", "ping-pong", "--tcp", "-i", &to, "-p", &port, "-m", &size, "-t", &seconds]
+        }
+    };
+    args.into_iter().map(str::to_owned).collect()
+}
+
+fn start(ns: &NetNs, cpu: u32, command: &[String]) -> Result<Process, ProcessError> {
+    let pinned = ["--cpu-list".to_owned(), cpu.to_string()];
+    Spawn::new("taskset")
+        .args(pinned.iter().chain(command))
+        .netns(ns)
+        .stdout(Output::Capture)
+        .stderr(Output::Capture)
+        .start()
+}
+
+/// The number of the table's connections with this local port and state.
+fn connections(table: &str, port: u16, state: &str) -> u32 {
+    let port = format!(":{port:04X}");
+    let matches = |line: &&str| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next().is_some_and(|local| local.ends_with(&port)) && fields.nth(1) == Some(state)
+    };
+    u32::try_from(table.lines().filter(matches).count()).unwrap_or(u32::MAX)
+}
+
+/// Times that threads of the processes gave up a processor to wait, since they started.
+pub(crate) fn waits(pids: &[u32]) -> u64 {
+    let threads = |pid: &u32| fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten();
+    let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).ok();
+    let texts = pids.iter().flat_map(threads).filter_map(Result::ok).filter_map(status);
+    texts.filter_map(|text| voluntary(&text)).sum()
+}
+
+fn voluntary(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_and_waits_are_read_from_the_kernel_s_tables() {
+        let table = "  sl  local_address rem_address   st\n   0: 0100610A:1451 00000000:0000 0A 0\n   \
+                     1: 0200610A:1451 0100610A:A001 01 0\n";
+        assert_eq!((connections(table, 5201, LISTEN), connections(table, 5201, ESTABLISHED)), (1, 1));
+        assert_eq!(connections(table, 5202, LISTEN), 0);
+        let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(voluntary(status), Some(12));
+        assert_eq!(waits(&[]), 0);
+    }
+}

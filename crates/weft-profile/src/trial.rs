@@ -1,0 +1,251 @@
+//! One repeat of one level: a testbed of its own, measured without the instrument and with it.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use weft_host::clock;
+use weft_host::kallsyms::KernelSymbols;
+use weft_host::net_counters::NetCounters;
+use weft_host::perf_event::{CacheCounter, Clock, SampleRate, Sampler};
+use weft_report::profile::{Run, Side, Work};
+use weft_units::{Instant, Nanos};
+
+use crate::attribution::{Attribution, Processes, Setting, Trace};
+use crate::categories::Categories;
+use crate::error::ProfileError;
+use crate::level::Level;
+use crate::pattern::Layout;
+use crate::probes::{Probes, Scope};
+use crate::testbed::Testbed;
+use crate::traffic::{Flows, Load, waits};
+
+/// The interval at which samples are read and applications are looked at.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The conditions of all trials of a session.
+pub struct Instrument<'a> {
+    /// The table of categories.
+    pub categories: &'a Categories,
+    /// The event that takes the samples; `None` for the best.
+    pub clock: Option<Clock>,
+    /// Samples per second and processor.
+    pub rate: SampleRate,
+    /// Time for TCP to settle.
+    pub warm_up: Nanos,
+    /// Time measured without the instrument, and again with it.
+    pub span: Nanos,
+    /// Whether to stop.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl Instrument<'_> {
+    /// Seconds that the applications may take: both parts, and time for slow machines.
+    fn seconds(&self) -> u64 {
+        const SPARE: u64 = 20;
+        (self.warm_up.as_secs_f64() + 2.0 * self.span.as_secs_f64()).ceil() as u64 + SPARE
+    }
+}
+
+/// A trial's result.
+#[derive(Debug)]
+pub struct Trial {
+    /// The figures.
+    pub run: Run,
+    /// The event that took the samples.
+    pub clock: Clock,
+    /// Time by side, category and function.
+    pub attribution: Attribution,
+    /// The reason that sizes and latency are missing.
+    pub no_probes: Option<String>,
+}
+
+/// The part that is measured first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum First {
+    /// The part without the instrument.
+    Bare,
+    /// The part with it.
+    Sampled,
+}
+
+/// Runs one trial.
+///
+/// # Errors
+/// If a step fails, or the caller asks to stop.
+pub fn run(
+    level: Level,
+    load: Load,
+    layout: &Layout,
+    (repeat, first): (u32, First),
+    instrument: &Instrument<'_>,
+) -> Result<Trial, ProfileError> {
+    let testbed = Testbed::create(layout, level)?;
+    let flows = Flows::start(load, layout, &testbed, instrument.seconds(), instrument.stop)?;
+    let mut trial = Measuring { testbed, flows, load, instrument };
+    trial.rest(instrument.warm_up, |_| ())?;
+    let (bare_bps, mut result) = match first {
+        First::Bare => (trial.bare()?, trial.sampled()?),
+        First::Sampled => {
+            let result = trial.sampled()?;
+            (trial.bare()?, result)
+        }
+    };
+    (result.run.repeat, result.run.bare_bps) = (repeat, bare_bps);
+    Ok(result)
+}
+
+struct Measuring<'a> {
+    testbed: Testbed,
+    flows: Flows,
+    load: Load,
+    instrument: &'a Instrument<'a>,
+}
+
+/// Counters of both sides at one time.
+struct Reading {
+    at: Instant,
+    sender: NetCounters,
+    receiver: NetCounters,
+    waits: [u64; 2],
+}
+
+impl Measuring<'_> {
+    /// Lets the traffic run for `span`, and calls `each` at intervals.
+    fn rest(&mut self, span: Nanos, mut each: impl FnMut(&mut Self)) -> Result<(), ProfileError> {
+        let end = clock::now() + span;
+        while clock::now() < end {
+            std::thread::sleep(Duration::from(end.saturating_since(clock::now())).min(LOOK));
+            each(self);
+            if (self.instrument.stop)() {
+                return Err(ProfileError::Stopped);
+            }
+            self.flows.check()?;
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Reading, ProfileError> {
+        let sender = NetCounters::read(&self.testbed.sender)?;
+        let receiver = NetCounters::read(&self.testbed.receiver)?;
+        let at = clock::now();
+        Ok(Reading { at, sender, receiver, waits: self.flows.pids().map(|pids| waits(&pids)) })
+    }
+
+    /// Throughput without the instrument.
+    fn bare(&mut self) -> Result<f64, ProfileError> {
+        let before = self.read()?;
+        self.rest(self.instrument.span, |_| ())?;
+        let after = self.read()?;
+        Ok(self.bits_per_second(&before, &after))
+    }
+
+    fn bits_per_second(&self, before: &Reading, after: &Reading) -> f64 {
+        let span = after.at.saturating_since(before.at).as_secs_f64();
+        if span > 0.0 { self.work(before, after).bytes as f64 * 8.0 / span } else { 0.0 }
+    }
+
+    fn work(&self, before: &Reading, after: &Reading) -> Work {
+        let receiver = after.receiver.since(&before.receiver);
+        let sender = after.sender.since(&before.sender);
+        // Requests carry payload both ways.
+        let back = match self.load {
+            Load::Bulk => 0,
+            Load::Requests(_) => sender.payload_in(),
+        };
+        Work {
+            bytes: receiver.payload_in() + back,
+            segments: receiver.segments_in,
+            skbs: receiver.packets_in,
+            acks: receiver.segments_out,
+            sender_waits: after.waits[0].saturating_sub(before.waits[0]),
+            receiver_waits: after.waits[1].saturating_sub(before.waits[1]),
+            retransmitted: sender.retransmitted,
+        }
+    }
+
+    /// Everything else, with the instrument.
+    fn sampled(&mut self) -> Result<Trial, ProfileError> {
+        let scope = Scope::Between { sender: &self.testbed.sender, receiver: &self.testbed.receiver };
+        let probes = Probes::attach(scope);
+        // After the probes were attached, so that their own functions have names.
+        let symbols = KernelSymbols::load()?;
+        let mut sampler = Sampler::open(self.instrument.clock, self.instrument.rate)?;
+        // Samples of the start are of the instrument, not of the traffic.
+        sampler.drain(|_| ());
+        let mut trace = Trace::default();
+        let cache = self.count_cache();
+        let before = self.read()?;
+        self.rest(self.instrument.span, |_| sampler.drain(|sample| trace.add(sample)))?;
+        sampler.drain(|sample| trace.add(sample));
+        let after = self.read()?;
+        let (sizes, no_probes) = match probes.and_then(|p| Ok((p.sizes()?, p.latency()?))) {
+            Ok(found) => (Some(found), None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let setting = self.setting(&before, &after, &trace, sampler.clock());
+        let attribution =
+            Attribution::of(&trace, |address| symbols.find(address), self.instrument.categories, &setting);
+        let run = Run {
+            bps: self.bits_per_second(&before, &after),
+            span_s: after.at.saturating_since(before.at).as_secs_f64(),
+            work: self.work(&before, &after),
+            sender: attribution.sender.clone(),
+            receiver: attribution.receiver.clone(),
+            foreign_s: attribution.foreign_s,
+            tool_s: attribution.tool_s,
+            leaf_unmapped: attribution.leaf_unmapped(),
+            cache_miss: cache
+                .into_iter()
+                .map(|(side, counter)| (side, miss_rate(counter.as_ref())))
+                .collect(),
+            lost_samples: sampler.losses().lost,
+            latency: sizes.as_ref().and_then(|(_, latency)| *latency),
+            sizes: sizes.map(|(sizes, _)| sizes),
+            ..Run::default()
+        };
+        Ok(Trial { run, clock: sampler.clock(), attribution, no_probes })
+    }
+
+    /// Counters of each side's processes; `None` where the machine has none.
+    fn count_cache(&self) -> [(Side, Option<CacheCounter>); 2] {
+        let [sender, receiver] = self.flows.pids().map(|pids| CacheCounter::open(&pids).ok());
+        [(Side::Sender, sender), (Side::Receiver, receiver)]
+    }
+
+    fn setting(&self, before: &Reading, after: &Reading, trace: &Trace, clock: Clock) -> Setting {
+        let packets = |after: &NetCounters, before: &NetCounters| after.since(before).packets_in as f64;
+        let (acks, data) =
+            (packets(&after.sender, &before.sender), packets(&after.receiver, &before.receiver));
+        let [sender, receiver] = self.flows.pids();
+        let with = |pids: Vec<u32>, side: Side| -> BTreeSet<u32> {
+            pids.into_iter().chain(self.testbed.napi_threads(side)).collect()
+        };
+        Setting {
+            processes: Processes::Known {
+                sender: with(sender, Side::Sender),
+                receiver: with(receiver, Side::Receiver),
+            },
+            tool: std::process::id(),
+            traffic: self.load.traffic(),
+            clock,
+            unit_s: unit(clock, trace, self.instrument.rate),
+            sender_packets: if acks + data > 0.0 { acks / (acks + data) } else { 0.5 },
+        }
+    }
+}
+
+fn miss_rate(counter: Option<&CacheCounter>) -> Option<f64> {
+    counter?.read().ok()?.miss_rate()
+}
+
+/// Seconds of a unit of the periods. A cycle's length varies with the processor's frequency; the kernel keeps the rate of samples, so
+/// a sample stands for its inverse.
+pub(crate) fn unit(clock: Clock, trace: &Trace, rate: SampleRate) -> f64 {
+    match clock {
+        Clock::CpuClock => 1e-9,
+        Clock::Cycles => {
+            let seconds = trace.samples() as f64 / f64::from(rate.hertz());
+            seconds / trace.periods().max(1) as f64
+        }
+    }
+}

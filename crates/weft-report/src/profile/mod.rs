@@ -1,0 +1,349 @@
+//! The document of `weft profile`: processor time of the network stack by side and category, with throughput, skb sizes and
+//! latency.
+//!
+//! 1. A [`Run`] is one repeat of one level: raw counts and times, from which everything else follows.
+//! 2. [`ConfigReport::conclude`] takes medians over the runs of a level. Throughput comes from the part of a run without the
+//!    instrument; processor time from the part with it.
+//! 3. `tables` writes the table of the study: a row per level. `page` draws it.
+//! 4. [`diff`] compares two documents in nanoseconds per byte.
+//!
+//! Time of a side is that of its processes and of the interrupts that work for it, wherever they ran. Time of others is
+//! reported beside it and is in no figure.
+
+mod config;
+pub mod diff;
+mod page;
+mod tables;
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use crate::record::{Document, Host};
+use crate::table::Table;
+
+pub use config::{ConfigReport, SideReport, Utilisation};
+pub use page::{Flame, profile_html};
+
+/// The largest share of samples of other processes in an undisturbed run.
+pub const FOREIGN_MAX: f64 = 0.05;
+
+/// A side of the traffic.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// The side that sends data, or requests.
+    Sender,
+    /// The side that receives them.
+    Receiver,
+}
+
+impl Side {
+    /// Both sides.
+    pub const ALL: [Self; 2] = [Self::Sender, Self::Receiver];
+
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Receiver => "receiver",
+        }
+    }
+}
+
+/// A category of the kernel's time: the study's eight, and two for what cannot be attributed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Copies between applications and packets.
+    DataCopy,
+    /// TCP and IP.
+    Tcpip,
+    /// Devices, their drivers and queues.
+    Netdev,
+    /// Management of packets' metadata.
+    Skb,
+    /// Allocation of memory.
+    Mem,
+    /// Locks.
+    Lock,
+    /// Scheduling of threads.
+    Sched,
+    /// All other.
+    Etc,
+    /// Sections with interrupts off, whose function the clock cannot tell.
+    IrqOff,
+    /// Functions that the table of categories does not have, called by none that it has.
+    Unmapped,
+}
+
+impl Category {
+    /// All categories, in the order of the study's figures.
+    pub const ALL: [Self; 10] = [
+        Self::DataCopy,
+        Self::Tcpip,
+        Self::Netdev,
+        Self::Skb,
+        Self::Mem,
+        Self::Lock,
+        Self::Sched,
+        Self::Etc,
+        Self::IrqOff,
+        Self::Unmapped,
+    ];
+
+    /// The name in documents.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DataCopy => "data_copy",
+            Self::Tcpip => "tcpip",
+            Self::Netdev => "netdev",
+            Self::Skb => "skb",
+            Self::Mem => "mem",
+            Self::Lock => "lock",
+            Self::Sched => "sched",
+            Self::Etc => "etc",
+            Self::IrqOff => "irq_off",
+            Self::Unmapped => "unmapped",
+        }
+    }
+
+    /// The name in tables and charts.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Self::DataCopy => "data copy",
+            Self::Tcpip => "TCP/IP",
+            Self::Netdev => "netdevice",
+            Self::Skb => "skb",
+            Self::Mem => "memory",
+            Self::Lock => "lock",
+            Self::Sched => "scheduling",
+            Self::Etc => "etc",
+            Self::IrqOff => "interrupts off",
+            Self::Unmapped => "unmapped",
+        }
+    }
+
+    /// The category of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|category| category.name() == name)
+    }
+}
+
+/// Processor time of a side in one run, in seconds.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SideTime {
+    /// In programs.
+    pub user_s: f64,
+    /// In the kernel, for a process.
+    pub system_s: f64,
+    /// In the kernel, in softirqs.
+    pub softirq_s: f64,
+    /// The kernel's time, by category.
+    pub categories_s: BTreeMap<Category, f64>,
+}
+
+impl SideTime {
+    /// The whole time.
+    pub fn total_s(&self) -> f64 {
+        self.user_s + self.system_s + self.softirq_s
+    }
+
+    /// The kernel's time.
+    pub fn kernel_s(&self) -> f64 {
+        self.system_s + self.softirq_s
+    }
+}
+
+/// A histogram of sizes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Sizes {
+    /// Number of sizes below each edge of [`Self::edges`] and not below the one before; the last is of all others.
+    pub counts: Vec<u64>,
+    /// The mean size in bytes; null without one.
+    pub mean: Option<f64>,
+}
+
+impl Sizes {
+    /// Bytes of a bucket.
+    pub const BUCKET: u64 = 1024;
+    /// The number of buckets; the last has all sizes from 64 KiB on.
+    pub const BUCKETS: usize = 65;
+
+    /// The upper ends of the buckets but the last.
+    pub fn edges() -> impl Iterator<Item = u64> {
+        (1..Self::BUCKETS as u64).map(|i| i * Self::BUCKET)
+    }
+
+    /// The number of sizes.
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Adds another histogram, whose mean counts by its number of sizes.
+    pub fn add(&mut self, other: &Self) {
+        let (own, theirs) = (self.total() as f64, other.total() as f64);
+        let sum = self.mean.unwrap_or(0.0) * own + other.mean.unwrap_or(0.0) * theirs;
+        self.mean = (own + theirs > 0.0).then(|| sum / (own + theirs));
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        for (into, from) in self.counts.iter_mut().zip(&other.counts) {
+            *into += from;
+        }
+    }
+}
+
+/// Sizes of packets and calls.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct SkbSizes {
+    /// skbs that a driver handed to GRO, at the receiver.
+    pub before_gro: Sizes,
+    /// skbs that came to the receiver's stack.
+    pub after_gro: Sizes,
+    /// skbs that the sender's device took.
+    pub transmit: Sizes,
+    /// Bytes of the receiver's copies to its application, each of one skb.
+    pub copies: Sizes,
+}
+
+impl SkbSizes {
+    /// Adds others' histograms.
+    pub fn add(&mut self, other: &Self) {
+        self.before_gro.add(&other.before_gro);
+        self.after_gro.add(&other.after_gro);
+        self.transmit.add(&other.transmit);
+        self.copies.add(&other.copies);
+    }
+}
+
+/// Latency from the stack's entry to the copy to the application.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    /// Number of sampled packets.
+    pub count: u64,
+    /// Median, in seconds: the upper end of its bucket, at most an eighth above.
+    pub p50: f64,
+    /// 99th percentile, likewise.
+    pub p99: f64,
+}
+
+/// The traffic of a run, in counts of the kernel.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Work {
+    /// Payload bytes received.
+    pub bytes: u64,
+    /// TCP segments that the receiver's side received.
+    pub segments: u64,
+    /// IP packets that it received, each of which may be several segments merged.
+    pub skbs: u64,
+    /// TCP segments that it sent: acknowledgements, and responses.
+    pub acks: u64,
+    /// Times that the receiver's processes gave up a processor to wait.
+    pub receiver_waits: u64,
+    /// Times that the sender's processes did.
+    pub sender_waits: u64,
+    /// Segments that the sender sent again.
+    pub retransmitted: u64,
+}
+
+/// One repeat of one level.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    /// The repeat, from 1.
+    pub repeat: u32,
+    /// Throughput without the instrument, in payload bits per second.
+    pub bare_bps: f64,
+    /// Throughput with it.
+    pub bps: f64,
+    /// The sampled time.
+    pub span_s: f64,
+    /// The traffic in it.
+    pub work: Work,
+    /// The sender's processor time.
+    pub sender: SideTime,
+    /// The receiver's.
+    pub receiver: SideTime,
+    /// Time of other processes.
+    pub foreign_s: f64,
+    /// Time of this program.
+    pub tool_s: f64,
+    /// Share of the sides' kernel time whose innermost function the table does not have; callers give most of it a category.
+    pub leaf_unmapped: f64,
+    /// Samples that were lost.
+    pub lost_samples: u64,
+    /// Share of cache accesses that missed, of each side's processes; null without a counter for them.
+    pub cache_miss: BTreeMap<Side, Option<f64>>,
+    /// Sizes; null where eBPF could not run.
+    pub sizes: Option<SkbSizes>,
+    /// Latency; null where eBPF could not run, or nothing was sampled.
+    pub latency: Option<Latency>,
+}
+
+impl Run {
+    /// The time of a side.
+    pub fn side(&self, side: Side) -> &SideTime {
+        match side {
+            Side::Sender => &self.sender,
+            Side::Receiver => &self.receiver,
+        }
+    }
+
+    /// The share of processor time that others had.
+    pub fn foreign_share(&self) -> f64 {
+        let all = self.sender.total_s() + self.receiver.total_s() + self.foreign_s + self.tool_s;
+        if all > 0.0 { self.foreign_s / all } else { 0.0 }
+    }
+}
+
+/// The conditions of a profile, which two documents must share to be compared.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The event that took the samples: `cycles` or `cpu-clock`.
+    pub clock: String,
+    /// Samples per second and processor.
+    pub sample_hz: u32,
+    /// The version of the table of categories.
+    pub categories: String,
+}
+
+/// A remark, drawn from the figures by a rule.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Advice {
+    /// The level that it is about.
+    pub level: String,
+    /// The figures that gave rise to it.
+    pub evidence: String,
+    /// The command that would change it.
+    pub command: String,
+}
+
+/// The document of `weft profile`.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct ProfileReport {
+    /// `weft-profile/1`.
+    pub schema: String,
+    /// The host of the runs.
+    pub host: Host,
+    /// The pattern of traffic.
+    pub pattern: String,
+    /// Bytes of a request, for requests; absent for bulk flows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rpc_bytes: Option<u64>,
+    /// The conditions of sampling.
+    pub conditions: Conditions,
+    /// The number of repeats of each level.
+    pub repeats: u32,
+    /// The levels in their order.
+    pub configs: Vec<ConfigReport>,
+    /// Findings of the preflight, and limits of the figures.
+    pub labels: Vec<String>,
+    /// Remarks.
+    #[serde(default)]
+    pub advice: Vec<Advice>,
+}
+
+impl Document for ProfileReport {
+    const SCHEMA: &'static str = "weft-profile/1";
+
+    fn tables(&self) -> Vec<Table> {
+        tables::tables(self)
+    }
+}

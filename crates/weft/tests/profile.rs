@@ -1,0 +1,60 @@
+//! `weft profile`: it leaves nothing behind, however it ends, and its messages say what is missing.
+
+mod common;
+
+use common::{Running, Said, left_by, links, run, until, weft, weft_without_rights};
+use rustix::process::Signal;
+use std::time::Duration;
+use weft_host::testing::{has_program, privileged};
+
+const SHORT: [&str; 9] =
+    ["profile", "single", "--loaded", "--levels", "tso-gro", "--repeats", "1", "--warm-up", "100ms"];
+
+#[test]
+fn a_run_and_an_interrupted_one_leave_nothing() {
+    let name = "a_run_and_an_interrupted_one_leave_nothing";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let before = links();
+    let folder = tempfile::tempdir().expect("folder");
+    let path = |file: &str| folder.path().join(file).to_str().expect("UTF-8").to_owned();
+    let files = ["json", "html", "folded", "speedscope"].map(|kind| (format!("--{kind}"), path(kind)));
+    let outputs = files.iter().flat_map(|(flag, path)| [flag.as_str(), path]);
+    let said = run(&SHORT.into_iter().chain(["--span", "300ms"]).chain(outputs).collect::<Vec<_>>());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.err.contains("1 of 1: tso-gro, repeat 1: ") && said.out.contains("Clock: "), "{said:?}");
+    for (_, path) in &files {
+        assert!(std::fs::metadata(path).is_ok_and(|file| file.len() > 100), "{path}");
+    }
+    let same = run(&["profile", "diff", &files[0].1, &files[0].1]);
+    assert!(same.code == 0 && same.out.contains("+0.0000"), "{same:?}");
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let interrupted = Running(weft().args(SHORT).args(["--span", "60s"]).spawn().expect("start weft"));
+        let pid = interrupted.0.id();
+        assert!(until(Duration::from_secs(30), || left_by(pid).len() >= 2), "it does not begin");
+        std::thread::sleep(Duration::from_millis(700));
+        interrupted.signal(signal);
+        let said = interrupted.wait(Duration::from_secs(30));
+        assert_eq!(said.code, code, "{}", said.err);
+        assert!(said.err.contains("interrupted; everything was removed"), "{}", said.err);
+        assert!(left_by(pid).is_empty());
+    }
+    assert_eq!(links(), before);
+}
+
+#[test]
+fn wrong_usage_and_missing_rights_are_said() {
+    for args in [
+        &["profile"][..],
+        &["profile", "everywhere"],
+        &["profile", "single", "--flows", "25"],
+        &["profile", "single", "--levels", "jumbo,jumbo"],
+        &["profile", "single", "--rate", "0"],
+    ] {
+        assert_eq!(run(args).code, 2, "{args:?}");
+    }
+    assert_eq!(run(&["profile", "diff", "/no/such/file", "/no/such/file"]).code, 1);
+    let said = weft_without_rights().args(["profile", "single"]).output().map(Said::from).expect("run weft");
+    assert!(said.code == 1 && said.err.contains("root"), "{said:?}");
+}
