@@ -10,7 +10,7 @@ use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, Nanos, Packets, Wei
 
 /// The peer's rate: no run reaches it.
 const RATE: BitsPerSec = BitsPerSec(800_000_000_000);
-/// What surrounds a frame on the wire; the peer's `RTE_SCHED_FRAME_OVERHEAD_DEFAULT`.
+/// The overhead of a frame on the wire; the peer's `RTE_SCHED_FRAME_OVERHEAD_DEFAULT`.
 const OVERHEAD: Bytes = Bytes(24);
 /// A minimum-size frame on the wire.
 const LEN: Bytes = Bytes(64 + 24);
