@@ -10,6 +10,7 @@ from pathlib import Path
 
 import compare
 import merge
+import sched
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs/schemas/weft-bench.schema.json"
 HOST = {"kernel": "6.1", "cores": 2, "detected": {}}
@@ -220,6 +221,33 @@ class Running(unittest.TestCase):
     def test_too_few_repeats_are_refused(self):
         with self.assertRaises(SystemExit):
             self.run_main("--runs", "4")
+
+    def run_sched(self, *further):
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = sched.main(["--peers", str(self.folder), "--hqos", str(self.folder / "hqos"), "--pipes", "256", *further])
+        return status, out.getvalue(), err.getvalue()
+
+    def test_the_engine_and_rte_sched_run_in_turns(self):
+        self.program("hqos", "print('{\"pps\": 30.0}')")
+        self.program("rte_sched", "print('{\"pps\": 10.0, \"dropped\": 0, \"version\": \"DPDK 1\"}')")
+        target = self.folder / "out.json"
+        status, out, _ = self.run_sched("--json", str(target))
+        self.assertEqual(status, 0)
+        sides = [line.split()[0] for line in self.log.read_text(encoding="utf-8").splitlines()[:10]]
+        self.assertEqual(sides, ["hqos", "rte_sched", "rte_sched", "hqos"] * 2 + ["hqos", "rte_sched"])
+        document = json.loads(target.read_text(encoding="utf-8"))
+        schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+        self.assertEqual(schema_errors(document, schema, schema["$defs"]), [])
+        self.assertEqual({case["ratio_median"] for case in document["cases"]}, {3.0})
+        self.assertIn("DPDK 1 rte_sched", out)
+
+    def test_a_peer_that_drops_packets_does_other_work(self):
+        self.program("hqos", "print('{\"pps\": 30.0}')")
+        self.program("rte_sched", "print('{\"pps\": 10.0, \"dropped\": 2}')")
+        status, _, err = self.run_sched()
+        self.assertEqual(status, 1)
+        self.assertIn("dropped", err)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ use core::hint::black_box;
 use core::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use weft_sched::workload::{ClosedLoop, Refill, figure1_program, wfq_program};
+use weft_sched::workload::{ClosedLoop, Refill, chain_program, figure1_program, limit_lanes, wfq_program};
 use weft_sched::{LaneSpec, PolicyTree, Program};
-use weft_units::{LaneId, Weight};
+use weft_units::{BitsPerSec, LaneId, Weight};
 
 /// Packets per iteration: enough that the clock reads do not count.
 const PACKETS: u64 = 32_000;
@@ -32,6 +32,15 @@ fn group(c: &mut Criterion, name: &str, program: &Program, sizes: &[u32]) {
 fn engine(c: &mut Criterion) {
     group(c, "figure1", &figure1_program(), &[10, 1_000, 10_000, 100_000, 1_000_000]);
     group(c, "wfq64", &wfq_program(64), &[10_000]);
+    for depth in [1, 2, 5, 10] {
+        group(c, &format!("depth{depth}"), &chain_program(depth), &[1_000]);
+    }
+    for limits in [0, 100, 10_000] {
+        let mut program = wfq_program(10_000);
+        // Above what a lane's share comes to, so that no limit binds.
+        limit_lanes(&mut program, limits, BitsPerSec(1_000_000_000_000));
+        group(c, &format!("limits{limits}"), &program, &[10_000]);
+    }
 }
 
 /// The pause of a worker by a change of 10,000 lanes with 4096 waiting flows: to the same program, and with every second lane

@@ -24,17 +24,17 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// The lane to be served next.
+    /// The lane to be served next, or [`NO_VALUE`](crate::winner::NO_VALUE).
     #[inline]
-    pub(crate) fn best_lane(&self) -> Option<u32> {
-        self.heads.best().map(|slot| self.lanes[slot])
+    pub(crate) fn best_lane(&self) -> u32 {
+        self.heads.best()
     }
 
-    /// Replaces the head of the lane at `slot` by `head`.
+    /// Replaces the head of `lane`, at `slot`, by `head`.
     #[inline]
-    pub(crate) fn set_head(&mut self, slot: usize, head: Option<&Entry>) {
+    pub(crate) fn set_head(&mut self, slot: usize, lane: u32, head: Option<&Entry>) {
         match head {
-            Some(entry) => self.heads.set(slot, entry.rank, entry.tie),
+            Some(entry) => self.heads.set(slot, entry.rank, entry.tie, lane),
             None => self.heads.clear(slot),
         }
     }
@@ -56,6 +56,7 @@ impl Leaf {
 
 /// The state of a lane: one cache line.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Lane {
     /// References to the backlogged flows.
     pub(crate) pifo: Pifo,

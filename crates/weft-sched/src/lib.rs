@@ -9,7 +9,7 @@
 //!
 //! The engine is a state machine. Time is an argument; a future event is returned as the time of the next call.
 //! It does not allocate once all flows are added.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod fluid;
 pub mod guarantee;
@@ -23,6 +23,7 @@ mod leaf;
 mod limit;
 mod node;
 mod pifo;
+mod prefetch;
 mod validate;
 mod virtual_time;
 mod winner;

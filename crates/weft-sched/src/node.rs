@@ -4,7 +4,7 @@ use weft_units::{Bytes, Weight};
 
 use crate::program::Discipline;
 use crate::virtual_time::{self, Account};
-use crate::winner::WinnerTree;
+use crate::winner::{NO_VALUE, WinnerTree};
 
 /// The reason for which a child takes part again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,11 +24,15 @@ pub(crate) enum Leave {
     Moved,
 }
 
-/// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked.
+/// The absence of a leaf: offered by a node without backlogged descendants.
+pub(crate) const NO_LEAF: u32 = NO_VALUE;
+
+/// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked; the node
+/// knows the leaf that each such child leads to.
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Strict priority: the first slot that takes part is served.
-    Strict(SlotSet),
+    Strict(StrictNode),
     /// Start-time fair queueing.
     Wfq(WfqNode),
 }
@@ -36,45 +40,67 @@ pub(crate) enum Node {
 impl Node {
     pub(crate) fn new(discipline: &Discipline, children: usize) -> Self {
         match discipline {
-            Discipline::Priority => Self::Strict(SlotSet::new(children)),
+            Discipline::Priority => Self::Strict(StrictNode::new(children)),
             Discipline::Wfq(weights) => Self::Wfq(WfqNode::new(weights)),
         }
     }
 
-    /// The slot to be served next.
+    /// The leaf that this node leads to, or [`NO_LEAF`].
     #[inline]
-    pub(crate) fn best(&self) -> Option<usize> {
+    pub(crate) fn offer(&self) -> u32 {
         match self {
-            Self::Strict(slots) => slots.first(),
+            Self::Strict(node) => node.offer,
             Self::Wfq(node) => node.tree.best(),
         }
     }
 
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.best().is_none()
-    }
-
     pub(crate) fn contains(&self, slot: usize) -> bool {
         match self {
-            Self::Strict(slots) => slots.contains(slot),
+            Self::Strict(node) => node.slots.contains(slot),
             Self::Wfq(node) => node.tree.contains(slot),
         }
     }
 
-    /// Inserts the child at `slot`, which has a backlogged flow again.
-    #[inline]
-    pub(crate) fn enter(&mut self, slot: usize, tie: u64, why: Return) {
+    /// The leaf that the child at `slot`, which must take part, leads to.
+    pub(crate) fn leads_to(&self, slot: usize) -> u32 {
         match self {
-            Self::Strict(slots) => slots.insert(slot),
-            Self::Wfq(node) => node.enter(slot, tie, why),
+            Self::Strict(node) => node.leads_to[slot],
+            Self::Wfq(node) => node.tree.value(slot),
+        }
+    }
+
+    /// Inserts the child at `slot`, which has a backlogged flow again and leads to `leaf`. Returns the leaf that this node
+    /// now leads to.
+    #[inline]
+    pub(crate) fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) -> u32 {
+        match self {
+            Self::Strict(node) => {
+                node.slots.insert(slot);
+                node.lead(slot, leaf)
+            }
+            Self::Wfq(node) => {
+                node.enter(slot, leaf, tie, why);
+                node.tree.best()
+            }
+        }
+    }
+
+    /// Changes the leaf that the child at `slot`, which takes part, leads to. Returns the leaf that this node now leads to.
+    #[inline]
+    pub(crate) fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
+        match self {
+            Self::Strict(node) => node.lead(slot, leaf),
+            Self::Wfq(node) => {
+                node.tree.set_value(slot, leaf);
+                node.tree.best()
+            }
         }
     }
 
     /// Removes the child at `slot` without service.
     pub(crate) fn leave_unserved(&mut self, slot: usize, why: Leave) {
         match self {
-            Self::Strict(slots) => slots.remove(slot),
+            Self::Strict(node) => node.remove(slot),
             Self::Wfq(node) => node.leave_unserved(slot, why),
         }
     }
@@ -87,18 +113,24 @@ impl Node {
         }
     }
 
-    /// Takes over the state of the child at `slot` from the child at slot `before` of `old`, or from nothing. `tie` is the tie
-    /// of a child that enters, or `None` if the child does not take part. [`Self::rebuild`] must follow.
-    pub(crate) fn carry_child(&mut self, slot: usize, old: Option<(&Self, usize)>, tie: Option<u64>) {
-        match self {
-            Self::Strict(slots) if tie.is_some() => slots.insert(slot),
-            Self::Strict(_) => {}
-            Self::Wfq(node) => {
+    /// Takes over the state of the child at `slot` from the child at slot `before` of `old`, or from nothing. `entry` is
+    /// the tie of a child that enters and the leaf that it leads to, or `None` if the child does not take part.
+    /// [`Self::rebuild`] must follow.
+    pub(crate) fn carry_child(
+        &mut self,
+        slot: usize,
+        old: Option<(&Self, usize)>,
+        entry: Option<(u64, u32)>,
+    ) {
+        match (self, entry) {
+            (Self::Strict(node), Some((_, leaf))) => node.insert(slot, leaf),
+            (Self::Strict(_), None) => {}
+            (Self::Wfq(node), entry) => {
                 let old = old.and_then(|(old, before)| match old {
                     Self::Wfq(old) => Some((old, before)),
                     Self::Strict(_) => None,
                 });
-                node.carry_child(slot, old, tie);
+                node.carry_child(slot, old, entry);
             }
         }
     }
@@ -118,26 +150,97 @@ impl Node {
         }
     }
 
-    /// Charges the child at `slot` with `bytes`, and keeps it in place if it has `more` to send. Returns whether virtual
-    /// time was rebased. (A counter in the node would make it larger than a cache line.)
+    /// Puts the child at `slot` into service, charges it with `bytes`, and keeps it in place if it still leads to a leaf.
+    /// Returns the leaf that this node now leads to. Counts a rebase in `rebases`.
     #[inline]
-    pub(crate) fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) -> bool {
+    pub(crate) fn served(
+        &mut self,
+        slot: usize,
+        bytes: Bytes,
+        leaf: u32,
+        tie: u64,
+        rebases: &mut u64,
+    ) -> u32 {
         match self {
-            Self::Strict(slots) => {
-                if !more {
-                    slots.remove(slot);
+            Self::Strict(node) => node.served(slot, leaf),
+            Self::Wfq(node) => {
+                // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the
+                // child in service.
+                if node.served(slot, bytes, leaf, tie) >= virtual_time::REBASE_AT {
+                    *rebases += 1;
+                    node.rebase();
                 }
-                false
+                node.tree.best()
             }
-            Self::Wfq(node) => node.served(slot, bytes, more, tie),
         }
     }
 
     pub(crate) fn is_valid(&self) -> bool {
         match self {
-            Self::Strict(_) => true,
+            Self::Strict(node) => node.is_valid(),
             Self::Wfq(node) => node.is_valid(),
         }
+    }
+}
+
+/// Strict priority over the children.
+#[derive(Debug)]
+pub(crate) struct StrictNode {
+    slots: SlotSet,
+    /// The leaf that the first slot leads to, or [`NO_LEAF`].
+    offer: u32,
+    /// The leaf that the child at each slot leads to; valid for the slots that take part.
+    leads_to: Box<[u32]>,
+}
+
+impl StrictNode {
+    fn new(children: usize) -> Self {
+        let leads_to = vec![NO_LEAF; children].into();
+        Self { slots: SlotSet::new(children), offer: NO_LEAF, leads_to }
+    }
+
+    /// The leaf that the first slot leads to, found anew.
+    #[inline]
+    fn first(&self) -> u32 {
+        self.slots.first().map_or(NO_LEAF, |slot| self.leads_to[slot])
+    }
+
+    fn insert(&mut self, slot: usize, leaf: u32) {
+        self.slots.insert(slot);
+        self.leads_to[slot] = leaf;
+        self.offer = self.first();
+    }
+
+    #[inline]
+    fn remove(&mut self, slot: usize) {
+        self.slots.remove(slot);
+        self.offer = self.first();
+    }
+
+    /// The child at `slot`, which takes part, leads to `leaf` now. Returns the leaf that the first child leads to.
+    #[inline]
+    fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
+        self.leads_to[slot] = leaf;
+        if self.slots.first() == Some(slot) {
+            self.offer = leaf;
+        }
+        self.offer
+    }
+
+    /// The child at `slot` was served and leads to `leaf` now. Returns the leaf that the first child leads to.
+    /// The usual case, a child that goes on, is a branch and not a selection: it is well predicted, and the levels above
+    /// need not wait for this one.
+    #[inline]
+    fn served(&mut self, slot: usize, leaf: u32) -> u32 {
+        if leaf != NO_LEAF {
+            return self.lead(slot, leaf);
+        }
+        self.remove(slot);
+        self.offer
+    }
+
+    fn is_valid(&self) -> bool {
+        self.offer == self.first()
     }
 }
 
@@ -192,17 +295,21 @@ pub(crate) struct WfqNode {
     shares: Box<[Share]>,
 }
 
-/// The account of a child, and its start tag while it is held: 32 bytes.
+/// The absence of a held tag. Tags are rebased long before they reach it.
+const NOT_HELD: u64 = u64::MAX;
+
+/// The account of a child, and its start tag while it is held: 24 bytes. While a child takes part, the finish tag of its
+/// account is its rank.
 #[derive(Debug)]
 struct Share {
     account: Account,
-    /// The start tag of a child that left without service, until it takes part again.
-    held: Option<u64>,
+    /// The start tag of a child that left without service, until it takes part again; else [`NOT_HELD`].
+    held: u64,
 }
 
 impl WfqNode {
     fn new(weights: &[Weight]) -> Self {
-        let share = |weight: &Weight| Share { account: Account::new(*weight), held: None };
+        let share = |weight: &Weight| Share { account: Account::new(*weight), held: NOT_HELD };
         Self {
             virtual_time: 0,
             tree: WinnerTree::new(weights.len()),
@@ -211,74 +318,83 @@ impl WfqNode {
     }
 
     #[inline]
-    fn enter(&mut self, slot: usize, tie: u64, why: Return) {
+    fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) {
         let share = &mut self.shares[slot];
-        let held = share.held.take();
-        let fresh = share.account.start(self.virtual_time);
-        let start = if why == Return::Released { held.unwrap_or(fresh) } else { fresh };
-        self.tree.set(slot, start, tie);
+        let held = core::mem::replace(&mut share.held, NOT_HELD);
+        if why == Return::Released && held != NOT_HELD {
+            share.account.enter_at(held);
+        } else {
+            share.account.enter(self.virtual_time);
+        }
+        self.tree.set(slot, share.account.entered(), tie, leaf);
     }
 
     fn leave_unserved(&mut self, slot: usize, why: Leave) {
-        self.shares[slot].held = (why == Leave::Parked).then(|| self.tree.rank(slot));
+        let held = if why == Leave::Parked { self.tree.rank(slot) } else { NOT_HELD };
+        self.shares[slot].held = held;
         self.tree.clear(slot);
     }
 
-    fn carry_child(&mut self, slot: usize, old: Option<(&Self, usize)>, tie: Option<u64>) {
+    fn carry_child(&mut self, slot: usize, old: Option<(&Self, usize)>, entry: Option<(u64, u32)>) {
         let share = &mut self.shares[slot];
+        let tie = entry.map(|(tie, _)| tie);
         let mut place = tie.map(|tie| (self.virtual_time, tie));
         if let Some((old, before)) = old {
             let known = &old.shares[before];
             share.account.carry(&known.account);
-            share.held = known.held.filter(|_| tie.is_none());
+            share.held = if tie.is_none() { known.held } else { NOT_HELD };
             let present = old.tree.contains(before);
             let kept = present.then(|| (old.tree.rank(before), old.tree.tie(before)));
             place = tie.map(|tie| kept.unwrap_or((share.account.start(self.virtual_time), tie)));
         }
-        if let Some((rank, tie)) = place {
-            self.tree.place(slot, rank, tie);
+        if let (Some((rank, tie)), Some((_, leaf))) = (place, entry) {
+            share.account.enter_at(rank);
+            self.tree.place(slot, rank, tie, leaf);
         }
     }
 
     #[inline]
     fn begin(&mut self, slot: usize) {
-        self.virtual_time = self.virtual_time.max(self.tree.rank(slot));
+        self.virtual_time = self.virtual_time.max(self.shares[slot].account.entered());
     }
 
+    /// Returns the virtual time.
     #[inline]
-    fn served(&mut self, slot: usize, bytes: Bytes, more: bool, tie: u64) -> bool {
-        let share = &mut self.shares[slot];
-        share.account.charge(self.tree.rank(slot), bytes);
-        if more {
-            self.tree.set(slot, share.account.start(self.virtual_time), tie);
+    fn served(&mut self, slot: usize, bytes: Bytes, leaf: u32, tie: u64) -> u64 {
+        let account = &mut self.shares[slot].account;
+        // A node whose children all waited for their limits may be ahead of the child in service.
+        let virtual_time = self.virtual_time.max(account.entered());
+        self.virtual_time = virtual_time;
+        account.charge_on(bytes);
+        if leaf != NO_LEAF {
+            let start = account.enter(virtual_time);
+            self.tree.set(slot, start, tie, leaf);
         } else {
             self.tree.clear(slot);
         }
-        // Rebase only after the service ends: a rebase can make ranks equal, and these must not overtake the child in
-        // service.
-        let due = self.virtual_time >= virtual_time::REBASE_AT;
-        if due {
-            self.rebase();
-        }
-        due
+        virtual_time
     }
 
     #[cold]
     fn rebase(&mut self) {
-        let held = self.shares.iter().filter_map(|share| share.held);
+        let held = self.shares.iter().map(|share| share.held).filter(|held| *held != NOT_HELD);
         let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
         let base = virtual_time::rebase_base(self.virtual_time, oldest);
         self.virtual_time -= base;
         self.tree.rerank(|rank| rank.saturating_sub(base));
         for share in &mut self.shares {
             share.account.rebase(base);
-            share.held = share.held.map(|start| start.saturating_sub(base));
+            if share.held != NOT_HELD {
+                share.held = share.held.saturating_sub(base);
+            }
         }
     }
 
     fn is_valid(&self) -> bool {
         let exclusive = |(slot, share): (usize, &Share)| {
-            share.account.is_valid() && !(share.held.is_some() && self.tree.contains(slot))
+            let present = self.tree.contains(slot);
+            let ranked = !present || self.tree.rank(slot) == share.account.entered();
+            share.account.is_valid() && !(share.held != NOT_HELD && present) && ranked
         };
         self.tree.is_valid() && self.shares.iter().enumerate().all(exclusive)
     }
@@ -289,7 +405,9 @@ impl WfqNode {
         self.tree.rerank(|rank| rank + by);
         for share in &mut self.shares {
             share.account.shift(by);
-            share.held = share.held.map(|start| start + by);
+            if share.held != NOT_HELD {
+                share.held += by;
+            }
         }
     }
 }

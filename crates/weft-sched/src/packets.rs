@@ -12,8 +12,9 @@ pub use change::PreparedPackets;
 use thiserror::Error;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
+use crate::prefetch::prefetch;
 use crate::program::{LaneSpec, Program};
-use crate::tree::{FlowError, InvariantError, Next, PolicyTree, RateError};
+use crate::tree::{FlowError, InvariantError, PolicyTree, RateError, Served};
 use crate::validate::ProgramError;
 
 /// A packet or segment stored elsewhere: its length, and the handle by which its owner finds it.
@@ -143,8 +144,8 @@ impl LaneCounters {
 /// The absence of a descriptor.
 const NONE: u32 = u32::MAX;
 
-/// The number of flows from which on a burst prefetches: their records exceed a second-level cache of 2 MB.
-const TOUCH_FROM: usize = 1 << 15;
+/// The number of flows from which on records are prefetched: they exceed a second-level cache of 1 MB.
+const PREFETCH_FROM: usize = 1 << 13;
 
 /// A descriptor with the number of its arrival: 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -153,8 +154,9 @@ struct Waiting {
     arrival: u64,
 }
 
-/// A flow's FIFO: 32 bytes.
+/// A flow's FIFO: 32 bytes, half a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Queue {
     /// The first descriptor, valid while the flow is backlogged.
     first: Waiting,
@@ -163,8 +165,9 @@ struct Queue {
     last: u32,
 }
 
-/// A place in the slab: 32 bytes.
+/// A place in the slab: 32 bytes, half a cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Place {
     waiting: Waiting,
     /// The next of the same flow, or the next free place.
@@ -173,6 +176,7 @@ struct Place {
 
 /// A lane's counters and bound: one cache line.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct LaneState {
     counters: LaneCounters,
     bound: Packets,
@@ -247,7 +251,7 @@ impl PacketScheduler {
         now: Instant,
     ) -> Result<(), EnqueueError> {
         let _ = now;
-        let lane = self.tree.lane_of(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
+        let (lane, active) = self.tree.standing_of(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
         let state = &mut self.lanes[lane.index()];
         if state.counters.held().packets >= state.bound {
             state.counters.refused.add(descriptor.len);
@@ -256,7 +260,7 @@ impl PacketScheduler {
         state.counters.enqueued.add(descriptor.len);
         let arrival = self.tree.tick();
         let waiting = Waiting { descriptor, arrival };
-        if self.tree.is_active(flow) {
+        if active {
             self.append(flow, waiting);
         } else {
             self.queues[flow.index()].first = waiting;
@@ -268,18 +272,24 @@ impl PacketScheduler {
     /// Dequeues the next packet at `now` and charges it as sent at `now`.
     #[inline]
     pub fn dequeue(&mut self, now: Instant) -> Dequeue {
-        let turn = match self.tree.next(now) {
-            Next::Turn(turn) => turn,
-            Next::Wait(until) => return Dequeue::Wait(until),
-            Next::Idle => return Dequeue::Empty,
-        };
-        let (flow, lane) = (turn.flow(), turn.lane());
-        let descriptor = self.queues[flow.index()].first.descriptor;
-        let next = self.advance(flow);
-        let finished = self.tree.finish_at(turn, (descriptor.len, descriptor.len), next, now);
-        debug_assert!(finished.is_ok(), "a turn begun here is the outstanding one");
-        self.lanes[lane.index()].counters.dequeued.add(descriptor.len);
-        Dequeue::Packet(Departure { flow, lane, descriptor })
+        let Self { tree, queues, slab, free, lanes } = self;
+        let mut descriptor = Descriptor::default();
+        let served = tree.serve(now, |flow| {
+            let queue = &mut queues[flow.index()];
+            descriptor = queue.first.descriptor;
+            (descriptor.len, advance(queue, slab, free))
+        });
+        match served {
+            Served::Segment(flow, lane) => {
+                lanes[lane.index()].counters.dequeued.add(descriptor.len);
+                if queues.len() >= PREFETCH_FROM {
+                    tree.prefetch_next(lane, queues, |queue| prefetch(slab, queue.second as usize));
+                }
+                Dequeue::Packet(Departure { flow, lane, descriptor })
+            }
+            Served::Wait(until) => Dequeue::Wait(until),
+            Served::Idle => Dequeue::Empty,
+        }
     }
 
     /// Enqueues a burst at `now`. Calls `refused` with the position and error of each packet that was refused. Returns
@@ -290,7 +300,7 @@ impl PacketScheduler {
         now: Instant,
         mut refused: impl FnMut(usize, EnqueueError),
     ) -> usize {
-        self.touch(burst);
+        self.prefetch_burst(burst);
         let mut taken = 0;
         for (at, arrival) in burst.iter().enumerate() {
             match self.enqueue(arrival.flow, arrival.descriptor, now) {
@@ -313,19 +323,16 @@ impl PacketScheduler {
         (out.len(), BurstEnd::Full)
     }
 
-    /// Reads the records of the burst's flows, so that their cache misses overlap: a prefetch in safe code. Not worth
-    /// its instructions while the flows fit into the cache.
+    /// Asks for the records of the burst's flows, so that their cache misses overlap.
     #[inline]
-    fn touch(&self, burst: &[Arrival]) {
-        if self.queues.len() < TOUCH_FROM {
+    fn prefetch_burst(&self, burst: &[Arrival]) {
+        if self.queues.len() < PREFETCH_FROM {
             return;
         }
-        let mut seen = 0;
         for arrival in burst {
-            seen ^= self.tree.lane_of(arrival.flow).map_or(0, |lane| lane.0);
-            seen ^= self.queues.get(arrival.flow.index()).map_or(0, |queue| queue.last);
+            self.tree.prefetch_flow(arrival.flow);
+            prefetch(&self.queues, arrival.flow.index());
         }
-        core::hint::black_box(seen);
     }
 
     /// Appends to a flow that holds at least one descriptor.
@@ -339,21 +346,6 @@ impl PacketScheduler {
             self.slab[queue.last as usize].next = at;
         }
         queue.last = at;
-    }
-
-    /// Removes the first descriptor of `flow` and advances the second. Returns the latter's arrival number, if there is
-    /// one.
-    #[inline]
-    fn advance(&mut self, flow: FlowId) -> Option<u64> {
-        let queue = &mut self.queues[flow.index()];
-        let at = queue.second;
-        // The slab's length is far below NONE, so an absent second descriptor is also past the end.
-        let place = self.slab.get_mut(at as usize)?;
-        queue.first = place.waiting;
-        queue.second = place.next;
-        place.next = self.free;
-        self.free = at;
-        Some(queue.first.arrival)
     }
 
     #[inline]
@@ -440,4 +432,17 @@ impl PacketScheduler {
             }
         }
     }
+}
+
+/// Removes the first descriptor of a queue and advances the second. Returns the latter's arrival number, if there is one.
+#[inline]
+fn advance(queue: &mut Queue, slab: &mut [Place], free: &mut u32) -> Option<u64> {
+    let at = queue.second;
+    // The slab's length is far below NONE, so an absent second descriptor is also past the end.
+    let place = slab.get_mut(at as usize)?;
+    queue.first = place.waiting;
+    queue.second = place.next;
+    place.next = *free;
+    *free = at;
+    Some(queue.first.arrival)
 }

@@ -82,8 +82,14 @@ impl Pifo {
     /// Replaces the first entry: a pop and a push in one pass. Has no effect on an empty queue.
     #[inline]
     pub(crate) fn replace_top(&mut self, entry: Entry) {
+        self.sift_down(entry.rank, entry.tie, entry.id);
+    }
+
+    /// The entry comes in registers: one that was just written to memory, field by field, and is read back as a whole
+    /// stalls the processor.
+    fn sift_down(&mut self, rank: u64, tie: u64, id: u32) {
         let heap = self.heap.as_mut_slice();
-        let key = entry.key();
+        let key = key(rank, tie);
         let mut at = 0;
         loop {
             let first = at * ARITY + 1;
@@ -95,7 +101,7 @@ impl Pifo {
             at = child;
         }
         if let Some(place) = heap.get_mut(at) {
-            *place = entry;
+            *place = Entry { rank, tie, id };
         }
     }
 

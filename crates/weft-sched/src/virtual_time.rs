@@ -50,6 +50,40 @@ impl Account {
         self.finish.max(virtual_time)
     }
 
+    /// The start tag of a child that takes part from now on, as [`Self::start`]. It becomes the finish tag too, so that
+    /// [`Self::charge_on`] can do without it. That changes no later tag: virtual time does not fall below it.
+    #[inline]
+    pub(crate) fn enter(&mut self, virtual_time: u64) -> u64 {
+        if self.finish < virtual_time {
+            (self.finish, self.remainder) = (virtual_time, 0);
+        }
+        self.finish
+    }
+
+    /// Lets a child take part with the start tag that it had before.
+    #[inline]
+    pub(crate) fn enter_at(&mut self, start: u64) {
+        if self.finish != start {
+            (self.finish, self.remainder) = (start, 0);
+        }
+    }
+
+    /// The start tag of a child that takes part since [`Self::enter`].
+    #[inline]
+    pub(crate) fn entered(&self) -> u64 {
+        self.finish
+    }
+
+    /// Charges a service of `bytes` to a child that takes part since [`Self::enter`]. Returns its next start tag.
+    #[inline]
+    pub(crate) fn charge_on(&mut self, bytes: Bytes) -> u64 {
+        let units = bytes.get().min(CHARGE_MAX) * SCALE + u64::from(self.remainder);
+        let weight = u64::from(self.weight);
+        self.finish += units / weight;
+        self.remainder = (units % weight) as u32;
+        self.finish
+    }
+
     /// Charges a service of `bytes` that began at tag `start`.
     #[inline]
     pub(crate) fn charge(&mut self, start: u64, bytes: Bytes) {

@@ -1,123 +1,219 @@
-//! A winner tree: the smallest of a fixed set of slots.
+//! A winner tree: the smallest of a fixed set of slots, and the value that goes with it.
 //!
 //! Used where the members are few and known beforehand (children of an inner node, lanes of a leaf). Any slot may
-//! change or leave in `log2(slots)` steps, without the position map that a heap would need.
+//! change or leave in `log4(slots)` steps, without the position map that a heap would need.
+//!
+//! Four slots form a group, whose keys are one cache line. A group's smallest key is repeated in the group above. The top
+//! group lies in the tree itself: a node of up to four children follows no pointer.
 
 use crate::pifo::key;
 
 /// The key of a slot that does not take part.
 const ABSENT: u128 = u128::MAX;
 
+/// The value of a tree in which no slot takes part.
+pub(crate) const NO_VALUE: u32 = u32::MAX;
+
+/// The slots of a group.
+const ARITY: usize = 4;
+
+/// Four slots, or four groups of the level below.
+#[derive(Clone, Copy, Debug)]
+#[repr(align(16))]
+struct Group {
+    keys: [u128; ARITY],
+    values: [u32; ARITY],
+}
+
+impl Group {
+    const EMPTY: Self = Self { keys: [ABSENT; ARITY], values: [NO_VALUE; ARITY] };
+
+    /// The place of the smallest key. Without branches, since no predictor learns the outcome.
+    #[inline(always)]
+    fn smallest(&self) -> usize {
+        let left = usize::from(self.keys[1] < self.keys[0]);
+        let right = 2 + usize::from(self.keys[3] < self.keys[2]);
+        let right_wins = self.keys[right] < self.keys[left];
+        core::hint::select_unpredictable(right_wins, right, left)
+    }
+}
+
 /// The smallest of a fixed set of slots by (rank, tie).
 #[derive(Debug)]
 pub(crate) struct WinnerTree {
-    /// Key per slot, padded to a power of two. Four slots are one cache line.
-    keys: Box<[u128]>,
-    /// The winners: `winners[1]` of all slots, `winners[i]` of `2 i` and `2 i + 1`. The slots themselves follow.
-    winners: Box<[u32]>,
-    /// The number of slots that take part. (A copy of the winning key would serve as well, but a copy of a key just
-    /// written as two halves stalls on the store buffer.)
-    present: usize,
+    top: Group,
+    /// The groups below the top, from the upper levels to the lower: children `4 i` to `4 i + 3` of group `i`, where the top
+    /// is group 0 and `below[0]` is group 1.
+    below: Box<[Group]>,
+    /// The number of the first group that holds slots.
+    bottom: u32,
+    /// The value of the smallest slot, or [`NO_VALUE`].
+    best: u32,
 }
 
 impl WinnerTree {
     pub(crate) fn new(slots: usize) -> Self {
-        let width = slots.max(1).next_power_of_two();
-        let mut winners: Vec<u32> = vec![0; 2 * width];
-        for (slot, place) in winners[width..].iter_mut().enumerate() {
-            *place = slot as u32;
+        let (mut width, mut bottom) = (ARITY, 0);
+        while width < slots {
+            (width, bottom) = (width * ARITY, bottom * ARITY + 1);
         }
-        let mut tree = Self { keys: vec![ABSENT; width].into(), winners: winners.into(), present: 0 };
-        tree.rebuild();
-        tree
+        let groups = bottom + width / ARITY;
+        let below = vec![Group::EMPTY; groups - 1].into();
+        Self { top: Group::EMPTY, below, bottom: bottom as u32, best: NO_VALUE }
     }
 
-    /// The winning slot, or `None` when no slot takes part.
+    /// The value of the winning slot, or [`NO_VALUE`] when no slot takes part.
     #[inline]
-    pub(crate) fn best(&self) -> Option<usize> {
-        if self.present == 0 { None } else { Some(self.winners[1] as usize) }
+    pub(crate) fn best(&self) -> u32 {
+        self.best
     }
 
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.present == 0
+        self.best == NO_VALUE
+    }
+
+    /// The group that holds `slot`, and the place there.
+    #[inline]
+    fn place_of(&self, slot: usize) -> (&Group, usize) {
+        let group = match self.bottom.checked_sub(1) {
+            None => &self.top,
+            Some(first) => &self.below[first as usize + slot / ARITY],
+        };
+        (group, slot % ARITY)
+    }
+
+    #[inline]
+    fn key(&self, slot: usize) -> u128 {
+        let (group, place) = self.place_of(slot);
+        group.keys[place]
     }
 
     /// The rank of `slot`, which must take part.
     #[inline]
     pub(crate) fn rank(&self, slot: usize) -> u64 {
-        (self.keys[slot] >> 64) as u64
+        (self.key(slot) >> 64) as u64
     }
 
     pub(crate) fn contains(&self, slot: usize) -> bool {
-        self.keys[slot] != ABSENT
+        self.key(slot) != ABSENT
     }
 
+    /// The value of `slot`, which must take part.
+    pub(crate) fn value(&self, slot: usize) -> u32 {
+        let (group, place) = self.place_of(slot);
+        group.values[place]
+    }
+
+    /// Lets `slot` take part, with a value other than [`NO_VALUE`].
     #[inline]
-    pub(crate) fn set(&mut self, slot: usize, rank: u64, tie: u64) {
-        self.update(slot, key(rank, tie));
+    pub(crate) fn set(&mut self, slot: usize, rank: u64, tie: u64, value: u32) {
+        self.update(slot, key(rank, tie), value);
+    }
+
+    /// Changes the value of `slot`, which must take part. No two slots have the same value.
+    #[inline]
+    pub(crate) fn set_value(&mut self, slot: usize, value: u32) {
+        if self.bottom == 0 {
+            let before = core::mem::replace(&mut self.top.values[slot % ARITY], value);
+            // The order stays, so the first slot is the first again.
+            self.best = core::hint::select_unpredictable(self.best == before, value, self.best);
+        } else {
+            self.update(slot, self.key(slot), value);
+        }
     }
 
     #[inline]
     pub(crate) fn clear(&mut self, slot: usize) {
-        self.update(slot, ABSENT);
+        self.update(slot, ABSENT, NO_VALUE);
     }
 
     #[inline]
-    fn update(&mut self, slot: usize, key: u128) {
-        let before = core::mem::replace(&mut self.keys[slot], key);
-        self.present += usize::from(before == ABSENT);
-        self.present -= usize::from(key == ABSENT);
-        let mut at = (self.keys.len() + slot) / 2;
-        while at > 0 {
-            self.play(at);
-            at /= 2;
+    fn update(&mut self, slot: usize, key: u128, value: u32) {
+        // Up to four slots: no loop and no pointer.
+        let (place, key, value) =
+            if self.bottom == 0 { (slot, key, value) } else { self.update_below(slot, key, value) };
+        let place = place % ARITY;
+        (self.top.keys[place], self.top.values[place]) = (key, value);
+        // A slot that does not take part has the value of an empty tree.
+        self.best = self.top.values[self.top.smallest()];
+    }
+
+    /// Updates the groups below the top. Returns the place of the last one in the top, with its smallest key and the
+    /// value of that.
+    fn update_below(&mut self, slot: usize, mut key: u128, mut value: u32) -> (usize, u128, u32) {
+        let (mut group, mut place) = (self.bottom as usize + slot / ARITY, slot % ARITY);
+        while let Some(below) = group.checked_sub(1) {
+            let at = &mut self.below[below];
+            (at.keys[place], at.values[place]) = (key, value);
+            let first = at.smallest();
+            (key, value) = (at.keys[first], at.values[first]);
+            (group, place) = (below / ARITY, below % ARITY);
         }
-    }
-
-    /// Plays the match at inner position `at`.
-    #[inline]
-    fn play(&mut self, at: usize) {
-        let (left, right) = (self.winners[2 * at], self.winners[2 * at + 1]);
-        let right_wins = self.keys[right as usize] < self.keys[left as usize];
-        // The comparison becomes part of an address, since its outcome is random and no predictor learns it.
-        self.winners[at] = self.winners[2 * at + usize::from(right_wins)];
+        (place, key, value)
     }
 
     /// Replaces the rank of every slot that takes part. Linear in the slots; for rare events.
     pub(crate) fn rerank(&mut self, mut change: impl FnMut(u64) -> u64) {
-        for key in self.keys.iter_mut().filter(|key| **key != ABSENT) {
+        for key in self.slots_mut().filter(|key| **key != ABSENT) {
             *key = self::key(change((*key >> 64) as u64), *key as u64);
         }
         self.rebuild();
     }
 
-    /// Sets the key of a slot that does not take part, without its matches. [`Self::rebuild`] must follow.
-    pub(crate) fn place(&mut self, slot: usize, rank: u64, tie: u64) {
-        self.present += usize::from(self.keys[slot] == ABSENT);
-        self.keys[slot] = key(rank, tie);
+    /// The groups that hold slots.
+    fn slots_mut(&mut self) -> impl Iterator<Item = &mut u128> {
+        let bottom = self.bottom as usize;
+        let top = (bottom == 0).then_some(&mut self.top);
+        let below = self.below.iter_mut().skip(bottom.saturating_sub(1));
+        top.into_iter().chain(below).flat_map(|group| &mut group.keys)
+    }
+
+    fn keys(&self) -> impl Iterator<Item = u128> {
+        let bottom = self.bottom as usize;
+        let top = (bottom == 0).then_some(&self.top);
+        let below = self.below.iter().skip(bottom.saturating_sub(1));
+        top.into_iter().chain(below).flat_map(|group| group.keys).filter(|key| *key != ABSENT)
+    }
+
+    /// Sets key and value of a slot that does not take part, without its matches. [`Self::rebuild`] must follow.
+    pub(crate) fn place(&mut self, slot: usize, rank: u64, tie: u64, value: u32) {
+        let (group, place) = (self.bottom as usize + slot / ARITY, slot % ARITY);
+        let group = self.group_mut(group);
+        (group.keys[place], group.values[place]) = (key(rank, tie), value);
+    }
+
+    fn group_mut(&mut self, group: usize) -> &mut Group {
+        match group.checked_sub(1) {
+            None => &mut self.top,
+            Some(below) => &mut self.below[below],
+        }
     }
 
     /// The tie of `slot`, which must take part.
     pub(crate) fn tie(&self, slot: usize) -> u64 {
-        self.keys[slot] as u64
+        self.key(slot) as u64
     }
 
     /// Plays all matches. Linear in the slots; for rare events.
     pub(crate) fn rebuild(&mut self) {
-        for at in (1..self.keys.len()).rev() {
-            self.play(at);
+        for below in (0..self.below.len()).rev() {
+            let group = self.below[below];
+            let first = group.smallest();
+            let above = self.group_mut(below / ARITY);
+            (above.keys[below % ARITY], above.values[below % ARITY]) =
+                (group.keys[first], group.values[first]);
         }
+        self.best = self.top.values[self.top.smallest()];
     }
 
     pub(crate) fn ranks(&self) -> impl Iterator<Item = u64> {
-        self.keys.iter().filter(|key| **key != ABSENT).map(|key| (key >> 64) as u64)
+        self.keys().map(|key| (key >> 64) as u64)
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        let winner = self.keys[self.winners[1] as usize];
-        self.keys.iter().min() == Some(&winner)
-            && self.keys.iter().filter(|key| **key != ABSENT).count() == self.present
+        let first = self.top.smallest();
+        self.keys().min().unwrap_or(ABSENT) == self.top.keys[first] && self.best == self.top.values[first]
     }
 }
 
@@ -138,11 +234,11 @@ mod tests {
                 let slot = slot % slots;
                 list[slot] = rank.map(|rank| (rank, tie as u64));
                 match rank {
-                    Some(rank) => tree.set(slot, rank, tie as u64),
+                    Some(rank) => tree.set(slot, rank, tie as u64, 100 + slot as u32),
                     None => tree.clear(slot),
                 }
                 let best = list.iter().enumerate().filter_map(|(s, k)| k.map(|k| (k, s))).min();
-                prop_assert_eq!(tree.best(), best.map(|(_, slot)| slot));
+                prop_assert_eq!(tree.best(), best.map_or(NO_VALUE, |(_, slot)| 100 + slot as u32));
                 prop_assert_eq!(tree.is_empty(), best.is_none());
                 prop_assert!(tree.is_valid());
             }

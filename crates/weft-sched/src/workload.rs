@@ -1,9 +1,11 @@
 //! Synthetic programs and loops, used by the benchmarks, by `weft bench engine` and by tests.
 
-use weft_units::{Bytes, ClassId, FlowId, Instant, LaneId, LeafId, Nanos, NodeId, Packets, Weight};
+use weft_units::{
+    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
+};
 
 use crate::packets::{Arrival, Departure, Descriptor, PacketScheduler};
-use crate::program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};
+use crate::program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use crate::tree::FlowError;
 
 /// The packets that a loop moves at once: a link's burst.
@@ -34,6 +36,42 @@ pub fn wfq_program(children: usize) -> Program {
     builder.finish(root)
 }
 
+/// The traffic classes of a pipe of [`pipes_program`]: twelve of strict priority, and best effort.
+pub const PIPE_CLASSES: usize = 13;
+
+/// The queues of the best-effort class.
+const BEST_EFFORT_QUEUES: usize = 4;
+
+/// Builds a program with the hierarchy of DPDK's rte_sched: a port with a subport, `pipes` pipes that share it equally,
+/// and in each pipe 13 classes of strict priority, of which the last has four queues. Queues are first in, first out.
+/// Port, subport, each pipe and each class of a pipe have a limit of `rate`. Lane `16 p + c` is class `c` of pipe `p`;
+/// the last four lanes of a pipe are best effort.
+pub fn pipes_program(pipes: usize, rate: BitsPerSec) -> Program {
+    let mut builder = Builder::default();
+    let (port, subport) = (builder.limit("port", rate), builder.limit("subport", rate));
+    let each = (0..pipes).map(|at| builder.pipe(&format!("pipe{at}"), [port, subport], rate)).collect();
+    let root = builder.node("subport".to_owned(), Discipline::Wfq(vec![Weight::ONE; pipes]), each);
+    builder.finish(root)
+}
+
+/// Builds `depth` nodes of fair queueing, one below the other, over four fair leaves.
+pub fn chain_program(depth: usize) -> Program {
+    let mut builder = Builder::default();
+    let mut child = builder.apps("chain");
+    for level in 1..depth {
+        child = builder.node(format!("level{level}"), Discipline::Wfq(weights(1)), vec![child]);
+    }
+    builder.finish(child)
+}
+
+/// Gives each of the first `limits` lanes of `program` a limit of its own of `rate`.
+pub fn limit_lanes(program: &mut Program, limits: usize, rate: BitsPerSec) {
+    for (at, lane) in program.lanes.iter_mut().enumerate().take(limits) {
+        lane.limits.push(LimitId::from_index(program.limits.len()));
+        program.limits.push(LimitSpec { name: format!("limit{at}"), rate, burst: Bytes(3000) });
+    }
+}
+
 /// The weights 1 to `count`.
 fn weights(count: usize) -> Vec<Weight> {
     (1..=count).map(|weight| Weight::new(weight as u32).unwrap_or(Weight::ONE)).collect()
@@ -45,6 +83,7 @@ struct Builder {
     nodes: Vec<NodeSpec>,
     leaves: Vec<LeafSpec>,
     lanes: Vec<LaneSpec>,
+    limits: Vec<LimitSpec>,
 }
 
 impl Builder {
@@ -55,12 +94,42 @@ impl Builder {
 
     /// Adds a fair leaf with one lane of its own class.
     fn leaf(&mut self, name: String) -> Child {
+        self.limited_leaf(name, LeafDiscipline::Fair, Vec::new())
+    }
+
+    /// Adds a leaf with one lane of its own class, which passes `limits`.
+    fn limited_leaf(&mut self, name: String, discipline: LeafDiscipline, limits: Vec<LimitId>) -> Child {
         let at = self.leaves.len();
         let leaf = LeafId::from_index(at);
-        self.leaves.push(LeafSpec { name, discipline: LeafDiscipline::Fair });
+        self.leaves.push(LeafSpec { name, discipline });
         let class = ClassId::from_index(at);
-        self.lanes.push(LaneSpec { class, leaf, limits: Vec::new(), packet_bound: Packets::MAX });
+        self.lanes.push(LaneSpec { class, leaf, limits, packet_bound: Packets::MAX });
         Child::Leaf(leaf)
+    }
+
+    fn limit(&mut self, name: &str, rate: BitsPerSec) -> LimitId {
+        let id = LimitId::from_index(self.limits.len());
+        self.limits.push(LimitSpec { name: name.to_owned(), rate, burst: Bytes(1 << 20) });
+        id
+    }
+
+    fn pipe(&mut self, name: &str, above: [LimitId; 2], rate: BitsPerSec) -> Child {
+        let pipe = self.limit(name, rate);
+        let mut classes = Vec::with_capacity(PIPE_CLASSES);
+        for class in 0..PIPE_CLASSES {
+            let name = format!("{name}.class{class}");
+            let limits = vec![self.limit(&name, rate), pipe, above[0], above[1]];
+            let queue = |this: &mut Self, queue: usize| {
+                this.limited_leaf(format!("{name}.queue{queue}"), LeafDiscipline::Fifo, limits.clone())
+            };
+            classes.push(if class + 1 < PIPE_CLASSES {
+                queue(self, 0)
+            } else {
+                let queues = (0..BEST_EFFORT_QUEUES).map(|at| queue(self, at)).collect();
+                self.node(name.clone(), Discipline::Wfq(vec![Weight::ONE; BEST_EFFORT_QUEUES]), queues)
+            });
+        }
+        self.node(name.to_owned(), Discipline::Priority, classes)
     }
 
     fn apps(&mut self, name: &str) -> Child {
@@ -69,8 +138,8 @@ impl Builder {
     }
 
     fn finish(self, root: Child) -> Program {
-        let Self { nodes, leaves, lanes } = self;
-        Program { root, nodes, leaves, limits: Vec::new(), lanes }
+        let Self { nodes, leaves, lanes, limits } = self;
+        Program { root, nodes, leaves, limits, lanes }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Rare and slow operations: rebasing the virtual time of a leaf, and checking the invariants of the tree.
 
-use super::{FlowState, NO_LEAF, PolicyTree};
-use crate::program::Child;
+use super::{FlowState, PolicyTree};
+use crate::node::NO_LEAF;
 use crate::virtual_time;
 use thiserror::Error;
 
@@ -21,10 +21,11 @@ impl PolicyTree {
         let base = virtual_time::rebase_base(leaf.virtual_time, oldest);
         leaf.virtual_time -= base;
         for slot in 0..leaf.lanes.len() {
-            let lane = &mut self.lanes[leaf.lanes[slot] as usize];
+            let id = leaf.lanes[slot];
+            let lane = &mut self.lanes[id as usize];
             lane.pifo.rerank(|entry| entry.rank.saturating_sub(base));
             if !lane.parked {
-                leaf.set_head(slot, lane.pifo.peek());
+                leaf.set_head(slot, id, lane.pifo.peek());
             }
         }
         for flow in &mut self.flows {
@@ -116,34 +117,21 @@ impl PolicyTree {
         for (at, inner) in self.nodes.iter().enumerate() {
             ensure(inner.node.is_valid(), || format!("node {at}: its state is broken"))?;
             for (slot, child) in inner.children.iter().enumerate() {
-                let offers = match child {
-                    Child::Leaf(leaf) => !self.leaves[leaf.index()].heads.is_empty(),
-                    Child::Node(node) => !self.nodes[node.index()].node.is_empty(),
-                };
+                let offers = self.offered_by(*child);
                 let present = inner.node.contains(slot);
-                ensure(present == offers, || {
-                    format!("node {at}, child {slot}: in {present}, offers {offers}")
+                ensure(present == (offers != NO_LEAF), || {
+                    format!("node {at}, child {slot}: in {present}, offers leaf {offers}")
+                })?;
+                ensure(!present || inner.node.leads_to(slot) == offers, || {
+                    format!(
+                        "node {at}, child {slot}: leads to {}, offers {offers}",
+                        inner.node.leads_to(slot)
+                    )
                 })?;
             }
         }
-        let offer = self.offer_of(self.root);
+        let offer = self.offered_by(self.root);
         ensure(offer == self.first_leaf, || format!("the root offers leaf {offer}, not {}", self.first_leaf))
-    }
-
-    /// The leaf that `child` leads to, found by descent.
-    fn offer_of(&self, child: Child) -> u32 {
-        let mut at = child;
-        loop {
-            let node = match at {
-                Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => return NO_LEAF,
-                Child::Leaf(leaf) => return leaf.0,
-                Child::Node(node) => &self.nodes[node.index()],
-            };
-            match node.node.best() {
-                Some(slot) => at = node.children[slot],
-                None => return NO_LEAF,
-            }
-        }
     }
 }
 

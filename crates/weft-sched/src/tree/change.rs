@@ -31,8 +31,9 @@
 use thiserror::Error;
 use weft_units::{FlowId, Instant, LaneId};
 
-use super::{FlowState, NO_LEAF, PolicyTree, service};
+use super::{FlowState, PolicyTree, service};
 use crate::leaf::Leaf;
+use crate::node::NO_LEAF;
 use crate::pifo::{Entry, Pifo};
 use crate::program::{Child, LeafDiscipline, Program};
 use crate::validate::{self, ProgramError};
@@ -325,10 +326,10 @@ impl PolicyTree {
     fn fill_leaves(&mut self) {
         for leaf in &mut self.leaves {
             let mut filled = false;
-            for (slot, lane) in leaf.lanes.iter().enumerate() {
-                let lane = &self.lanes[*lane as usize];
+            for (slot, &id) in leaf.lanes.iter().enumerate() {
+                let lane = &self.lanes[id as usize];
                 if let (false, Some(head)) = (lane.parked, lane.pifo.peek()) {
-                    leaf.heads.place(slot, head.rank, head.tie);
+                    leaf.heads.place(slot, head.rank, head.tie, id);
                     filled = true;
                 }
             }
@@ -348,12 +349,11 @@ impl PolicyTree {
             for slot in 0..self.nodes[at as usize].children.len() {
                 let child = self.nodes[at as usize].children[slot];
                 let offer = self.offered_by(child);
-                let tie = (offer != NO_LEAF).then(|| self.tick());
+                let entry = (offer != NO_LEAF).then(|| (self.tick(), offer));
                 let inner = &mut self.nodes[at as usize];
-                inner.leads_to[slot] = offer;
                 let place = old.place_of(child).filter(|(node, _)| *node == at);
                 let known = before.zip(place.map(|(_, slot)| slot as usize));
-                inner.node.carry_child(slot, known, tie);
+                inner.node.carry_child(slot, known, entry);
             }
             self.nodes[at as usize].node.rebuild();
         }
@@ -368,11 +368,11 @@ impl PolicyTree {
     }
 
     /// The leaf that `child` leads to, or [`NO_LEAF`].
-    fn offered_by(&self, child: Child) -> u32 {
+    pub(super) fn offered_by(&self, child: Child) -> u32 {
         match child {
             Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => NO_LEAF,
             Child::Leaf(leaf) => leaf.0,
-            Child::Node(node) => self.nodes[node.index()].offer(),
+            Child::Node(node) => self.nodes[node.index()].node.offer(),
         }
     }
 }

@@ -79,13 +79,14 @@ mod service;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
+pub(crate) use service::Served;
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
-use crate::node::Node;
+use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
 use crate::validate::{self, Layout, Parent, ProgramError};
@@ -204,8 +205,9 @@ enum FlowState {
     Backlogged,
 }
 
-/// A flow: 24 bytes.
+/// A flow: 32 bytes, half a cache line.
 #[derive(Clone, Debug)]
+#[repr(align(32))]
 struct Flow {
     account: Account,
     lane: u32,
@@ -221,24 +223,11 @@ pub struct TreeCounters {
     pub rebases: u64,
 }
 
-/// The absence of a leaf: offered by a node without backlogged descendants.
-const NO_LEAF: u32 = u32::MAX;
-
 /// An inner node with its children.
 #[derive(Debug)]
 struct Inner {
     node: Node,
-    /// The leaf that the child at each slot leads to; valid for the slots in use.
-    leads_to: Box<[u32]>,
     children: Box<[Child]>,
-}
-
-impl Inner {
-    /// The leaf that this node leads to, or [`NO_LEAF`].
-    #[inline]
-    fn offer(&self) -> u32 {
-        self.node.best().map_or(NO_LEAF, |slot| self.leads_to[slot])
-    }
 }
 
 /// The policy tree: schedules flows whose packets are stored elsewhere. The module's documentation has its semantics.
@@ -284,7 +273,6 @@ impl PolicyTree {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
-            leads_to: vec![NO_LEAF; spec.children.len()].into(),
             children: spec.children.clone().into(),
         };
         let (leaves, lanes) = leaves_and_lanes(program, &layout);
@@ -377,6 +365,12 @@ impl PolicyTree {
     #[inline]
     pub fn lane_of(&self, flow: FlowId) -> Option<LaneId> {
         self.flow(flow).map(|slot| LaneId(slot.lane))
+    }
+
+    /// The lane of `flow` and whether the flow is backlogged, or `None` for an unknown flow.
+    #[inline]
+    pub(crate) fn standing_of(&self, flow: FlowId) -> Option<(LaneId, bool)> {
+        self.flow(flow).map(|slot| (LaneId(slot.lane), slot.state == FlowState::Backlogged))
     }
 
     /// The weight of `flow`, or `None` for an unknown flow.

@@ -69,6 +69,7 @@ impl PolicyTree {
     /// Adds a reference to `lane`.
     fn enter(&mut self, lane: LaneId, entry: Entry) {
         let tie = self.tick();
+        let id = lane.0;
         let lane = &mut self.lanes[lane.index()];
         lane.pifo.push(entry);
         if lane.parked {
@@ -77,7 +78,7 @@ impl PolicyTree {
         let at = lane.leaf;
         let leaf = &mut self.leaves[at as usize];
         let was_empty = leaf.heads.is_empty();
-        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        leaf.set_head(lane.slot as usize, id, lane.pifo.peek());
         if was_empty {
             self.climb(at, tie, Return::Fresh);
         }
@@ -95,7 +96,7 @@ impl PolicyTree {
             return;
         }
         let at = lane.leaf;
-        self.leaves[at as usize].set_head(lane.slot as usize, lane.pifo.peek());
+        self.leaves[at as usize].set_head(lane.slot as usize, id, lane.pifo.peek());
         self.leave(at, Leave::Moved);
     }
 }

@@ -26,12 +26,23 @@
 
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
-use super::{Flow, FlowState, NO_LEAF, Next, PolicyTree, StaleTurn, Turn};
+use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
 use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
-use crate::node::{Leave, Return};
+use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Entry;
+use crate::prefetch::prefetch;
 use crate::virtual_time;
+
+/// The decision of [`PolicyTree::serve`].
+pub(crate) enum Served {
+    /// A segment of this flow was served.
+    Segment(FlowId, LaneId),
+    /// Nothing may be sent before this time.
+    Wait(Instant),
+    /// No flow is backlogged.
+    Idle,
+}
 
 /// The time from which on all limits of `lane` allow it to send.
 #[inline]
@@ -68,10 +79,10 @@ impl PolicyTree {
         self.activate_at(flow, arrival)
     }
 
-    /// Activates an idle flow, as [`PolicyTree::activate`], with the arrival number of its first packet.
+    /// Activates an idle flow, as [`PolicyTree::activate`], with the arrival number of its first packet, which is also
+    /// the order of its insertion.
     #[inline]
     pub(crate) fn activate_at(&mut self, id: FlowId, arrival: u64) -> bool {
-        let tie = self.tick();
         let Some(flow) = self.flows.get_mut(id.index()) else { return false };
         if flow.state != FlowState::Idle {
             return false;
@@ -80,18 +91,16 @@ impl PolicyTree {
         self.backlogged += 1;
         let lane = &mut self.lanes[flow.lane as usize];
         let leaf = &mut self.leaves[lane.leaf as usize];
-        lane.pifo.push(Entry { rank: rank_of(flow, leaf, arrival), tie, id: id.0 });
-        if lane.parked {
-            return true;
-        }
-        let first = lane.pifo.peek();
+        let entry = Entry { rank: rank_of(flow, leaf, arrival), tie: arrival, id: id.0 };
+        lane.pifo.push(entry);
         // Only a new head changes the lane's rank in the leaf.
-        if first.is_some_and(|entry| entry.id == id.0) {
+        let is_first = lane.pifo.peek().is_some_and(|first| first.id == id.0);
+        if is_first && !lane.parked {
             let was_empty = leaf.heads.is_empty();
-            leaf.set_head(lane.slot as usize, first);
+            leaf.heads.set(lane.slot as usize, entry.rank, arrival, flow.lane);
             if was_empty {
                 let leaf = lane.leaf;
-                self.climb(leaf, tie, Return::Fresh);
+                self.climb(leaf, arrival, Return::Fresh);
             }
         }
         true
@@ -103,14 +112,14 @@ impl PolicyTree {
         let mut offer = leaf;
         let mut entering = true;
         for &(node, slot) in &self.leaves[leaf as usize].path {
-            let inner = &mut self.nodes[node as usize];
-            let before = inner.offer();
-            inner.leads_to[slot as usize] = offer;
-            if entering {
-                inner.node.enter(slot as usize, tie, why);
-            }
+            let node = &mut self.nodes[node as usize].node;
+            let before = node.offer();
+            offer = if entering {
+                node.enter(slot as usize, offer, tie, why)
+            } else {
+                node.lead(slot as usize, offer)
+            };
             entering = before == NO_LEAF;
-            offer = inner.offer();
             if offer == before {
                 return;
             }
@@ -156,8 +165,8 @@ impl PolicyTree {
         self.release_due(now);
         // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
-            let Some(id) = leaf.best_lane() else { break };
-            let lane = &self.lanes[id as usize];
+            let id = leaf.best_lane();
+            let Some(lane) = self.lanes.get(id as usize) else { break };
             let release = release_time(lane, &self.limits);
             if release <= now {
                 return Some((self.first_leaf, id));
@@ -229,33 +238,85 @@ impl PolicyTree {
             return Err(StaleTurn { flow: turn.flow });
         }
         self.in_service = None;
+        self.settle(turn.lane.0, turn.flow, (sent, share), next_arrival, now);
+        Ok(())
+    }
+
+    /// Serves one segment: a turn that begins and ends at `now`, while none is outstanding. `segment` gives its length and
+    /// the arrival number of the flow's next packet, if any.
+    #[inline]
+    pub(crate) fn serve(
+        &mut self,
+        now: Instant,
+        segment: impl FnOnce(FlowId) -> (Bytes, Option<u64>),
+    ) -> Served {
+        let Some((_, id)) = self.peek(now) else {
+            return self
+                .shaping
+                .peek()
+                .map_or(Served::Idle, |first| Served::Wait(Instant::from_nanos(first.rank)));
+        };
+        let Some(first) = self.lanes[id as usize].pifo.peek() else { return Served::Idle };
+        let flow = FlowId(first.id);
+        let (sent, next_arrival) = segment(flow);
+        self.settle(id, flow, (sent, sent), next_arrival, now);
+        Served::Segment(flow, LaneId(id))
+    }
+
+    /// Asks for the record of `flow`.
+    #[inline]
+    pub(crate) fn prefetch_flow(&self, flow: FlowId) {
+        prefetch(&self.flows, flow.index());
+    }
+
+    /// Asks for what the next turns need, after a turn of `served`: the records of that lane's next flow, here and in
+    /// `queues`, since the lane's next turn is usually some turns away; and through `next` what the queue of the very next
+    /// turn refers to.
+    #[inline]
+    pub(crate) fn prefetch_next<Q>(&self, served: LaneId, queues: &[Q], next: impl FnOnce(&Q)) {
+        if let Some(head) = self.lanes.get(served.index()).and_then(|lane| lane.pifo.peek()) {
+            prefetch(&self.flows, head.id as usize);
+            prefetch(queues, head.id as usize);
+        }
+        let lane = self.leaves.get(self.first_leaf as usize).map(|leaf| leaf.best_lane() as usize);
+        let head = lane.and_then(|lane| self.lanes.get(lane)).and_then(|lane| lane.pifo.peek());
+        if let Some(queue) = head.and_then(|head| queues.get(head.id as usize)) {
+            next(queue);
+        }
+    }
+
+    /// Charges a segment of `flow`, the first of `lane`, at every level and to every limit, and reinserts the flow if it
+    /// has a next packet.
+    #[inline]
+    fn settle(
+        &mut self,
+        id: u32,
+        flow: FlowId,
+        (sent, share): (Bytes, Bytes),
+        next_arrival: Option<u64>,
+        now: Instant,
+    ) {
         let tie = self.tick();
-        let lane = &mut self.lanes[turn.lane.index()];
+        let lane = &mut self.lanes[id as usize];
         for limit in &lane.limits {
             self.limits[limit.index()].charge(sent, now);
         }
-        let leaf = &mut self.leaves[lane.leaf as usize];
-        let flow = &mut self.flows[turn.flow.index()];
-        serve(lane, leaf, flow, share, next_arrival, Entry { rank: 0, tie, id: turn.flow.0 });
-        if next_arrival.is_none() {
-            self.backlogged -= 1;
-        }
-        leaf.set_head(lane.slot as usize, lane.pifo.peek());
-        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { lane.leaf };
+        let at = lane.leaf;
+        let leaf = &mut self.leaves[at as usize];
+        let entry = Entry { rank: 0, tie, id: flow.0 };
+        let flow = &mut self.flows[flow.index()];
+        charge_first(lane, leaf, flow, share, next_arrival, entry);
+        self.backlogged -= usize::from(next_arrival.is_none());
+        leaf.set_head(lane.slot as usize, id, lane.pifo.peek());
+        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { at };
         for &(node, slot) in &leaf.path {
-            let inner = &mut self.nodes[node as usize];
-            inner.leads_to[slot as usize] = offer;
-            if inner.node.served(slot as usize, share, offer != NO_LEAF, tie) {
-                self.counters.rebases += 1;
-            }
-            offer = inner.offer();
+            let node = &mut self.nodes[node as usize].node;
+            offer = node.served(slot as usize, share, offer, tie, &mut self.counters.rebases);
         }
         self.first_leaf = offer;
         if leaf.virtual_time >= virtual_time::REBASE_AT {
-            let at = lane.leaf;
             self.rebase_leaf(at);
         }
-        Ok(())
     }
 
     /// Removes a lane that may not send before `release` from the tree.
@@ -276,12 +337,13 @@ impl PolicyTree {
         let below = &self.leaves[leaf as usize];
         let mut offer = if below.heads.is_empty() { NO_LEAF } else { leaf };
         for &(node, slot) in &below.path {
-            let inner = &mut self.nodes[node as usize];
+            let node = &mut self.nodes[node as usize].node;
             if offer == NO_LEAF {
-                inner.node.leave_unserved(slot as usize, why);
+                node.leave_unserved(slot as usize, why);
+                offer = node.offer();
+            } else {
+                offer = node.lead(slot as usize, offer);
             }
-            inner.leads_to[slot as usize] = offer;
-            offer = inner.offer();
         }
         self.first_leaf = offer;
     }
@@ -302,25 +364,26 @@ impl PolicyTree {
         let at = lane.leaf;
         let leaf = &mut self.leaves[at as usize];
         let was_empty = leaf.heads.is_empty();
-        leaf.set_head(lane.slot as usize, lane.pifo.peek());
+        leaf.set_head(lane.slot as usize, first.id, lane.pifo.peek());
         if was_empty {
             self.climb(at, tie, Return::Released);
         }
     }
 }
 
-/// Charges the first flow of `lane` and replaces its reference by `entry`, or removes it if the flow has no next
-/// packet.
+/// Puts the first flow of `lane` into service, charges it and replaces its reference by `entry`, or removes it if the flow
+/// has no next packet.
 #[inline]
-fn serve(
+fn charge_first(
     lane: &mut Lane,
-    leaf: &Leaf,
+    leaf: &mut Leaf,
     flow: &mut Flow,
     sent: Bytes,
     next_arrival: Option<u64>,
     mut entry: Entry,
 ) {
     if let (true, Some(served)) = (leaf.is_fair(), lane.pifo.peek()) {
+        leaf.begin(served.rank);
         flow.account.charge(served.rank, sent);
     }
     match next_arrival {
