@@ -40,13 +40,14 @@ mod format;
 mod fuzz;
 mod lowering;
 mod program;
+mod region;
 mod render;
 pub mod syntax;
 mod validate;
 
-pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
+pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
+pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};

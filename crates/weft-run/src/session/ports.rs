@@ -99,7 +99,7 @@ impl Session {
         }
         settings.check_name()?;
         let app = namespace(settings.netns.as_deref())?;
-        let plan = self.nic.plan().for_port(settings.share).map_err(NicError::from)?;
+        let plan = self.nic.plan().for_port(&settings.name, settings.share).map_err(NicError::from)?;
         let state = self.uplink.show()?;
         let outside = self.uplink.namespace();
         // First, since the kernel may refuse its hardware address.

@@ -5,7 +5,8 @@
 //! ports at that time. If either has changed since, it is prepared again.
 
 use super::{
-    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn, Started,
+    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn,
+    Started,
 };
 use crate::config::{Config, Hold, OnFailure};
 use crate::holding::Opened;
