@@ -54,6 +54,7 @@ pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
+pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
 pub use validate::rows::ROWS_MAX;

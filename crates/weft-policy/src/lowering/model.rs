@@ -123,7 +123,7 @@ pub(crate) struct Branch {
 /// The burst of a limit that states none: two milliseconds at its rate, plus two full frames. A packet that waits for
 /// the link behind other packets leaves late. Without a burst that time would be lost, and a limit on a busy link would stay
 /// below its rate. Two milliseconds are 0.2 % of a second, so the rate over one second is exact to within that.
-pub(crate) fn default_burst(rate: BitsPerSec) -> Bytes {
+pub fn default_burst(rate: BitsPerSec) -> Bytes {
     const SPAN: Nanos = Nanos::from_millis(2);
     const FRAME: Bytes = ethernet::wire_of(ethernet::frame_of(ethernet::MTU));
     rate.bytes_in(SPAN) + FRAME + FRAME
