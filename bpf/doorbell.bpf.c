@@ -404,8 +404,11 @@ static __always_inline int outdated(const struct weft_flow *flow, __u64 cgroup, 
 static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_flow_key *key, struct weft_doorbells *d,
 				       struct weft_flow *flow, union weft_place old, __u32 lane_id, const struct weft_lane *lane)
 {
-	union weft_place new = { .lane = lane_id };
+	union weft_place new = { .lane = lane_id, .ring = old.ring };
 
+	/* The ring has passed to the new lane with all its packets. */
+	if (lane->spread == WEFT_SPREAD_ROUND_ROBIN && (__u16)(old.ring - lane->first_ring) < lane->rings)
+		return relocate(d, flow, old, new);
 	if (!may_move(d, flow, old.ring, lane->spread))
 		return 0;
 	new.ring = choose_ring(skb, d, lane, lane_id, key, 1);

@@ -5,7 +5,8 @@
  *
  * It is a tuple space search (Srinivasan, Suri, Varghese, SIGCOMM 1999): one look-up for each group of rows with equal
  * masks. Groups are ordered by their smallest row, so the search ends at the first group that cannot have a smaller
- * row than the one found. Its cost grows with the number of groups, not of rows.
+ * row than the one found. Its cost grows with the number of groups, not of rows. Rows that hold at one port cost a group
+ * for each length of their prefixes, whatever the number of ports.
  */
 #ifndef WEFT_MATCH_H
 #define WEFT_MATCH_H
@@ -36,6 +37,7 @@ struct search {
 	struct weft_entry best;
 	const union weft_flow_words *packet;
 	__u32 port;    /* the field `port` of the packet, in its upper half as in struct weft_fields */
+	__u32 number;  /* of the port */
 	union weft_key key;
 };
 
@@ -92,7 +94,7 @@ static long try_member(__u32 index, struct search *s)
 {
 	if (!s->left)
 		return 1;
-	s->key.fields.cgroup = lowest_bit(s->left);
+	s->key.fields.member = lowest_bit(s->left);
 	s->left &= s->left - 1;
 	look_up(s);
 	return 0;
@@ -112,8 +114,8 @@ static long try_group(__u32 index, struct search *s)
 	s->key.fields.mark = s->skb->mark & g->mask[WEFT_FLOW_WORDS];
 	s->key.fields.priority = s->skb->priority & g->mask[WEFT_FLOW_WORDS + 1];
 	s->key.fields.group = number;
-	s->key.fields.cgroup = 0;
-	if (!g->by_cgroup) {
+	s->key.fields.member = g->by == WEFT_BY_PORT ? s->number : 0;
+	if (g->by != WEFT_BY_CGROUP) {
 		look_up(s);
 		return 0;
 	}
@@ -144,6 +146,7 @@ __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u6
 	s.bank = bank_of(t, current);
 	s.packet = (const union weft_flow_words *)key;
 	s.port = UPPER_HALF(port);
+	s.number = port;
 	bpf_loop(s.bank->cgroups, try_cgroup, &s, 0);
 	bpf_loop(s.bank->groups, try_group, &s, 0);
 	if (s.best.class == WEFT_ANY_DESTINATION)

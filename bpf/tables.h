@@ -4,7 +4,8 @@
  *
  * Rows with the same tests and the same masks form a group. A group's rows are entries of one hash map: the key is the
  * packet's fields under the masks of the group, and the value is the first such row. The groups of destinations follow
- * those of the classification table, longest prefix first.
+ * those of the classification table, longest prefix first. Where limits of a class differ between ports, the class has
+ * rows for each of these ports, in groups before the others; the last one is for all of the port's packets.
  *
  * One bank is in use. A change writes the other bank, and then `current`, in one store. A program reads `current` once
  * for a packet and uses that bank alone, so no packet sees parts of two tables. `entries` has a map of its own for each
@@ -40,15 +41,18 @@ struct weft_fields {
 	__u32 mark;
 	__u32 priority;
 	__u16 group; /* these two are not masked */
-	__u16 cgroup;
+	__u16 member; /* of a group by cgroup its number, of one by port the number of the port, else 0 */
 };
 
 struct weft_group {
 	__u32 mask[WEFT_FIELD_WORDS]; /* of the first words of struct weft_fields */
 	__u32 first; /* its smallest row */
-	__u32 by_cgroup; /* not 0: its rows test a cgroup */
+	__u32 by; /* WEFT_BY_* */
 	__u32 pad[2];
 };
+
+#define WEFT_BY_CGROUP 1 /* the rows test a cgroup */
+#define WEFT_BY_PORT 2   /* destinations at one port */
 
 struct weft_entry {
 	__u32 row; /* the first match decides, hence the smallest */

@@ -46,7 +46,7 @@ fn policy(count: u32, row_of: RowOf) -> Result<CompiledPolicy, Failure> {
     let rest = policy.destinations.last_mut().ok_or("no default")?;
     let lane = rest.first().ok_or("no lane")?.lane;
     let to = |n: u32| Some(Prefix { addr: Ipv4Addr::from(0x0a00_0000 + (n << 8)).into(), len: 24 });
-    rest.splice(0..0, (0..count).map(|n| Destination { to: to(n), lane }));
+    rest.splice(0..0, (0..count).map(|n| Destination { to: to(n), port: None, lane }));
     Ok(policy)
 }
 

@@ -93,6 +93,12 @@ pub enum PlanError {
         /// The numbers of the tables.
         most: usize,
     },
+    /// The plan is that of another port, which has other lanes.
+    #[error("the rings are not planned for port {name}, whose lanes the policy limits by port")]
+    OtherPort {
+        /// The port.
+        name: String,
+    },
     /// The ports of a NIC have all its rings.
     #[error(
         "the port needs {rings} descriptor rings, and its NIC has {left} left; give it fewer with --rings, or remove a port"
@@ -135,6 +141,8 @@ pub struct RingPlan {
     pub infrastructure: Option<LaneId>,
     /// The maximum number of tracked flows, which the lanes divide evenly.
     pub flow_table: u32,
+    /// The name of the port. Lanes that its packets cannot reach have no rings. `None` for a port that no limit names.
+    port: Option<Arc<str>>,
 }
 
 /// The hardware queues of a multiqueue NIC. Queue q has the rings from q * `rings` on.
@@ -172,7 +180,7 @@ impl RingPlan {
     /// When the policy has more lanes than the port has rings.
     pub fn new(policy: &CompiledPolicy, mode: Mode, budget: usize, flows: &[u32]) -> Result<Self, PlanError> {
         let budget = budget.clamp(1, RINGS);
-        let lanes = policy.program.lanes.len();
+        let lanes = lanes_here(policy, None).iter().filter(|here| **here).count();
         match mode {
             Mode::Sq => Ok(shared(policy, 1, Spread::Hash)),
             Mode::Mq { queues } => Ok(shared(policy, usize::from(queues).clamp(1, budget), Spread::Hash)),
@@ -182,33 +190,42 @@ impl RingPlan {
             _ if lanes > budget => Err(PlanError::Lanes { lanes, rings: budget }),
             Mode::Qpf => {
                 let demand = |class: ClassId| flows.get(class.index()).copied().unwrap_or(1).max(1) as usize;
-                let wanted: Vec<usize> = policy.program.lanes.iter().map(|l| demand(l.class)).collect();
-                Ok(own_rings(policy, &divide(&wanted, budget), turns_program(policy), |_| LaneId(0)))
+                let here = lanes_here(policy, None);
+                let wanted: Vec<usize> =
+                    lanes_of(policy, &here).map(|(_, lane)| demand(lane.class)).collect();
+                let given = divide(&wanted, budget);
+                Ok(own_rings(policy, (&here, &given), turns_program(policy), |_| LaneId(0)))
             }
             Mode::Loom => {
                 let (whole, infrastructure) = infrastructure::add(policy);
-                if whole.program.lanes.len() > budget {
+                if lanes + usize::from(infrastructure.is_some()) > budget {
                     return Err(PlanError::Lanes { lanes: lanes + 1, rings: budget });
                 }
-                Ok(loom((Arc::new(policy.clone()), Arc::new(whole)), infrastructure, (budget, 0)))
+                Ok(loom((Arc::new(policy.clone()), Arc::new(whole)), infrastructure, (budget, 0), None))
             }
         }
     }
 
-    /// Plans the rings of another port of this plan's NIC, in `mode`.
+    /// Plans the rings of the port `name` of this plan's NIC, in `mode`.
     ///
     /// # Errors
-    /// When the policy has more lanes than the port has rings.
-    pub(crate) fn of_port(&self, mode: Mode, share: PortShare, flows: &[u32]) -> Result<Self, PlanError> {
+    /// When the policy has more lanes for the port than the port has rings.
+    pub fn of_port(
+        &self,
+        name: &str,
+        mode: Mode,
+        share: PortShare,
+        flows: &[u32],
+    ) -> Result<Self, PlanError> {
         let budget = share.rings.clamp(1, RINGS);
         let mut plan = match mode {
             Mode::Loom => {
-                let lanes = in_use(&self.whole).count();
+                let lanes = lanes_here(&self.whole, Some(name)).iter().filter(|here| **here).count();
                 if lanes > budget {
                     return Err(PlanError::Lanes { lanes, rings: budget });
                 }
                 let policies = (Arc::clone(&self.policy), Arc::clone(&self.whole));
-                loom(policies, self.infrastructure, (budget, share.spare))
+                loom(policies, self.infrastructure, (budget, share.spare), Some(name.into()))
             }
             _ => Self::new(&self.policy, mode, budget, flows)?,
         };
@@ -220,9 +237,32 @@ impl RingPlan {
     /// Divides a flow table of `flows` entries among the lanes.
     fn set_flow_table(&mut self, flows: u32) {
         self.flow_table = flows;
-        let lanes = in_use(&self.whole).count() - usize::from(self.infrastructure.is_some());
+        let here = self.lanes_here().iter().filter(|here| **here).count();
+        let lanes = here - usize::from(self.infrastructure.is_some());
         let each = flows / lanes.max(1) as u32;
         self.lanes.iter_mut().filter(|lane| lane.flow_bound > 0).for_each(|lane| lane.flow_bound = each);
+    }
+
+    /// Whether packets of the port can reach each lane.
+    fn lanes_here(&self) -> Vec<bool> {
+        lanes_here(&self.whole, self.port.as_deref())
+    }
+
+    /// The same plan for the port `name`, whose rings the caller sets.
+    pub(crate) fn named(&self, name: &str) -> Self {
+        Self { port: Some(name.into()), ..self.clone() }
+    }
+
+    /// Checks that the plan has the lanes of the port `name`.
+    ///
+    /// # Errors
+    /// When the policy has other lanes for that port.
+    pub(crate) fn check_port(&self, name: &str) -> Result<(), PlanError> {
+        let planned = self.port.as_deref() == Some(name) || self.queues.is_some();
+        if planned || self.lanes_here() == lanes_here(&self.whole, Some(name)) {
+            return Ok(());
+        }
+        Err(PlanError::OtherPort { name: name.to_owned() })
     }
 
     /// The policy.
@@ -247,9 +287,14 @@ impl RingPlan {
     }
 }
 
-/// The lanes of `policy` that are not vacant.
-fn in_use(policy: &CompiledPolicy) -> impl Iterator<Item = &LaneSpec> {
-    policy.program.lanes.iter().filter(|lane| !lane.is_vacant())
+/// Whether packets of the port `name` can reach each lane of `policy`.
+fn lanes_here(policy: &CompiledPolicy, name: Option<&str>) -> Vec<bool> {
+    policy.lanes_at(name.map_or(0, |name| policy.port_number(name)))
+}
+
+/// The lanes of `policy` that are `here`, with their numbers.
+fn lanes_of<'a>(policy: &'a CompiledPolicy, here: &'a [bool]) -> impl Iterator<Item = (usize, &'a LaneSpec)> {
+    policy.program.lanes.iter().enumerate().filter(|(at, _)| here.get(*at) == Some(&true))
 }
 
 /// Plans the policy's lanes, each with its own rings. The budget covers the lanes.
@@ -257,22 +302,26 @@ fn loom(
     (policy, whole): (Arc<CompiledPolicy>, Arc<CompiledPolicy>),
     infrastructure: Option<LaneId>,
     (budget, spare): (usize, usize),
+    port: Option<Arc<str>>,
 ) -> RingPlan {
-    let wanted: Vec<usize> = in_use(&whole).map(|lane| loom_demand(&whole, lane)).collect();
+    let here = lanes_here(&whole, port.as_deref());
+    let wanted: Vec<usize> = lanes_of(&whole, &here).map(|(_, lane)| loom_demand(&whole, lane)).collect();
     let given = divide(&wanted, budget.saturating_sub(spare).max(wanted.len()));
-    let mut plan = own_rings(&whole, &given, whole.program.clone(), |lane| lane);
+    let mut plan = own_rings(&whole, (&here, &given), whole.program.clone(), |lane| lane);
     // Rings without a lane of their own are in the engine with the lane of `default`, idle.
     let default = whole.default_class();
-    let lane = whole.program.lanes.iter().position(|lane| lane.class == default).unwrap_or_default();
+    let lane = lanes_of(&whole, &here).find(|(_, lane)| lane.class == default).map_or(0, |(at, _)| at);
     let spec = RingSpec { lane: LaneId::from_index(lane), class: Some(default) };
     plan.rings.resize(plan.rings.len().max((plan.rings.len() + spare).min(budget)), spec);
     if let Some(entry) = infrastructure.and_then(|lane| plan.lanes.get_mut(lane.index())) {
         *entry = infrastructure::untracked(*entry);
     }
-    for (entry, lane) in plan.lanes.iter_mut().zip(&whole.program.lanes) {
+    for (entry, lane) in plan.lanes.iter_mut().zip(&whole.program.lanes).filter(|(entry, _)| entry.rings > 0)
+    {
         entry.packet_bound = packet_bound(lane);
     }
     (plan.policy, plan.whole, plan.infrastructure) = (policy, whole, infrastructure);
+    plan.port = port;
     plan.set_flow_table(FLOW_TABLE);
     plan
 }
@@ -325,10 +374,10 @@ fn flow_bound(policy: &CompiledPolicy) -> u32 {
     FLOW_TABLE / policy.program.lanes.len().max(1) as u32
 }
 
-/// Plans lanes with their own rings.
+/// Plans lanes with their own rings: those that are `here`, which are `given` rings.
 fn own_rings(
     policy: &CompiledPolicy,
-    given: &[usize],
+    (here, given): (&[bool], &[usize]),
     program: Program,
     engine_lane: impl Fn(LaneId) -> LaneId,
 ) -> RingPlan {
@@ -336,7 +385,7 @@ fn own_rings(
     let mut lanes = Vec::new();
     let mut given = given.iter();
     for (i, lane) in policy.program.lanes.iter().enumerate() {
-        if lane.is_vacant() {
+        if here.get(i) != Some(&true) {
             lanes.push(LaneEntry::vacant());
             continue;
         }
@@ -364,6 +413,7 @@ fn own_rings(
         queues: None,
         infrastructure: None,
         flow_table: FLOW_TABLE,
+        port: None,
     }
 }
 
@@ -389,6 +439,7 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         queues: None,
         infrastructure: None,
         flow_table: FLOW_TABLE,
+        port: None,
     }
 }
 

@@ -32,6 +32,7 @@ use weft_host::mq::MqError;
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
 use weft_host::tap::{Carrier, TapError};
+use weft_host::tbf::{self, Tbf, TbfError};
 
 /// Errors from creating a port or an uplink.
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +52,9 @@ pub enum PortError {
     /// The qdiscs above a TAP's rings.
     #[error(transparent)]
     Qdisc(#[from] MqError),
+    /// The limit of a port's received packets.
+    #[error(transparent)]
+    Tbf(#[from] TbfError),
     /// A port that is a TAP has one end only.
     #[error("port {0} is a TAP, which has no far end")]
     NoFarEnd(String),
@@ -263,6 +267,17 @@ impl Port {
     pub fn peer_index(&self) -> Result<u32, PortError> {
         match &self.behind {
             Behind::Veth(veth) => Ok(veth.far.show()?.index),
+            Behind::Tap(_) => Err(PortError::NoFarEnd(self.name().to_owned())),
+        }
+    }
+
+    /// Limits what the port receives: a token bucket at the far end's egress, which redirected and written packets pass.
+    ///
+    /// # Errors
+    /// When the kernel refuses it, or the port is a TAP.
+    pub fn limit_received(&self, bucket: &Tbf) -> Result<(), PortError> {
+        match &self.behind {
+            Behind::Veth(veth) => Ok(tbf::install(&veth.nic, &veth.far.show()?.name, bucket)?),
             Behind::Tap(_) => Err(PortError::NoFarEnd(self.name().to_owned())),
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use weft_host::Hierarchy;
 use weft_host::bpf::SkbFields;
 use weft_nic::doorbell::{CgroupEntry, Doorbells, NicMaps, PortNumbers, PrepareError, RingPlace};
-use weft_nic::plan::{Mode, RingPlan};
+use weft_nic::plan::{Mode, PortShare, RingPlan};
 use weft_nic::testbed::RECEIVER;
 use weft_policy::CompiledPolicy;
 use weft_units::{FlowKey, LaneId, Nanos, PacketMeta, Protocol};
@@ -19,6 +19,16 @@ use weft_units::{FlowKey, LaneId, Nanos, PacketMeta, Protocol};
 /// A plan in which every packet is classified: no flow is tracked, and no bound refuses a packet.
 fn plan_of(policy: &CompiledPolicy) -> RingPlan {
     let mut plan = RingPlan::new(policy, Mode::Loom, 256, &[]).expect("plan");
+    for lane in &mut plan.lanes {
+        (lane.flow_bound, lane.packet_bound) = (0, 0);
+    }
+    plan
+}
+
+/// The plan of the port `name`, in which every packet is classified.
+fn port_plan(plan: &RingPlan, name: &str) -> RingPlan {
+    let share = PortShare { rings: 256, flows: 1, spare: 0 };
+    let mut plan = plan.of_port(name, Mode::Loom, share, &[]).expect("plan");
     for lane in &mut plan.lanes {
         (lane.flow_bound, lane.packet_bound) = (0, 0);
     }
@@ -56,7 +66,8 @@ fn alternative(rng: &mut TestRng) -> String {
     if below(rng, 3) == 0 { first } else { format!("{first} and {}", test(rng)) }
 }
 
-/// Eight classes of `each` alternatives, six of them below limits by destination: 34 lanes.
+/// Eight classes of `each` alternatives, six of them below limits by destination and four of these below limits by port: 62
+/// lanes for port a and 38 for the others.
 fn random_policy(rng: &mut TestRng, each: usize) -> String {
     let mut text = String::new();
     for class in 0..8 {
@@ -70,8 +81,9 @@ fn random_policy(rng: &mut TestRng, each: usize) -> String {
         text += &format!("class c{class} = ({first}) or {}\n", alternatives.join(" or "));
     }
     let limits = "10.0.0.0/28: 1gbps, 10.0.0.4/30: 1gbps, 10.0.0.5: 1gbps, fd00::/126: 1gbps";
+    let ports = "limit by port { \"a\": 1gbps, \"b\": 2gbps }";
     text + &format!(
-        "six = limit by destination {{ {limits} }} of wfq {{ c0: 1, c1: 1, c2: 1, c3: 1, c4: 1, c5: 1 }}\nroot = wfq {{ six: 1, c6: 1, c7: 1 }}\n"
+        "four = {ports} of wfq {{ c0: 1, c1: 1, c2: 1, c3: 1 }}\nsix = limit by destination {{ {limits} }} of wfq {{ four: 1, c4: 1, c5: 1 }}\nc = {ports} of c6\nroot = wfq {{ six: 1, c: 1, c7: 1 }}\n"
     )
 }
 
@@ -142,13 +154,11 @@ fn kernel_and_user_space_agree_on_random_packets_under_random_policies() {
     let first = policy(&random_policy(&mut rng, 3));
     let plan = plan_of(&first);
     let maps = NicMaps::create(&plan, &[]).expect("maps");
-    let load = |place, name| {
-        let numbers = PortNumbers { place, name };
-        Doorbells::for_port(&maps, &plan, numbers, RingPlace::Veth).expect("program")
+    let load = |place, name: &str| {
+        let numbers = PortNumbers { place, name: maps.number_of(name) };
+        Doorbells::for_port(&maps, &port_plan(&plan, name), numbers, RingPlace::Veth).expect("program")
     };
-    let of_a = load(0, maps.number_of("a"));
-    let of_b = load(1, maps.number_of("b"));
-    let of_none = load(2, 0);
+    let ports = ["a", "b", "c"].map(|name| (name, load(0, name)));
     // Which of the policy's cgroups hold a frame of a test depends on the kernel: its root always does, or never.
     let mut groups = cgroups();
     let member = is_member(&plan, groups[0]);
@@ -159,14 +169,18 @@ fn kernel_and_user_space_agree_on_random_packets_under_random_policies() {
         let text = random_policy(&mut rng, each);
         let policy = policy(&text);
         let plan = plan_of(&policy);
+        let plans = ["a", "b", "c"].map(|name| port_plan(&plan, name));
+        for ((_, doorbells), plan) in ports.iter().zip(&plans) {
+            doorbells.set_lanes(&plan.lanes).expect("lanes");
+        }
         maps.prepare_tables(&plan, &groups).expect("prepared").commit().expect("committed");
         for _ in 0..400 {
             let (frame, given, meta) = random_packet(&mut rng);
             let meta = PacketMeta { cgroups: u64::from(member == Some(true)), ..meta };
-            for (port, doorbells) in [(1, &of_a), (2, &of_b), (0, &of_none)] {
-                let meta = PacketMeta { port, ..meta };
+            for ((name, doorbells), plan) in ports.iter().zip(&plans) {
+                let meta = PacketMeta { port: policy.port_number(name), ..meta };
                 let expected = policy.classify(&meta);
-                assert_eq!(lane_of(doorbells, &plan, &frame, given), expected, "{meta:?} in {text}");
+                assert_eq!(lane_of(doorbells, plan, &frame, given), expected, "{name}: {meta:?} in {text}");
             }
         }
     }
@@ -198,7 +212,7 @@ fn ten_thousand_rows_and_destinations_are_searched() {
     let default = policy.destinations.pop().expect("default");
     let rest = default[0];
     let to = |n: u32| weft_packet::Prefix::host(Ipv4Addr::from(0x0a00_0000 + n).into());
-    let row = |n| weft_policy::Destination { to: Some(to(n)), lane: LaneId(n % 20) };
+    let row = |n| weft_policy::Destination { to: Some(to(n)), port: None, lane: LaneId(n % 20) };
     policy.destinations.push((0..10_000).map(row).chain([rest]).collect());
     let plan = plan_of(&policy);
     let doorbells = Doorbells::load(&plan, &[]).expect("program");

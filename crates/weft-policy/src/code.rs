@@ -92,7 +92,7 @@ codes! {
     StatedTwice "E0208" "A statement that may appear once appears twice.";
     WeightMissing "E0209" "A child of `wfq` has no weight.";
     WeightUnwanted "E0210" "A child has a weight, but its node is not `wfq`.";
-    DestinationTwice "E0211" "Two limits side by side hold for the same destination.";
+    DestinationTwice "E0211" "Two limits side by side hold for the same destination or port.";
     NotAClass "E0212" "The name of a class was expected.";
     UnknownLimit "E0213" "The rate of a limit was to be replaced, but the policy has no such limit.";
 

@@ -3,8 +3,9 @@
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
-use crate::lowering::model::{Policy, Spanned};
+use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
+use crate::region::Region;
 use crate::syntax::SyntaxNode;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
@@ -12,7 +13,7 @@ use crate::validate::{build, rows, rules};
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, nearest, quoted};
-use weft_units::BitsPerSec;
+use weft_units::{BitsPerSec, Bytes};
 
 /// A policy's text, and its name in diagnostics.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +32,19 @@ pub struct CompileOptions {
     pub overrides: Vec<(String, BitsPerSec)>,
     /// The link's rate, in place of the one that the policy states.
     pub link: Option<BitsPerSec>,
+    /// Limits of ports, which hold for all packets of the ports beside the policy's own limits.
+    pub port_limits: Vec<PortLimit>,
+}
+
+/// A limit of a port's packets that is not part of the policy's text.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PortLimit {
+    /// The port's name.
+    pub port: String,
+    /// The rate.
+    pub rate: BitsPerSec,
+    /// The burst; `None` for that of a limit without one.
+    pub burst: Option<Bytes>,
 }
 
 /// The result of a compilation.
@@ -116,9 +130,12 @@ impl Pass<'_> {
         self.diagnostics.extend(diagnostics);
         self.apply(options, &mut policy, &mut graph);
         self.check_bounds(&policy, &graph);
-        let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
+        let mut shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
         if self.failed() {
             return None;
+        }
+        if !options.port_limits.is_empty() {
+            shape = self.limit_ports(&options.port_limits, &mut policy, &mut graph)?;
         }
         let (rows, diagnostics) = rows::table(&policy);
         self.diagnostics.extend(diagnostics);
@@ -157,6 +174,25 @@ impl Pass<'_> {
                 self.diagnostics.push(SpannedDiagnostic::new(Code::UnknownLimit, place, message, help));
             }
         }
+    }
+
+    /// Puts the limits of ports between the link and the root. Returns the new shape.
+    fn limit_ports(&mut self, limits: &[PortLimit], policy: &mut Policy, graph: &mut Graph) -> Option<Shape> {
+        let mut branches = Vec::with_capacity(limits.len());
+        for limit in limits {
+            let Some(number) = port_number(&mut policy.ports, &limit.port) else {
+                let message = format!("rules and limits name more than {PORTS_MAX} ports");
+                let help = "limit several ports together by a class of the policy";
+                let place = Span::default();
+                self.diagnostics.push(SpannedDiagnostic::new(Code::TooManyPorts, place, message, help));
+                return None;
+            };
+            let of = Region { to: None, port: Some(number) };
+            let (rate, burst, label) = (limit.rate, limit.burst, Some(limit.port.clone()));
+            branches.push(Branch { of, rate, burst, span: Span::default(), label });
+        }
+        program::limit_root(graph, branches);
+        graph.root.map(|root| Shape::new(graph, root))
     }
 
     /// Checks `bound N packets of x` and `latency T of x`: x must be a class, and have one of each only.

@@ -3,6 +3,8 @@
 //! The classification table gives the class of a packet, and the destination table the lane within the class. A product of the
 //! two would have a row for each class and destination.
 
+use crate::region::{Region, Regions};
+use std::collections::BTreeSet;
 use weft_packet::{Match, Prefix};
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
@@ -42,13 +44,21 @@ pub struct Rule {
     pub class: ClassId,
 }
 
-/// A row of the destination table of a class.
+/// A row of the destination table of a class. The first row that holds for a packet gives its lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {
     /// The destination; `None` for all packets to which no other row of the class applies, also those without one.
     pub to: Option<Prefix>,
+    /// The number of the port, from 1, if the row holds for packets of that port alone.
+    pub port: Option<u16>,
     /// The lane of these packets.
     pub lane: LaneId,
+}
+
+impl Destination {
+    fn region(&self) -> Region {
+        Region { to: self.to, port: self.port }
+    }
 }
 
 /// The class of packets that no other class takes. Every policy has it.
@@ -97,16 +107,59 @@ impl CompiledPolicy {
         self.rules.iter().find(|rule| rule.matcher.matches(meta)).map_or(ClassId(0), |rule| rule.class)
     }
 
-    /// The lane of a packet of `class`, by its destination.
+    /// The lane of a packet of `class`, by its destination and its port.
     pub fn lane_of(&self, class: ClassId, meta: &PacketMeta) -> LaneId {
         self.destination_of(class, meta).map_or(LaneId(0), |row| row.lane)
     }
 
     /// The row of the destination table of `class` that decides for a packet.
     pub(crate) fn destination_of(&self, class: ClassId, meta: &PacketMeta) -> Option<Destination> {
-        let holds =
-            |row: &&Destination| row.to.is_none_or(|to| meta.key.is_some_and(|key| to.contains(key.dst)));
+        let holds = |row: &&Destination| {
+            row.port.is_none_or(|port| port == meta.port)
+                && row.to.is_none_or(|to| meta.key.is_some_and(|key| to.contains(key.dst)))
+        };
         self.destinations.get(class.index())?.iter().find(holds).copied()
+    }
+
+    /// The rows of `class` that packets at port number `port` can reach. Among them the longest prefix is the first.
+    pub fn destinations_at(&self, class: ClassId, port: u16) -> Vec<Destination> {
+        let rows = self.destinations.get(class.index()).map(Vec::as_slice).unwrap_or_default();
+        let mut seen = Regions::default();
+        let here = rows.iter().filter(|row| row.port.is_none_or(|of| of == port));
+        here.filter(|row| {
+            let of = Region { to: row.to, port: None };
+            let reached = !seen.cover(&of);
+            seen.add(of);
+            reached
+        })
+        .copied()
+        .collect()
+    }
+
+    /// The numbers of the ports that have rows of their own in `class`, in order.
+    pub fn ports_of(&self, class: ClassId) -> BTreeSet<u16> {
+        let rows = self.destinations.get(class.index()).map(Vec::as_slice).unwrap_or_default();
+        rows.iter().filter_map(|row| row.port).collect()
+    }
+
+    /// Whether packets at port number `port` can reach each lane.
+    pub fn lanes_at(&self, port: u16) -> Vec<bool> {
+        let lanes = &self.program.lanes;
+        let mut reached: Vec<bool> = lanes.iter().map(|lane| !lane.is_vacant()).collect();
+        for class in (0..self.destinations.len()).map(ClassId::from_index) {
+            if self.ports_of(class).is_empty() {
+                continue;
+            }
+            for (lane, reached) in lanes.iter().zip(&mut reached).filter(|(lane, _)| lane.class == class) {
+                *reached &= lane.is_vacant();
+            }
+            for row in self.destinations_at(class, port) {
+                if let Some(reached) = reached.get_mut(row.lane.index()) {
+                    *reached = true;
+                }
+            }
+        }
+        reached
     }
 
     /// The number of the port `name`, from 1, in the metadata of packets; 0 if no rule names it.
@@ -164,7 +217,9 @@ impl CompiledPolicy {
         for (class, rows) in self.destinations.iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
             let lane = |row: &Destination| program.lanes.get(row.lane.index()).map(|lane| lane.class.index());
             assert!(rows.iter().all(|row| lane(row) == Some(class)), "{rows:?}");
-            assert_eq!(rows.iter().position(|row| row.to.is_none()), Some(rows.len() - 1), "{rows:?}");
+            let all = |row: &Destination| row.region() == Region::default();
+            assert_eq!(rows.iter().position(all), Some(rows.len() - 1), "{rows:?}");
+            assert!(rows.iter().all(|row| usize::from(row.port.unwrap_or(1)) <= self.ports.len().max(1)));
         }
         assert!(self.rules.last().is_some_and(|rule| rule.matcher == Match::default()));
         assert!(self.cgroups.len() <= 64 && self.classes[self.default_class().index()].name == DEFAULT);

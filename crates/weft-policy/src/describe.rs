@@ -40,13 +40,18 @@ pub fn describe(policy: &CompiledPolicy) -> String {
         let text = describe_match(&rule.matcher, policy);
         line(&mut out, 1, &format!("{}: {text} -> {class}", number + 1));
     }
-    line(&mut out, 0, "destinations; the longest prefix decides");
+    let by_port = policy.destinations.iter().flatten().any(|row| row.port.is_some());
+    let ports = if by_port { "; rows of a port are for its packets alone" } else { "" };
+    line(&mut out, 0, &format!("destinations; the longest prefix decides{ports}"));
     for (class, rows) in policy.classes.iter().zip(&policy.destinations) {
         for row in rows {
-            let to = match row.to {
-                Some(to) => format!("to {to}"),
-                None if rows.len() == 1 => "any".to_owned(),
-                None => "any other".to_owned(),
+            let port = row.port.map(|number| format!("port \"{}\"", port_name(policy, number)));
+            let to = row.to.map(|to| format!("to {to}"));
+            let to = match (port, to) {
+                (Some(port), Some(to)) => format!("{port} and {to}"),
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) if rows.len() == 1 => "any".to_owned(),
+                (None, None) => "any other".to_owned(),
             };
             line(&mut out, 1, &format!("{}: {to} -> lane {}", class.name, row.lane));
         }
@@ -176,10 +181,14 @@ pub fn describe_match(row: &Match, policy: &CompiledPolicy) -> String {
         tests.push(format!("cgroup \"{path}\""));
     }
     if let Some(number) = row.port {
-        let name = usize::from(number).checked_sub(1).and_then(|index| policy.ports.get(index));
-        tests.push(format!("port \"{}\"", name.map_or("?", String::as_str)));
+        tests.push(format!("port \"{}\"", port_name(policy, number)));
     }
     if tests.is_empty() { "any".to_owned() } else { tests.join(" and ") }
+}
+
+fn port_name(policy: &CompiledPolicy, number: u16) -> &str {
+    let name = usize::from(number).checked_sub(1).and_then(|index| policy.ports.get(index));
+    name.map_or("?", String::as_str)
 }
 
 fn protocol_name(protocol: Protocol) -> String {

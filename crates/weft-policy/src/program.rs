@@ -8,7 +8,7 @@
 //!    Shaping nodes, FIFOs that only join limits, and nodes with one child are skipped, since they order nothing.
 //! 2. The limits. The limits of every reachable shaping node are numbered in the order of the file.
 //! 3. The paths. For each class, `Walk` goes up to the root and collects the limits on the way. Where limits are side by
-//!    side, the path splits by destination, longest prefix first; packets without a limit continue at the node where the
+//!    side, the path splits by port and destination, longest prefix first; packets without a limit continue at the node where the
 //!    paths join.
 //! 4. The lanes. A lane is a class with one list of limits. Two paths of a class with equal lists share one lane.
 //! 5. The tables. The rows of the classes become the classification table, and the paths of a class its destination table.
@@ -24,13 +24,13 @@
 
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
+use crate::region::{Region, Regions};
 use crate::validate::build::DEFAULT;
 use crate::validate::graph::{Edge, Graph, Kind, Node};
 use crate::validate::rows::{ClassRow, ROWS_MAX};
 use crate::validate::shape::Shape;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use weft_packet::Prefix;
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
@@ -59,14 +59,27 @@ pub(crate) fn place_default(graph: &mut Graph) {
     }
 }
 
+/// The node of the limits of ports that are not part of the text. No name of a policy is a word of the language.
+const PORT_LIMITS: &str = "port";
+
+/// Puts `branches`, limits of ports, between the link and the root.
+pub(crate) fn limit_root(graph: &mut Graph, branches: Vec<Branch>) {
+    let Some(root) = graph.root else { return };
+    let span = graph.nodes[root].span;
+    let children = vec![Edge { to: root, span, weight: None }];
+    let name = PORT_LIMITS.to_owned();
+    graph.nodes.push(Node { name, span, kind: Kind::Limit(branches), children, named: false });
+    graph.root = Some(graph.nodes.len() - 1);
+}
+
 /// The class with which the destinations are more than [`ROWS_MAX`].
 pub(crate) struct TooManyRows {
     pub(crate) class: Span,
 }
 
-/// A path of a class: the limits that its packets to `to` pass (`None`: all other packets).
+/// A path of a class: the limits that its packets of a region pass.
 struct Path {
-    to: Option<Prefix>,
+    of: Region,
     limits: Vec<LimitId>,
 }
 
@@ -190,16 +203,16 @@ fn limits(graph: &Graph, shape: &Shape) -> (Vec<LimitSpec>, BTreeMap<usize, Limi
     (specs, ids)
 }
 
-/// The name of a limit: its node's name, with the destination if the node limits by destination.
+/// The name of a limit: its node's name, with the destination or the port if the node limits by them.
 pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
-    match branch.to {
-        Some(to) if branch.by_destination => format!("{node}[{to}]"),
-        _ => node.to_owned(),
+    match &branch.label {
+        Some(label) => format!("{node}[{label}]"),
+        None => node.to_owned(),
     }
 }
 
-/// A limit above a node: the parent, the limit, and the destination for which it holds.
-type LimitAbove = (usize, LimitId, Option<Prefix>);
+/// A limit above a node: the parent, the limit, and the packets for which it holds.
+type LimitAbove = (usize, LimitId, Region);
 
 /// The most limits examined for the paths of all classes, including those whose destinations are disjoint from the path's: about
 /// a second.
@@ -225,17 +238,17 @@ impl<'a> Walk<'a> {
 
     /// The paths of a class; `None` if there are too many.
     fn paths(&mut self, class: usize) -> Option<Vec<Path>> {
-        let fits = self.up(class, None, &mut Vec::new());
+        let fits = self.up(class, Region::default(), &mut Vec::new());
         self.before += self.found.len();
         fits.then(|| core::mem::take(&mut self.found))
     }
 
     /// Adds the paths of packets at node `at` to `region`, in match order: the first match decides, and the last path
     /// holds for the whole region. Returns `false` if there are too many.
-    fn up(&mut self, at: usize, region: Option<Prefix>, passed: &mut Vec<LimitId>) -> bool {
+    fn up(&mut self, at: usize, region: Region, passed: &mut Vec<LimitId>) -> bool {
         let parents = &self.shape.parents[at];
         let Some(first) = parents.first().copied() else {
-            self.found.push(Path { to: region, limits: passed.clone() });
+            self.found.push(Path { of: region, limits: passed.clone() });
             return self.before + self.found.len() <= ROWS_MAX;
         };
         let branches = self.branches(at);
@@ -243,15 +256,9 @@ impl<'a> Walk<'a> {
         if self.steps > STEPS_MAX {
             return false;
         }
-        for (parent, limit, to) in branches.iter().copied() {
-            let (inner, all) = match (region, to) {
-                (None, to) => (to, to.is_none()),
-                (Some(region), None) => (Some(region), true),
-                (Some(region), Some(to)) => match region.intersect(&to) {
-                    Some(both) => (Some(both), both == region),
-                    None => continue,
-                },
-            };
+        for (parent, limit, of) in branches.iter().copied() {
+            let Some(inner) = region.meet(&of) else { continue };
+            let all = inner == region;
             passed.push(limit);
             let fits = self.up(parent, inner, passed);
             passed.pop();
@@ -267,7 +274,7 @@ impl<'a> Walk<'a> {
         self.up(next, region, passed)
     }
 
-    /// The limits directly above a node, longest prefix first.
+    /// The limits directly above a node: those of ports first, then those of destinations, longest prefix first.
     fn branches(&mut self, at: usize) -> Rc<[LimitAbove]> {
         if let Some(known) = self.above.get(&at) {
             return Rc::clone(known);
@@ -280,10 +287,10 @@ impl<'a> Walk<'a> {
                 branches
                     .iter()
                     .enumerate()
-                    .map(|(i, b)| (*parent, LimitId::from_index(first.index() + i), b.to)),
+                    .map(|(i, b)| (*parent, LimitId::from_index(first.index() + i), b.of)),
             );
         }
-        all.sort_by_key(|(_, _, to)| core::cmp::Reverse(to.map(|prefix| prefix.len)));
+        all.sort_by_key(|(_, _, of)| (of.port.is_none(), core::cmp::Reverse(of.to.map(|prefix| prefix.len))));
         let all: Rc<[LimitAbove]> = all.into();
         self.above.insert(at, Rc::clone(&all));
         all
@@ -335,23 +342,18 @@ impl Lanes<'_> {
     }
 }
 
-/// The rows of a class's destination table. A path whose destination an earlier one covers is left out, since no packet reaches
+/// The rows of a class's destination table. A path whose packets an earlier one covers is left out, since no packet reaches
 /// it; among those that are left, the first match is the longest.
 fn destinations(paths: &[Path], lanes: &[LaneId]) -> Vec<Destination> {
-    let mut seen: BTreeMap<(bool, u8), BTreeSet<Prefix>> = BTreeMap::new();
+    let mut seen = Regions::default();
     let mut rows = Vec::with_capacity(paths.len());
     for (path, lane) in paths.iter().zip(lanes) {
-        rows.push(Destination { to: path.to, lane: *lane });
-        let Some(to) = path.to else { return rows };
-        let family = (to.addr.is_ipv6(), 0)..=(to.addr.is_ipv6(), to.len);
-        let covers = |(at, known): (&(bool, u8), &BTreeSet<Prefix>)| {
-            known.contains(&Prefix { len: at.1, ..to }.network())
-        };
-        if seen.range(family).any(covers) {
-            rows.pop();
-        } else {
-            seen.entry((to.addr.is_ipv6(), to.len)).or_default().insert(to);
+        if seen.cover(&path.of) {
+            continue;
         }
+        let Region { to, port } = path.of;
+        rows.push(Destination { to, port, lane: *lane });
+        seen.add(path.of);
     }
     rows
 }

@@ -85,7 +85,9 @@ fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
         },
         classes: names.iter().map(|name| ClassInfo { name: (*name).to_owned(), latency: None }).collect(),
         rules: vec![rule(port(53), 0), rule(port(80), 1), rule(Match::default(), 2)],
-        destinations: (0..3).map(|lane| vec![Destination { to: None, lane: LaneId(lane) }]).collect(),
+        destinations: (0..3)
+            .map(|lane| vec![Destination { to: None, port: None, lane: LaneId(lane) }])
+            .collect(),
         cgroups: vec![],
         ports: vec![],
     }

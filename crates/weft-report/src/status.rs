@@ -198,6 +198,21 @@ pub struct StatusPort {
     pub received_packets: u64,
     /// Packets dropped on their way to or from the port.
     pub dropped_packets: u64,
+    /// The limit of what it sends, beside those of the policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub egress_limit: Option<StatusPortLimit>,
+    /// The limit of what it receives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ingress_limit: Option<StatusPortLimit>,
+}
+
+/// A limit of a port in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct StatusPortLimit {
+    /// The rate in bits per second.
+    pub rate_bps: u64,
+    /// The bytes that pass at once after a pause.
+    pub burst_bytes: u64,
 }
 
 impl ServiceStatus {
@@ -277,6 +292,7 @@ impl ServiceStatus {
             Column::right("sent"),
             Column::right("received"),
             Column::right("dropped"),
+            Column::left("limits"),
         ]);
         for p in &self.ports {
             table.row([
@@ -288,9 +304,22 @@ impl ServiceStatus {
                 human::count(p.sent_packets).into(),
                 human::count(p.received_packets).into(),
                 human::count(p.dropped_packets).into(),
+                p.limits().into(),
             ]);
         }
         table
+    }
+}
+
+impl StatusPort {
+    /// The limits as text: `sends 10 Mb/s, receives 20 Mb/s`; a dash without any.
+    fn limits(&self) -> String {
+        let of = |does: &str, limit: &Option<StatusPortLimit>| {
+            limit.map(|limit| format!("{does} {}", human::rate(limit.rate_bps as f64)))
+        };
+        let limits = [of("sends", &self.egress_limit), of("receives", &self.ingress_limit)];
+        let limits: Vec<String> = limits.into_iter().flatten().collect();
+        if limits.is_empty() { "-".to_owned() } else { limits.join(", ") }
     }
 }
 

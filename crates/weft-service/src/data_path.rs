@@ -13,7 +13,7 @@ use weft_host::Mac;
 use weft_host::store::StoreError;
 use weft_policy::CompiledPolicy;
 use weft_report::status::{Histogram, Percentiles, WorkerState};
-use weft_run::session::SessionError;
+use weft_run::session::{PortLimit, SessionError};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// A running data path. Dropping it removes its devices and programs.
@@ -86,6 +86,9 @@ pub struct Memory {
     pub generation: u64,
     /// The users who made ports, by the names of the ports. Others are the configuration's.
     pub owners: BTreeMap<String, u32>,
+    /// The limits of what ports send, by the names of the ports.
+    #[serde(default)]
+    pub egress: BTreeMap<String, PortLimit>,
 }
 
 /// A data path that was taken over from a former process.
@@ -121,6 +124,10 @@ pub struct PortSpec {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Its hardware address.
     pub mac: Mac,
+    /// The limit of what it sends, beside those of the policy. The policy that is committed has it.
+    pub egress: Option<PortLimit>,
+    /// The limit of what it receives.
+    pub ingress: Option<PortLimit>,
 }
 
 /// The effect of a change of policy.

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
-use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
+use weft_policy::{CompileOptions, CompiledPolicy, PortLimit, Source, compile};
 use weft_units::BitsPerSec;
 
 /// A policy that compiles.
@@ -18,8 +18,10 @@ pub struct Policy {
     pub text: String,
     /// The SHA-256 of the text, in hexadecimal digits.
     pub hash: String,
-    /// The compiled form.
+    /// The compiled form, with the limits of ports.
     pub compiled: CompiledPolicy,
+    /// The limits of ports beside those of the text.
+    pub port_limits: Vec<PortLimit>,
     /// The link's rate that replaces the one that the text states.
     pub rate: Option<BitsPerSec>,
     /// Warnings and notes of the compiler.
@@ -52,11 +54,36 @@ impl Policy {
     /// # Errors
     /// When it does not compile.
     pub fn new(name: &str, text: String, rate: Option<BitsPerSec>) -> Result<Self, PolicyError> {
-        let options = CompileOptions { link: rate, ..CompileOptions::default() };
+        Self::limited(name, text, rate, Vec::new())
+    }
+
+    /// Compiles a policy with limits of ports, which hold beside those of the text.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn limited(
+        name: &str,
+        text: String,
+        rate: Option<BitsPerSec>,
+        port_limits: Vec<PortLimit>,
+    ) -> Result<Self, PolicyError> {
+        let options = CompileOptions { link: rate, port_limits, ..CompileOptions::default() };
         let compilation = compile(Source { name, text: &text }, &options);
         let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
         let Some(compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
-        Ok(Self { name: name.to_owned(), hash: hash(&text), text, compiled, rate, diagnostics })
+        let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
+        Ok(Self { name, hash, text, compiled, port_limits, rate, diagnostics })
+    }
+
+    /// The same text with other limits of ports.
+    ///
+    /// # Errors
+    /// When it does not compile with them.
+    pub fn with_port_limits(self, port_limits: Vec<PortLimit>) -> Result<Self, PolicyError> {
+        if port_limits == self.port_limits {
+            return Ok(self);
+        }
+        Self::limited(&self.name, self.text, self.rate, port_limits)
     }
 
     /// Reads and compiles the policy at `path`.

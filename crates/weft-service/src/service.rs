@@ -108,7 +108,8 @@ impl Service {
             Owner::User(uid) => Some((name.clone(), uid)),
         };
         let owners = self.ports.iter().filter_map(owner).collect();
-        self.path.remember(&Memory { generation: self.generation, owners });
+        let egress = self.ports.iter().filter_map(|(name, known)| Some((name.clone(), known.spec.egress?)));
+        self.path.remember(&Memory { generation: self.generation, owners, egress: egress.collect() });
     }
 
     /// Answers a request. The caller's right to it was checked before.
@@ -172,12 +173,17 @@ impl Service {
     }
 
     fn compile(&self, name: &str, text: String) -> Result<Policy, ControlError> {
-        Policy::new(name, text, self.config.rate).map_err(|error| match error {
+        let policy = Policy::limited(name, text, self.config.rate, self.port_limits());
+        policy.map_err(|error| self.refused_policy(error))
+    }
+
+    fn refused_policy(&self, error: PolicyError) -> ControlError {
+        match error {
             PolicyError::Refused(diagnostics) => {
                 ControlError::PolicyRefused { generation: self.generation, diagnostics }
             }
             PolicyError::Read { .. } => ControlError::failed(&error),
-        })
+        }
     }
 
     fn load(&mut self, name: &str, text: String, expected: Option<u64>) -> Result<ChangeReply, ControlError> {
@@ -194,8 +200,10 @@ impl Service {
         Ok(self.change_reply(&policy, plan))
     }
 
-    /// Puts a compiled policy in force.
+    /// Puts a compiled policy in force, with the limits of the ports.
     fn replace(&mut self, policy: Policy) -> Result<ChangeReply, ControlError> {
+        let policy =
+            policy.with_port_limits(self.port_limits()).map_err(|error| self.refused_policy(error))?;
         let plan = self.path.prepare(&policy.compiled).map_err(refused)?;
         if policy.compiled != self.policy.compiled {
             self.path.commit(&policy).map_err(refused)?;

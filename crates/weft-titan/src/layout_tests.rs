@@ -139,7 +139,7 @@ fn the_match_tables_are_the_programs_field_by_field() {
     let group = [
         ("mask", offset_of!(GroupLine, mask)),
         ("first", offset_of!(GroupLine, first)),
-        ("by_cgroup", offset_of!(GroupLine, by_cgroup)),
+        ("by", offset_of!(GroupLine, by)),
     ];
     same("weft_group", size_of::<GroupLine>(), &group);
     let cgroup = [("id", offset_of!(CgroupWord, id)), ("level", offset_of!(CgroupWord, level))];
@@ -186,7 +186,7 @@ fn an_entry_is_the_programs_field_by_field() {
     for (name, value) in [("protocol", 6), ("family", 6)] {
         assert_eq!((field(name, 1), mask(name, 1)), (&[value][..], &[255][..]), "{name}");
     }
-    assert_eq!((field("group", 2), field("cgroup", 2)), (&0_u16.to_ne_bytes()[..], &8_u16.to_ne_bytes()[..]));
+    assert_eq!((field("group", 2), field("member", 2)), (&0_u16.to_ne_bytes()[..], &8_u16.to_ne_bytes()[..]));
     assert_eq!(layout.offsets.len(), 11, "the fields have some that nobody compares");
     let layout = of("weft_entry");
     assert_eq!((value.len(), layout.offsets.len()), (layout.size, 3));

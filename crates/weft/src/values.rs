@@ -3,8 +3,9 @@
 use core::net::IpAddr;
 use core::num::NonZeroU32;
 use thiserror::Error;
+use weft_control::interface::PortLimit;
 use weft_nic::worker::SegmentsPerTurn;
-use weft_units::{BitsPerSec, Nanos, ParseUnitError};
+use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
 
 /// The reason that a flag's value is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -39,6 +40,17 @@ pub(crate) fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
         Ok(rate) => Ok(rate),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Parses the limit of a port: a rate, and a burst behind a comma. Without it the limit has the burst of a policy's limit.
+pub(crate) fn port_limit(text: &str) -> Result<PortLimit, ValueError> {
+    let (of_rate, of_burst) = text.split_once(',').map_or((text, None), |(rate, burst)| (rate, Some(burst)));
+    let rate = rate(of_rate)?;
+    let burst = match of_burst {
+        Some(text) => text.parse::<Bytes>()?,
+        None => weft_policy::default_burst(rate),
+    };
+    Ok(PortLimit { rate_bps: rate.get(), burst_bytes: burst.get() })
 }
 
 /// Parses a time above zero.

@@ -122,11 +122,12 @@ impl NicMaps {
         Ok(PreparedTables(self.tables.prepare(&build_tables(&policy, own_rings)?, &ids(cgroups))?))
     }
 
-    /// The policy with the NIC's numbers of ports in its rows.
+    /// The policy with the NIC's numbers of ports in the rows of both tables.
     fn with_numbers(&self, policy: &CompiledPolicy) -> CompiledPolicy {
         let mut policy = policy.clone();
         let numbers: Vec<u16> = policy.ports.iter().map(|name| self.number_of(name)).collect();
-        for port in policy.rules.iter_mut().filter_map(|rule| rule.matcher.port.as_mut()) {
+        let of_rows = policy.destinations.iter_mut().flatten().filter_map(|row| row.port.as_mut());
+        for port in policy.rules.iter_mut().filter_map(|rule| rule.matcher.port.as_mut()).chain(of_rows) {
             *port = numbers.get(usize::from(*port).wrapping_sub(1)).copied().unwrap_or(u16::MAX);
         }
         policy

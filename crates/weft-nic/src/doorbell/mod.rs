@@ -276,7 +276,7 @@ impl Doorbells {
     ///
     /// # Errors
     /// When the kernel refuses an entry.
-    pub(crate) fn set_lanes(&self, lanes: &[LaneEntry]) -> Result<(), BpfError> {
+    pub fn set_lanes(&self, lanes: &[LaneEntry]) -> Result<(), BpfError> {
         let mut known = self.lock_lanes();
         for (i, lane) in lanes.iter().enumerate().filter(|(i, lane)| known.get(*i) != Some(*lane)) {
             self.object.set_element("lanes", i as u32, &lane.to_bytes())?;

@@ -8,6 +8,7 @@ use weft_host::clock;
 use weft_policy::CompiledPolicy;
 use weft_titan::match_table::{CGROUPS, CgroupId, Destination, Prepared, Row, Tables, Tested, tested};
 pub use weft_titan::match_table::{MatchTables, PrepareError, TableError};
+use weft_units::ClassId;
 
 /// Checks that the policy's tables fit.
 ///
@@ -46,10 +47,20 @@ fn build(policy: &CompiledPolicy, tested: Tested) -> Result<Tables, TableError> 
         let given = rest(class).map_or(0, |row| row.lane.0 as u16);
         Row { matcher: &rule.matcher, given, class: distinguishes(class).then_some(class as u16) }
     });
+    let of = |class: usize, port: Option<u16>, row: &weft_policy::Destination| Destination {
+        class: class as u16,
+        port,
+        to: row.to,
+        given: row.lane.0 as u16,
+    };
     let destinations = policy.destinations.iter().enumerate().flat_map(|(class, rows)| {
-        rows.iter().filter_map(move |row| {
-            Some(Destination { class: class as u16, to: row.to?, given: row.lane.0 as u16 })
-        })
+        let id = ClassId::from_index(class);
+        let own = policy.ports_of(id).into_iter().flat_map(move |port| {
+            policy.destinations_at(id, port).into_iter().map(move |row| of(class, Some(port), &row))
+        });
+        // The row of all other packets is the lane of the classification table.
+        let common = rows.iter().filter(|row| row.port.is_none() && row.to.is_some());
+        own.chain(common.map(move |row| of(class, None, row)))
     });
     Tables::build(rows, destinations, tested)
 }

@@ -452,7 +452,7 @@ impl KeptPort {
         if self.uses.len() != rings.len() || rings.iter().any(|ring| ring.lane.index() >= known) {
             return Err(NicError::Kept("the rings do not fit the policy".to_owned()));
         }
-        let mut plan = base.clone();
+        let mut plan = base.named(&self.name);
         (plan.lanes, plan.rings, plan.flow_table) = (lanes, rings, self.flow_table);
         Ok(plan)
     }

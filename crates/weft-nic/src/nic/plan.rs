@@ -72,11 +72,11 @@ impl NicPlan {
         &mut self.rings.lanes
     }
 
-    /// Plans the rings of a port that has another share of resources than [`rings`](Self::rings).
+    /// Plans the rings of the port `name`, with its share of resources.
     ///
     /// # Errors
-    /// When the policy has more lanes than the port has rings.
-    pub fn for_port(&self, share: PortShare) -> Result<RingPlan, PlanError> {
-        self.rings.of_port(self.config.mode, share, &self.config.flows)
+    /// When the policy has more lanes for the port than the port has rings.
+    pub fn for_port(&self, name: &str, share: PortShare) -> Result<RingPlan, PlanError> {
+        self.rings.of_port(name, self.config.mode, share, &self.config.flows)
     }
 }

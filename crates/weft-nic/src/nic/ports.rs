@@ -63,6 +63,7 @@ impl SoftwareNic {
     /// When the NIC has no room for it, or its mode no second port, or the kernel refuses the eBPF program.
     pub fn add_port(&mut self, parts: PortParts) -> Result<PortId, NicError> {
         let PortParts { mut port, mut plan, receive } = parts;
+        plan.check_port(port.name())?;
         let number = self.room_for(plan.rings.len(), receive.is_some(), port.name())?;
         plan.bound_rings(port.ring_packets);
         let fds = core::mem::take(&mut port.rings);

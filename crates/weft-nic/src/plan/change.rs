@@ -1,9 +1,10 @@
 //! The plan of a port's rings under a changed policy: what stays keeps its rings, and what is new gets spare ones.
 //!
 //! 1. A lane of both policies keeps its range of rings. Its bounds may change.
-//! 2. The rings of a lane that is gone *retire*: they go to the lane's heir, which sends the packets left in them, and keep
-//!    their class for the counters.
-//! 3. A new lane gets a range of spare rings. A retired ring is spare again when it is empty and [`REST`] has passed, so
+//! 2. A lane that is gone, or that packets of this port no longer reach, has an heir. If the heir is new here and of the same
+//!    class, such as the lane of a limit that was added, it takes the range as it is, with the packets in it. Otherwise the
+//!    rings *retire*: they go to the heir, which sends the packets left in them, and keep their class for the counters.
+//! 3. Another new lane gets a range of spare rings. A retired ring is spare again when it is empty and [`REST`] has passed, so
 //!    that no program run that had the old tables still posts to it.
 //!
 //! A flow changes its ring with its next packet, behind the packets that it has left in the old one (`held_back` in
@@ -11,10 +12,12 @@
 
 use super::{PlanError, RingPlan, RingSpec, infrastructure, loom_demand, packet_bound};
 use crate::layout::{CLASSES, LANES, LaneEntry, Spread};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
-use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around};
+use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around, successor_at};
 use weft_sched::LaneSpec;
-use weft_units::{Instant, LaneId, Nanos};
+use weft_units::{ClassId, Instant, LaneId, Nanos};
 
 /// The time for which a retired ring is not used again.
 pub(crate) const REST: Nanos = Nanos::from_secs(1);
@@ -113,24 +116,69 @@ impl RingPlan {
             }
         }
         let mut change = PlanChange { plan: self.with_policy(new), uses, rings: Vec::new() };
-        change.retire(self, new, now);
-        change.keep_and_add(self, new)?;
+        let lost = self.lost(&change.plan);
+        let handed = change.hand_over_or_retire(self, &lost, now, &new.renumbered.heirs);
+        change.keep_and_add(self, new, &handed)?;
         Ok(change)
+    }
+
+    /// The lanes that packets of this port reached and do not reach under `new`.
+    fn lost(&self, new: &Self) -> Vec<LaneId> {
+        let (before, after) = (self.lanes_here(), new.lanes_here());
+        let lost = |at: &usize| before[*at] && after.get(*at) != Some(&true);
+        (0..before.len()).filter(lost).map(LaneId::from_index).collect()
     }
 }
 
 impl PlanChange {
-    /// Retires the rings of lanes that are gone.
-    fn retire(&mut self, old: &RingPlan, new: &NewPolicy, now: Instant) {
-        for (gone, heir) in &new.renumbered.heirs {
+    /// Gives the rings of the lanes that are `lost` here, or gone, to their heirs. Returns the entries that heirs take whole.
+    fn hand_over_or_retire(
+        &mut self,
+        old: &RingPlan,
+        lost: &[LaneId],
+        now: Instant,
+        heirs: &[(LaneId, LaneId)],
+    ) -> BTreeMap<LaneId, LaneEntry> {
+        let (before, after) = (old.lanes_here(), self.plan.lanes_here());
+        let mut handed = BTreeMap::new();
+        let lanes: BTreeMap<LaneId, Option<LaneId>> = lost
+            .iter()
+            .map(|lane| (*lane, None))
+            .chain(heirs.iter().map(|(gone, heir)| (*gone, Some(*heir))))
+            .collect();
+        for (gone, heir) in lanes {
+            let port = self.plan.port.as_deref();
+            let heir = heir.unwrap_or_else(|| successor_at(&old.whole, &self.plan.whole, gone, port));
+            let is_new = after.get(heir.index()) == Some(&true) && before.get(heir.index()) != Some(&true);
+            let class = self.plan.whole.program.lanes.get(heir.index()).map(|lane| lane.class);
+            let entry = old.lanes.get(gone.index()).copied().filter(|entry| entry.rings > 0);
+            let whole = entry.filter(|entry| {
+                let same = class == Some(ClassId::from_index(usize::from(entry.class)));
+                is_new
+                    && same
+                    && entry.flow_bound > 0
+                    && !handed.contains_key(&heir)
+                    && self.is_range_of(old, entry, gone)
+            });
+            let range = whole.map_or(0..0, |entry| range(&entry));
             // Also the rings that the lane had inherited.
-            for (ring, spec) in old.rings.iter().enumerate().filter(|(_, spec)| spec.lane == *gone) {
-                if self.uses[ring] == RingUse::Lane {
+            for (ring, spec) in old.rings.iter().enumerate().filter(|(_, spec)| spec.lane == gone) {
+                if self.uses[ring] == RingUse::Lane && !range.contains(&ring) {
                     self.uses[ring] = RingUse::Retired(now);
                 }
-                self.set(ring, RingSpec { lane: *heir, ..*spec });
+                self.set(ring, RingSpec { lane: heir, ..*spec });
             }
+            handed.extend(whole.map(|entry| (heir, entry)));
         }
+        handed
+    }
+
+    /// Whether all rings of `entry` belong to `lane`.
+    fn is_range_of(&self, old: &RingPlan, entry: &LaneEntry, lane: LaneId) -> bool {
+        range(entry).all(|ring| {
+            self.uses.get(ring) == Some(&RingUse::Lane)
+                && old.rings.get(ring).is_some_and(|of| of.lane == lane)
+        })
     }
 
     fn set(&mut self, ring: usize, spec: RingSpec) {
@@ -138,18 +186,26 @@ impl PlanChange {
         self.rings.push((ring, spec));
     }
 
-    /// Gives each lane of the new policy its entry: the old one, or a new one with spare rings.
-    fn keep_and_add(&mut self, old: &RingPlan, new: &NewPolicy) -> Result<(), PlanError> {
+    /// Gives each lane of the port its entry: the old one, one of `handed`, or a new one with spare rings.
+    fn keep_and_add(
+        &mut self,
+        old: &RingPlan,
+        new: &NewPolicy,
+        handed: &BTreeMap<LaneId, LaneEntry>,
+    ) -> Result<(), PlanError> {
         let lanes = &new.whole.program.lanes;
-        let stays = |at: usize| old.whole.program.lanes.get(at).is_some_and(|lane| !lane.is_vacant());
-        let added = lanes.iter().enumerate().filter(|(at, lane)| !lane.is_vacant() && !stays(*at)).count();
+        let (before, here) = (old.lanes_here(), self.plan.lanes_here());
+        let stays = |at: usize| before.get(at) == Some(&true);
+        let taken = |at: usize| handed.get(&LaneId::from_index(at));
+        let added = (0..lanes.len()).filter(|at| here[*at] && !stays(*at) && taken(*at).is_none()).count();
         let mut entries = Vec::with_capacity(lanes.len());
         let mut left = added;
         for (at, lane) in lanes.iter().enumerate() {
             let before = old.lanes.get(at).copied();
             let mut entry = match before {
-                _ if lane.is_vacant() => self.gone(before),
+                _ if !here[at] => self.gone(before),
                 Some(entry) if stays(at) => LaneEntry { packet_bound: packet_bound(lane), ..entry },
+                _ if let Some(entry) = taken(at) => LaneEntry { packet_bound: packet_bound(lane), ..*entry },
                 _ => {
                     left -= 1;
                     self.add(old, new, (LaneId::from_index(at), lane), left)?
@@ -158,7 +214,7 @@ impl PlanChange {
             let infrastructure = |of: Option<LaneId>| of == Some(LaneId::from_index(at));
             if infrastructure(new.infrastructure) {
                 entry = infrastructure::untracked(entry);
-            } else if infrastructure(old.infrastructure) && !lane.is_vacant() {
+            } else if infrastructure(old.infrastructure) && here[at] {
                 // The policy has a class for it now, whose flows are tracked.
                 let flow_bound = flow_bound(old, new);
                 entry = LaneEntry { spread: Spread::RoundRobin, flow_bound, ..entry };
@@ -169,15 +225,18 @@ impl PlanChange {
         Ok(())
     }
 
-    /// The entry of a lane that is gone: as it was while its rings are retired, since its flows stay in it until their next
-    /// packet and are counted in its class; no rings afterwards.
+    /// The entry of a lane that is gone: as it was while its rings are retired or its class's, since its flows stay in it
+    /// until their next packet and are counted in its class; no rings afterwards.
     fn gone(&self, before: Option<LaneEntry>) -> LaneEntry {
-        let retired = |entry: &LaneEntry| {
-            let first = usize::from(entry.first_ring);
-            let rings = self.uses.get(first..first + usize::from(entry.rings)).unwrap_or_default();
-            rings.iter().all(|of| matches!(of, RingUse::Retired(_)))
+        let remains = |entry: &LaneEntry| {
+            let class = Some(ClassId::from_index(usize::from(entry.class)));
+            range(entry).all(|ring| match self.uses.get(ring) {
+                Some(RingUse::Retired(_)) => true,
+                Some(RingUse::Lane) => self.plan.rings.get(ring).is_some_and(|spec| spec.class == class),
+                _ => false,
+            })
         };
-        before.filter(retired).unwrap_or_else(LaneEntry::vacant)
+        before.filter(remains).unwrap_or_else(LaneEntry::vacant)
     }
 
     /// The entry of a new lane, with spare rings. `left` is the number of new lanes after it.
@@ -224,9 +283,16 @@ impl PlanChange {
     }
 }
 
+/// The rings of an entry.
+fn range(entry: &LaneEntry) -> Range<usize> {
+    let first = usize::from(entry.first_ring);
+    first..first + usize::from(entry.rings)
+}
+
 /// The flow bound of a new lane: an even part of the port's table.
 fn flow_bound(old: &RingPlan, new: &NewPolicy) -> u32 {
-    old.flow_table / (new.whole.program.lanes.len().max(1) as u32)
+    let here = super::lanes_here(&new.whole, old.port.as_deref());
+    old.flow_table / (here.iter().filter(|here| **here).count().max(1) as u32)
 }
 
 #[cfg(test)]

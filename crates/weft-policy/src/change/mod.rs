@@ -25,6 +25,7 @@ mod ids;
 mod steps;
 mod warnings;
 
+pub use heirs::successor_at;
 pub use steps::Step;
 pub use warnings::Warning;
 

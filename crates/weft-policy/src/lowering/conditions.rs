@@ -1,7 +1,7 @@
 //! Lowering of the conditions of classes, from the tree to [`Condition`].
 
 use super::items::{Lowering, value_of};
-use super::model::Condition;
+use super::model::{Condition, PORTS_MAX, port_number};
 use super::values;
 use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
@@ -13,9 +13,6 @@ use weft_units::Protocol;
 const PRIORITY_OF_ALL: u32 = 6;
 /// The most cgroups that the rules of a policy may name: one bit each in a packet's metadata.
 pub(crate) const CGROUPS_MAX: usize = 64;
-
-/// The most ports of the NIC that the rules of a policy may name.
-pub(crate) const PORTS_MAX: usize = 1024;
 
 impl Lowering {
     /// The condition below `parent`; `None` if it could not be parsed.
@@ -56,7 +53,7 @@ impl Lowering {
             "icmpv6" => Match { protocol: Some(Protocol::ICMPV6), ..row },
             "cgroup" => Match { cgroup: Some(self.cgroup(node)?), ..row },
             "port" if token_of(node, SyntaxKind::Text).is_some() => {
-                Match { port: Some(self.port(node)?), ..row }
+                Match { port: Some(self.port(node)?.0), ..row }
             }
             other => return self.valued_test(other, node),
         };
@@ -111,22 +108,17 @@ impl Lowering {
         u8::try_from(self.policy.cgroups.len() - 1).ok()
     }
 
-    /// The number, from 1, of the port of the NIC that a test names.
-    fn port(&mut self, node: &SyntaxNode) -> Option<u16> {
+    /// The number, from 1, of the port of the NIC that a test or a limit names, and the place of its name.
+    pub(super) fn port(&mut self, node: &SyntaxNode) -> Option<(u16, Span)> {
         let quotes = token_of(node, SyntaxKind::Text)?;
         let span = super::items::span_of(quotes.text_range());
         let name = self.keep(values::port_name(quotes.text(), span))?;
-        let known = self.policy.ports.iter().position(|known| *known == name);
-        let index = known.unwrap_or(self.policy.ports.len());
-        if index >= PORTS_MAX {
+        let number = port_number(&mut self.policy.ports, &name);
+        if number.is_none() {
             let message = format!("the rules name more than {PORTS_MAX} ports");
             self.find_once(Code::TooManyPorts, span, message, "test the addresses of several ports together");
-            return None;
         }
-        if known.is_none() {
-            self.policy.ports.push(name);
-        }
-        u16::try_from(index + 1).ok()
+        number.map(|number| (number, span))
     }
 }
 

@@ -5,6 +5,7 @@ use super::units::{Broken, nameless, unread};
 use super::values::{self, Read};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::region::Region;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use std::collections::BTreeSet;
 use weft_packet::Prefix;
@@ -208,18 +209,27 @@ impl Lowering {
     }
 
     fn limit(&mut self, node: &SyntaxNode) -> Expression {
-        let destinations: Vec<SyntaxNode> =
-            node.children().filter(|c| c.kind() == SyntaxKind::DestinationItem).collect();
-        let branches = if node.children().any(|c| c.kind() == SyntaxKind::Value) {
+        let items = |kind| -> Vec<SyntaxNode> { node.children().filter(|c| c.kind() == kind).collect() };
+        let (ports, destinations) = (items(SyntaxKind::PortItem), items(SyntaxKind::DestinationItem));
+        let branches: Vec<Branch> = if !items(SyntaxKind::Value).is_empty() {
             self.single_limit(node).into_iter().collect()
+        } else if has_word(node, "port") || !ports.is_empty() {
+            let help = "name ports and their rates, such as `{ \"vm1\": 100mbps }`";
+            self.check_named(node, &ports, "the limit names no port", help);
+            ports.iter().filter_map(|item| self.port_limit(item)).collect()
         } else {
-            if destinations.is_empty() && is_closed(node) {
-                let help = "name destinations and their rates, such as `{ 10.0.1.0/24: 2gbps }`";
-                self.find(Code::NoChildren, head_span(node), "the limit names no destination", help);
-            }
+            let help = "name destinations and their rates, such as `{ 10.0.1.0/24: 2gbps }`";
+            self.check_named(node, &destinations, "the limit names no destination", help);
             destinations.iter().filter_map(|item| self.destination(item)).collect()
         };
         Expression::Limit(branches, Box::new(self.expression_in(node)))
+    }
+
+    /// Reports an empty list of what a limit distinguishes.
+    fn check_named(&mut self, node: &SyntaxNode, items: &[SyntaxNode], message: &str, help: &str) {
+        if items.is_empty() && is_closed(node) {
+            self.find(Code::NoChildren, head_span(node), message, help);
+        }
     }
 
     /// `limit RATE [burst SIZE] [to PREFIX] of x`
@@ -240,7 +250,7 @@ impl Lowering {
             }
             None => None,
         };
-        Some(Branch { to, rate: rate?, burst, span: text.span, by_destination: false })
+        Some(Branch { of: Region { to, port: None }, rate: rate?, burst, span: text.span, label: None })
     }
 
     /// `PREFIX: RATE [burst SIZE]`
@@ -250,7 +260,19 @@ impl Lowering {
         let prefix = self.prefix(&to.value, to.span);
         let rate = rate.and_then(|text| self.keep(values::rate(&text.value, text.span)));
         let burst = self.burst(item)?;
-        Some(Branch { to: Some(prefix?), rate: rate?, burst, span: to.span, by_destination: true })
+        let prefix = prefix?;
+        let of = Region { to: Some(prefix), port: None };
+        Some(Branch { of, rate: rate?, burst, span: to.span, label: Some(prefix.to_string()) })
+    }
+
+    /// `TEXT: RATE [burst SIZE]`
+    fn port_limit(&mut self, item: &SyntaxNode) -> Option<Branch> {
+        let rate = value_of(item).and_then(|text| self.keep(values::rate(&text.value, text.span)));
+        let burst = self.burst(item)?;
+        let (number, span) = self.port(item)?;
+        let name = self.policy.ports.get(usize::from(number) - 1)?.clone();
+        let of = Region { to: None, port: Some(number) };
+        Some(Branch { of, rate: rate?, burst, span, label: Some(name) })
     }
 
     /// An address prefix. Reports that a name in its place is none.
@@ -288,6 +310,11 @@ pub(super) fn span_of(range: rowan::TextRange) -> Span {
 fn head_span(node: &SyntaxNode) -> Span {
     let first = super::conditions::first_word(node);
     first.map_or_else(|| span_of(node.text_range()), |word| span_of(word.text_range()))
+}
+
+fn has_word(node: &SyntaxNode, word: &str) -> bool {
+    let mut tokens = node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token);
+    tokens.any(|token| token.kind() == SyntaxKind::Word && token.text() == word)
 }
 
 fn has_token(node: &SyntaxNode, kind: SyntaxKind) -> bool {

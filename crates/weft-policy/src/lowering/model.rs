@@ -1,7 +1,8 @@
 //! The model of a policy: its statements with their places in the text.
 
+use crate::region::Region;
 use std::collections::BTreeSet;
-use weft_packet::{Match, Prefix, ethernet};
+use weft_packet::{Match, ethernet};
 use weft_text::Span;
 #[cfg(test)]
 use weft_units::PacketMeta;
@@ -34,6 +35,19 @@ pub(crate) struct Policy {
     pub(crate) cgroups: Vec<String>,
     /// The ports in conditions; a row's port number minus one indexes them.
     pub(crate) ports: Vec<String>,
+}
+
+/// The most ports of the NIC that the rules and limits of a policy may name.
+pub(crate) const PORTS_MAX: usize = 1024;
+
+/// The number, from 1, of the port `name` in `ports`, to which it is added if it is new; `None` if there is no room.
+pub(crate) fn port_number(ports: &mut Vec<String>, name: &str) -> Option<u16> {
+    let known = ports.iter().position(|known| known == name);
+    if known.is_none() && ports.len() < PORTS_MAX {
+        ports.push(name.to_owned());
+    }
+    let index = known.unwrap_or(ports.len().wrapping_sub(1));
+    ports.get(index).filter(|found| *found == name).and_then(|_| u16::try_from(index + 1).ok())
 }
 
 /// `class NAME = condition`
@@ -95,23 +109,23 @@ pub(crate) struct Child {
     pub(crate) weight: Option<Weight>,
 }
 
-/// A rate limit for one destination or for all.
+/// A rate limit for one destination, one port or for all packets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Branch {
-    /// The destination that it limits; `None` for every packet.
-    pub(crate) to: Option<Prefix>,
+    /// The packets that it limits.
+    pub(crate) of: Region,
     pub(crate) rate: BitsPerSec,
     /// `None` if the policy states none; [`default_burst`] then holds.
     pub(crate) burst: Option<Bytes>,
     pub(crate) span: Span,
-    /// Whether it is part of `limit by destination`, so that its name includes its destination.
-    pub(crate) by_destination: bool,
+    /// The destination or the port in its name, if it is part of `limit by`.
+    pub(crate) label: Option<String>,
 }
 
 /// The burst of a limit that states none: two milliseconds at its rate, plus two full frames. A packet that waits for
 /// the link behind other packets leaves late. Without a burst that time would be lost, and a limit on a busy link would stay
 /// below its rate. Two milliseconds are 0.2 % of a second, so the rate over one second is exact to within that.
-pub(crate) fn default_burst(rate: BitsPerSec) -> Bytes {
+pub fn default_burst(rate: BitsPerSec) -> Bytes {
     const SPAN: Nanos = Nanos::from_millis(2);
     const FRAME: Bytes = ethernet::wire_of(ethernet::frame_of(ethernet::MTU));
     rate.bytes_in(SPAN) + FRAME + FRAME

@@ -51,7 +51,7 @@ fn with_gap(node: &SyntaxNode) -> Span {
 
 fn is_unit(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
-    matches!(kind, LinkItem | BoundItem | LatencyItem | Test | ChildItem | DestinationItem | Burst)
+    matches!(kind, LinkItem | BoundItem | LatencyItem | Test | ChildItem | DestinationItem | PortItem | Burst)
 }
 
 /// The words of the parts that could not be parsed.

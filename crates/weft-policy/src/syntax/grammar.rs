@@ -191,7 +191,7 @@ fn test(p: &mut Parser<'_>) -> Parsed {
         }
         "cgroup" => {
             p.bump();
-            return mistakes::path(p, "such as `cgroup \"/system.slice/mgmt\"`");
+            return mistakes::in_quotes(p, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
         }
         "port" if p.next_is(Text) => {
             p.bump();
@@ -300,13 +300,17 @@ fn weight(p: &mut Parser<'_>) -> Parsed {
     value(p, "a weight", "such as `vm1: 2`")
 }
 
-/// `limit = "limit" ( "by" "destination" destinations | RATE { burst | "to" PREFIX } ) "of" expression`, behind its first word
+/// `limit = "limit" ( by | RATE { burst | "to" PREFIX } ) "of" expression`, behind its first word
 fn limit(p: &mut Parser<'_>) -> Parsed {
     const HELP: &str = "such as `limit 2gbps of apps`, `limit 2gbps burst 64kib to 10.0.1.0/24 of apps` or \
                         `limit by destination { 10.0.1.0/24: 2gbps } of apps`";
     if p.eat_word("by") {
-        mistakes::word(p, "destination", HELP)?;
-        braces(p, DestinationItem, destination)?;
+        if p.eat_word("port") || mistakes::by_port(p) {
+            braces(p, PortItem, port)?;
+        } else {
+            mistakes::word(p, "destination", HELP)?;
+            braces(p, DestinationItem, destination)?;
+        }
     } else {
         mistakes::word_before_rate(p);
         value(p, "a rate or `by destination`", HELP)?;
@@ -341,6 +345,17 @@ fn destination(p: &mut Parser<'_>) -> Parsed {
         value(p, "a rate", HELP)?;
     }
     mistakes::burst_word(p);
+    if p.at_word("burst") { p.node(Burst, burst) } else { Ok(()) }
+}
+
+/// `port = TEXT ":" RATE [ burst ]`
+fn port(p: &mut Parser<'_>) -> Parsed {
+    const HELP: &str = "such as `\"vm1\": 100mbps`";
+    mistakes::in_quotes(p, "the name of a port in quotes", HELP)?;
+    if !mistakes::colon(p, "the rate") {
+        return p.unexpected("`:`", HELP);
+    }
+    value(p, "a rate", HELP)?;
     if p.at_word("burst") { p.node(Burst, burst) } else { Ok(()) }
 }
 

@@ -75,6 +75,8 @@ pub enum SyntaxKind {
     ChildItem,
     /// A destination of `limit by destination`, with its rate and burst.
     DestinationItem,
+    /// A port of `limit by port`, with its rate and burst.
+    PortItem,
     /// `burst SIZE`
     Burst,
     /// Tokens that fit nowhere.
@@ -134,6 +136,7 @@ const KINDS: &[SyntaxKind] = {
         LimitExpr,
         ChildItem,
         DestinationItem,
+        PortItem,
         Burst,
         Error,
     ]

@@ -11,7 +11,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use proptest::prelude::*;
 use std::fmt::Write;
 use weft_text::LineIndex;
-use weft_units::{FlowKey, PacketMeta, Protocol};
+use weft_units::{ClassId, FlowKey, PacketMeta, Protocol};
 
 const PREFIXES: &[&str] = &[
     "10.0.0.0/29",
@@ -24,18 +24,23 @@ const PREFIXES: &[&str] = &[
     "::/0",
 ];
 
+const PORTS: &[&str] = &["p1", "p2", "p3"];
+
 /// Limits on everything below them.
 #[derive(Clone, Debug)]
 enum Layer {
     /// `limit by destination` of these prefixes.
     Set(Vec<&'static str>),
+    /// `limit by port` of these names.
+    Ports(Vec<&'static str>),
     /// Limits side by side, with further layers on each, joined by a FIFO.
     Parallel(Vec<(&'static str, Vec<Layer>)>),
 }
 
 fn some_layers() -> impl Strategy<Value = Vec<Layer>> {
     let set = proptest::sample::subsequence(PREFIXES, 1..=4).prop_map(Layer::Set);
-    let layer = set.prop_recursive(3, 12, 3, |inner| {
+    let ports = proptest::sample::subsequence(PORTS, 1..=2).prop_map(Layer::Ports);
+    let layer = prop_oneof![2 => set, 1 => ports].prop_recursive(3, 12, 3, |inner| {
         let on_branch = proptest::collection::vec(proptest::collection::vec(inner, 0..2), 3);
         (proptest::sample::subsequence(PREFIXES, 1..=3), any::<bool>(), on_branch).prop_map(
             |(mut prefixes, everywhere, on_branch)| {
@@ -73,9 +78,21 @@ impl Text {
                     .expect("a string takes all");
                 name
             }
+            Layer::Ports(names) => {
+                let parts: Vec<String> =
+                    names.iter().map(|port| format!("\"{port}\": {}kbps", self.next())).collect();
+                let name = format!("ports{}", self.next());
+                writeln!(self.text, "{name} = limit by port {{ {} }} of {below}", parts.join(", "))
+                    .expect("a string takes all");
+                name
+            }
             Layer::Parallel(branches) => {
-                let tops: Vec<String> =
+                let mut tops: Vec<String> =
                     branches.iter().map(|(prefix, above)| self.branch(&below, prefix, above)).collect();
+                if branches.len() == 1 {
+                    // Side by side with limits of a port.
+                    tops.push(self.layers(&below, &[Layer::Ports(vec![PORTS[0], PORTS[2]])]));
+                }
                 let name = format!("join{}", self.next());
                 writeln!(self.text, "{name} = fifo {{ {} }}", tops.join(", ")).expect("a string takes all");
                 name
@@ -91,8 +108,9 @@ impl Text {
     }
 }
 
-/// The rates that a packet of class 0 to `dst` passes, by definition: at each node the limit with the longest prefix applies.
-fn rates_met(graph: &Graph, shape: &Shape, dst: IpAddr) -> Vec<u64> {
+/// The rates that a packet of class 0 to `dst` at `port` passes, by definition: at each node the limit of the port applies, or
+/// else that with the longest prefix.
+fn rates_met(graph: &Graph, shape: &Shape, dst: IpAddr, port: u16) -> Vec<u64> {
     let mut rates = Vec::new();
     let mut at = 0;
     while let Some(first) = shape.parents[at].first().copied() {
@@ -100,8 +118,10 @@ fn rates_met(graph: &Graph, shape: &Shape, dst: IpAddr) -> Vec<u64> {
         for parent in &shape.parents[at] {
             let Kind::Limit(branches) = &graph.nodes[*parent].kind else { continue };
             for branch in branches {
-                let length = branch.to.map_or(-1, |prefix| i16::from(prefix.len));
-                let holds = branch.to.is_none_or(|prefix| prefix.contains(dst));
+                let mut length = branch.of.to.map_or(-1, |prefix| i16::from(prefix.len));
+                length += if branch.of.port.is_some() { 1000 } else { 0 };
+                let holds = branch.of.to.is_none_or(|prefix| prefix.contains(dst))
+                    && branch.of.port.is_none_or(|of| of == port);
                 if holds && best.is_none_or(|(longest, ..)| length > longest) {
                     best = Some((length, *parent, branch.rate.get()));
                 }
@@ -141,20 +161,22 @@ fn check(layers: &[Layer], scheduled: bool) -> Result<(), TestCaseError> {
     let (mut graph, _) = build::build(&mut policy, true, &LineIndex::new(&text));
     program::place_default(&mut graph);
     let shape = Shape::new(&graph, graph.root.unwrap_or_default());
-    for low in 0..10 {
+    for (low, port) in (0..10).flat_map(|low| (0..4).map(move |port| (low, port))) {
         let dst = IpAddr::V4(Ipv4Addr::new(10, 0, 0, low));
         let key = FlowKey { src: dst, dst, sport: 1, dport: 1, protocol: Protocol::TCP };
-        let lane = compiled.classify(&PacketMeta { key: Some(key), ..PacketMeta::default() });
+        let lane = compiled.classify(&PacketMeta { key: Some(key), port, ..PacketMeta::default() });
         // The first match is also the longest, by which a port finds it.
+        let here = compiled.destinations_at(ClassId(0), port);
         let holds = |row: &&crate::Destination| row.to.is_none_or(|to| to.contains(dst));
-        let longest = compiled.destinations[0].iter().filter(holds).max_by_key(|row| row.to.map(|to| to.len));
-        prop_assert_eq!(longest.map(|row| row.lane), Some(lane), "to {} in {}", dst, text);
+        let longest = here.iter().filter(holds).max_by_key(|row| row.to.map(|to| to.len));
+        prop_assert_eq!(longest.map(|row| row.lane), Some(lane), "to {} at {} in {}", dst, port, text);
+        prop_assert!(compiled.lanes_at(port)[lane.index()], "lane {} at {} in {}", lane, port, text);
         let lane = &compiled.program.lanes[lane.index()];
         prop_assert_eq!(lane.class.index(), 0);
         let rate = |limit: &weft_units::LimitId| compiled.program.limits[limit.index()].rate.get();
         let mut rates: Vec<u64> = lane.limits.iter().map(rate).collect();
         rates.sort_unstable();
-        prop_assert_eq!(rates, rates_met(&graph, &shape, dst), "to {} in {}", dst, text);
+        prop_assert_eq!(rates, rates_met(&graph, &shape, dst, port), "to {} at {} in {}", dst, port, text);
     }
     Ok(())
 }

@@ -6,7 +6,6 @@ use super::shape::Shape;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use std::collections::BTreeSet;
-use weft_packet::Prefix;
 use weft_text::{Span, quoted};
 use weft_units::BitsPerSec;
 
@@ -133,15 +132,19 @@ fn check_fair(graph: &Graph, at: usize) -> Option<SpannedDiagnostic> {
     Some(SpannedDiagnostic::new(Code::FairNotOneClass, child.span, message, help))
 }
 
-/// Checks that limits side by side have distinct destinations; a duplicate would never apply.
+/// Checks that limits side by side have distinct destinations and ports; a duplicate would never apply.
 fn check_destinations(graph: &Graph, shape: &Shape, at: usize) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
-    let mut seen: BTreeSet<Option<(core::net::IpAddr, u8)>> = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for parent in &shape.parents[at] {
         let Kind::Limit(branches) = &graph.nodes[*parent].kind else { continue };
         for branch in branches {
-            if !seen.insert(branch.to.map(|Prefix { addr, len }| (addr, len))) {
-                let to = branch.to.map_or("every destination".to_owned(), |prefix| prefix.to_string());
+            if !seen.insert(branch.of) {
+                let to = match (branch.of.to, branch.of.port, &branch.label) {
+                    (Some(prefix), ..) => prefix.to_string(),
+                    (None, Some(_), Some(name)) => format!("the port {}", quoted(name)),
+                    _ => "every destination".to_owned(),
+                };
                 let message = format!("{} has two limits for {to}", name(graph, at));
                 let help = "leave one of the limits out, or nest one limit in the other: `limit ... of d1`";
                 diagnostics.push(SpannedDiagnostic::new(Code::DestinationTwice, branch.span, message, help));

@@ -123,7 +123,10 @@ fn nodes() {
 #[test]
 fn rates_from_outside_are_checked() {
     let say = |name: &str, rate: u64, said: &Expect| {
-        let options = CompileOptions { overrides: vec![(name.to_owned(), BitsPerSec(rate))], link: None };
+        let options = CompileOptions {
+            overrides: vec![(name.to_owned(), BitsPerSec(rate))],
+            ..CompileOptions::default()
+        };
         let text = "x = limit by destination { 10.0.0.1: 1gbps, 10.0.0.2: 2gbps } of default\nroot = x";
         let compilation = compile(Source { name: "p", text }, &options);
         let rates =

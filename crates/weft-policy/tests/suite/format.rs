@@ -175,7 +175,7 @@ fn some_policy() -> impl Strategy<Value = String> {
                 2 => format!(
                     "limit by destination {{ 10.0.0.0/8: 1gbps, fd00::1: 2gbps burst 0, }} of fair of {class}"
                 ),
-                3 => format!("priority {{ {class} }}"),
+                3 => format!("priority {{ limit by port {{ \"vm1\": 1gbps burst 30kb , \"vm2\" : 2gbps, }} of {class} }}"),
                 4 => format!("limit 1gbps to 10.0.0.0/8 of {class}"),
                 _ => class,
             };

@@ -12,6 +12,7 @@ mod errors_syntax;
 mod errors_values;
 
 mod mistakes;
+mod port_limits;
 
 mod bounds;
 mod format;

@@ -63,6 +63,27 @@ const MISTAKES: &[Case] = &[
         Some("x = limit by destination { 10.0.0.0/8: 1gbps } of a"),
     ),
     (
+        "class a = tcp\nclass b = udp\nx = limit by prot { \"vm1\": 1gbps } of a\nroot = priority { x, b }\n",
+        "3:14",
+        Code::Unexpected,
+        "port",
+        Some("x = limit by port { \"vm1\": 1gbps } of a"),
+    ),
+    (
+        "class a = tcp\nclass b = udp\nx = limit by port { vm1: 1gbps } of a\nroot = priority { x, b }\n",
+        "3:21",
+        Code::Unexpected,
+        "quotes",
+        Some("x = limit by port { \"vm1\": 1gbps } of a"),
+    ),
+    (
+        "class a = tcp\nclass b = udp\nx = limit by port { \"vm1\" 1gbps } of a\nroot = priority { x, b }\n",
+        "3:27",
+        Code::Unexpected,
+        "`:`",
+        Some("x = limit by port { \"vm1\": 1gbps } of a"),
+    ),
+    (
         "class a = tcp adn dport 80\nroot = a\n",
         "1:15",
         Code::Unexpected,

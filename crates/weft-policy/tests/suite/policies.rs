@@ -209,8 +209,11 @@ fn one_application_is_limited() {
 #[test]
 fn the_limit_of_figure_11_can_be_set_from_outside() {
     let rate = BitsPerSec(500_000_000);
-    let options =
-        CompileOptions { overrides: vec![("destination2".to_owned(), rate)], link: Some(BitsPerSec(1)) };
+    let options = CompileOptions {
+        overrides: vec![("destination2".to_owned(), rate)],
+        link: Some(BitsPerSec(1)),
+        ..CompileOptions::default()
+    };
     let path = format!("{}/../../policies/figure11.weft", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the policy is there");
     let compilation = compile(Source { name: "figure11.weft", text: &text }, &options);

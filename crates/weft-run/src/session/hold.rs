@@ -14,7 +14,7 @@
 //! A store that fails does not stop the session: its ports then end with the process, and [`Session::warnings`] says so.
 
 use super::settings::namespace;
-use super::{NicSettings, PortKind, PortSettings, Session, SessionError, SessionPort};
+use super::{NicSettings, PortKind, PortLimit, PortSettings, Session, SessionError, SessionPort};
 use crate::cgroups::{self, Follower};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,18 @@ pub struct PolicySource {
     pub text: String,
     /// The link's rate that replaces the policy's, in bits per second.
     pub rate_bps: Option<u64>,
+    /// The limits of ports beside those of the text.
+    #[serde(default)]
+    pub port_limits: Vec<SourceLimit>,
+}
+
+/// A limit of what a port sends, which is not part of a policy's text.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SourceLimit {
+    /// The port.
+    pub port: String,
+    /// The limit.
+    pub limit: PortLimit,
 }
 
 /// A policy of the past.
@@ -88,6 +100,8 @@ struct PortState {
     rings: usize,
     flows: u32,
     spare: usize,
+    #[serde(default)]
+    ingress: Option<PortLimit>,
 }
 
 /// The store of a session.
@@ -140,6 +154,7 @@ fn port_state(settings: &PortSettings) -> PortState {
         rings: settings.share.rings,
         flows: settings.share.flows,
         spare: settings.share.spare,
+        ingress: settings.ingress,
     }
 }
 
@@ -153,6 +168,7 @@ impl PortState {
             kind: PortKind::Veth,
             receive: Receive::Auto,
             share: PortShare { rings: self.rings, flows: self.flows, spare: self.spare },
+            ingress: self.ingress,
         }
     }
 }
@@ -472,6 +488,7 @@ impl Taken {
             name: String::new(),
             text: String::new(),
             rate_bps: None,
+            port_limits: Vec::new(),
         });
         let note = state.note;
         let hold = Hold { store, run, past, note: note.clone(), _life: life };

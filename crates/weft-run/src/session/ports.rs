@@ -19,7 +19,7 @@
 //! it. Both are reported ([`PortState`]); the port stays until it is removed, and the other ports go on.
 
 use super::settings::{namespace, place};
-use super::{Arp, PortKind, PortSettings, Session, SessionError, report};
+use super::{Arp, PortKind, PortLimit, PortSettings, Session, SessionError, report};
 use core::net::IpAddr;
 use std::os::fd::OwnedFd;
 use weft_host::link::{self, Mac};
@@ -56,6 +56,8 @@ pub struct PortStatus {
     pub addresses: Vec<(IpAddr, u8)>,
     /// The carrier of its received packets, with the reason where the kernel does not carry them.
     pub receive: String,
+    /// The limit of what it receives.
+    pub ingress: Option<PortLimit>,
     /// The number of its rings.
     pub rings: usize,
     /// The number of its tracked flows.
@@ -99,7 +101,7 @@ impl Session {
         }
         settings.check_name()?;
         let app = namespace(settings.netns.as_deref())?;
-        let plan = self.nic.plan().for_port(settings.share).map_err(NicError::from)?;
+        let plan = self.nic.plan().for_port(&settings.name, settings.share).map_err(NicError::from)?;
         let state = self.uplink.show()?;
         let outside = self.uplink.namespace();
         // First, since the kernel may refuse its hardware address.
@@ -112,6 +114,9 @@ impl Session {
         let port = settings.create_port((&app, &self.namespace), rings)?;
         link::set_alias(&app, &settings.name, &self.run().alias())?;
         port.follow(state.mtu, true)?;
+        if let Some(limit) = settings.ingress {
+            port.limit_received(&limit.bucket(state.mtu))?;
+        }
         let beside = app.inode()? == outside.inode()?;
         match &mut self.arp {
             Some(arp) if beside => arp.add_port(outside, &settings.name),
@@ -178,6 +183,7 @@ impl SessionPort {
             mac: settings.mac,
             addresses: settings.addresses,
             receive: port.receive_path().to_string(),
+            ingress: settings.ingress,
             rings: port.ring_plan().rings.len(),
             flows,
             sent: Count::default(),

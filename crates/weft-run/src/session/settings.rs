@@ -2,17 +2,20 @@
 
 use super::{PortKind, SessionError, WINDOW};
 use core::net::IpAddr;
+use serde::{Deserialize, Serialize};
 use weft_host::RunId;
 use weft_host::link::{self, Link, Mac};
 use weft_host::netns::{NetNs, NetNsError};
+use weft_host::tbf::Tbf;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicError, NicPlan};
 use weft_nic::plan::{FLOW_TABLE, Mode, PortShare};
 use weft_nic::port::Receive;
 use weft_nic::worker::SegmentsPerTurn;
+use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::{Inner, Service};
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The hardware queues of a plain multiqueue NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +71,46 @@ pub struct PortSettings {
     pub receive: Receive,
     /// Its share of the NIC's resources.
     pub share: PortShare,
+    /// The limit of what it receives; what it sends is limited by the policy.
+    pub ingress: Option<PortLimit>,
+}
+
+/// A limit of a port's packets in one direction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(from = "(u64, u64)", into = "(u64, u64)")]
+pub struct PortLimit {
+    /// The rate, on the wire.
+    pub rate: BitsPerSec,
+    /// The bytes that pass at once after a pause.
+    pub burst: Bytes,
+}
+
+impl From<(u64, u64)> for PortLimit {
+    fn from((rate, burst): (u64, u64)) -> Self {
+        Self { rate: BitsPerSec(rate), burst: Bytes(burst) }
+    }
+}
+
+impl From<PortLimit> for (u64, u64) {
+    fn from(limit: PortLimit) -> Self {
+        (limit.rate.get(), limit.burst.get())
+    }
+}
+
+impl PortLimit {
+    /// The longest time for which a packet to a port waits for its limit.
+    const QUEUE: Nanos = Nanos::from_millis(25);
+    /// The least burst, as a time at the rate, so that a late timer loses nothing.
+    const TICK: Nanos = Nanos::from_millis(2);
+
+    /// The token bucket of what a port of this MTU receives.
+    pub(super) fn bucket(self, mtu: u32) -> Tbf {
+        let frame = ethernet::wire_of(ethernet::frame_of(Bytes(u64::from(mtu))));
+        let two = frame + frame;
+        let burst = self.burst.max(self.rate.bytes_in(Self::TICK)).max(two);
+        let overhead = (frame - ethernet::frame_of(Bytes(u64::from(mtu)))).get() as u16;
+        Tbf { rate: self.rate, overhead, burst, limit: self.rate.bytes_in(Self::QUEUE).max(two) }
+    }
 }
 
 impl PortSettings {
@@ -163,6 +206,7 @@ impl Settings {
             kind: self.port,
             receive: self.receive,
             share: PortShare { rings: self.rings, flows: FLOW_TABLE, spare: 0 },
+            ingress: None,
         }
     }
 

@@ -85,6 +85,7 @@ impl World {
             kind: PortKind::Veth,
             receive: Receive::Auto,
             share: PortSettings::SHARE,
+            ingress: None,
         }
     }
 

@@ -17,11 +17,11 @@ use weft_host::{NetNs, cleanup_stale};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::sojourn::Sojourns;
 use weft_nic::worker::SegmentsPerTurn;
-use weft_policy::CompiledPolicy;
+use weft_policy::{CompiledPolicy, default_burst};
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{
-    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortSettings, PortStatus,
-    PreparedChange, Receive, Session, SessionError, UNKNOWN_RATE,
+    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
+    PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -111,12 +111,23 @@ fn on_failure(config: &Config) -> weft_nic::nic::OnFailure {
 /// The text of `policy`, for a successor.
 fn source(policy: &Policy) -> PolicySource {
     let rate_bps = policy.rate.map(BitsPerSec::get);
-    PolicySource { name: policy.name.clone(), text: policy.text.clone(), rate_bps }
+    let limit = |of: &weft_policy::PortLimit| SourceLimit {
+        port: of.port.clone(),
+        limit: PortLimit { rate: of.rate, burst: of.burst.unwrap_or_else(|| default_burst(of.rate)) },
+    };
+    let port_limits = policy.port_limits.iter().map(limit).collect();
+    PolicySource { name: policy.name.clone(), text: policy.text.clone(), rate_bps, port_limits }
 }
 
 /// The policy of a text.
 fn policy_of(source: &PolicySource) -> Option<Policy> {
-    Policy::new(&source.name, source.text.clone(), source.rate_bps.map(BitsPerSec)).ok()
+    let limit = |of: &SourceLimit| weft_policy::PortLimit {
+        port: of.port.clone(),
+        rate: of.limit.rate,
+        burst: Some(of.limit.burst),
+    };
+    let limits = source.port_limits.iter().map(limit).collect();
+    Policy::limited(&source.name, source.text.clone(), source.rate_bps.map(BitsPerSec), limits).ok()
 }
 
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
@@ -135,8 +146,10 @@ fn adopt(
         return Err((None, format!("the policy {} does not compile", source.name)));
     };
     session.on_failure(on_failure(config));
-    let memory = serde_json::from_value(note).unwrap_or_default();
+    let memory: Memory = serde_json::from_value(note).unwrap_or_default();
     let spec = |port: PortStatus| PortSpec {
+        egress: memory.egress.get(&port.name).copied(),
+        ingress: port.ingress,
         name: port.name,
         netns: port.netns,
         addresses: port.addresses,
@@ -217,6 +230,7 @@ impl DataPath for SessionPath {
             kind: PortKind::Auto,
             receive: Receive::Auto,
             share: PortSettings::SHARE,
+            ingress: port.ingress,
         };
         match self.session.add_port(&settings) {
             Ok(_) => Ok(self.session.notes().into_iter().filter(|note| !before.contains(note)).collect()),

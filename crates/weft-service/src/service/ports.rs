@@ -5,11 +5,15 @@ use crate::config::{PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_control::error::ControlError;
-use weft_control::interface::{AddPort, AddPortReply};
+use weft_control::interface::{self, AddPort, AddPortReply};
 use weft_host::Mac;
+use weft_run::session::PortLimit;
+use weft_units::{BitsPerSec, Bytes};
 
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
+/// The largest burst of a port's limit.
+const BURST_MAX: Bytes = Bytes(1 << 30);
 /// The most addresses of a port.
 const ADDRESSES_MAX: usize = 64;
 
@@ -35,6 +39,10 @@ pub fn random_mac() -> Mac {
     Mac([2, a, b, c, d, e])
 }
 
+fn of_port(name: &str, limit: PortLimit) -> weft_policy::PortLimit {
+    weft_policy::PortLimit { port: name.to_owned(), rate: limit.rate, burst: Some(limit.burst) }
+}
+
 fn invalid(what: &str) -> ControlError {
     ControlError::InvalidParameter { parameter: what.to_owned() }
 }
@@ -55,12 +63,8 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
             "netns: a name as `ip netns` shows it, without slash, colon and space, or an absolute path",
         ));
     }
-    if port.egress_limit.is_some() || port.ingress_limit.is_some() {
-        return Err(ControlError::Unsupported {
-            message: "this daemon has no limits of ports; give the port's class a `limit` in the policy"
-                .to_owned(),
-        });
-    }
+    let egress = port.egress_limit.map(|of| limit("egress_limit", of)).transpose()?;
+    let ingress = port.ingress_limit.map(|of| limit("ingress_limit", of)).transpose()?;
     if port.addresses.len() > ADDRESSES_MAX {
         return Err(invalid(&format!("addresses: at most {ADDRESSES_MAX}")));
     }
@@ -72,7 +76,17 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
     let addresses = port.addresses.iter().map(address).collect::<Result<_, _>>()?;
     let mac =
         port.mac.map(|text| text.parse().map_err(|_| invalid("mac: six bytes with colons"))).transpose()?;
-    Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac: mac.unwrap_or_else(random_mac) })
+    let mac = mac.unwrap_or_else(random_mac);
+    Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac, egress, ingress })
+}
+
+/// A limit of a call.
+fn limit(parameter: &str, of: interface::PortLimit) -> Result<PortLimit, ControlError> {
+    if of.rate_bps == 0 || of.burst_bytes > BURST_MAX.get() {
+        let what = format!("{parameter}: a rate above zero, and a burst of at most {BURST_MAX}");
+        return Err(invalid(&what));
+    }
+    Ok(PortLimit { rate: BitsPerSec(of.rate_bps), burst: Bytes(of.burst_bytes) })
 }
 
 impl Service {
@@ -94,7 +108,8 @@ impl Service {
 
     pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
         let PortConfig { name, netns, addresses, mac } = port.clone();
-        let spec = PortSpec { name, netns, addresses, mac: mac.unwrap_or_else(random_mac) };
+        let mac = mac.unwrap_or_else(random_mac);
+        let spec = PortSpec { name, netns, addresses, mac, egress: None, ingress: None };
         self.make_port(spec, Owner::Configuration).map(|_| ())
     }
 
@@ -102,7 +117,18 @@ impl Service {
         if self.ports.contains_key(&spec.name) {
             return Err(ControlError::PortExists { name: spec.name });
         }
-        let notes = self.path.add_port(&spec).map_err(refused)?;
+        // Before the port is there, so that its first packet is limited.
+        let limit = spec.egress.map(|limit| of_port(&spec.name, limit));
+        if limit.is_some() {
+            self.limit_ports(self.port_limits().into_iter().chain(limit.clone()).collect())?;
+        }
+        let notes = match self.path.add_port(&spec).map_err(refused) {
+            Ok(notes) => notes,
+            Err(error) => {
+                self.forget_limit(limit.as_ref());
+                return Err(error);
+            }
+        };
         notes.iter().for_each(|note| self.log.notice(&format!("port {}: {note}", spec.name)));
         let place = spec.netns.as_deref().map_or_else(String::new, |netns| format!(" in namespace {netns}"));
         self.log.notice(&format!("port {}{place} is there", spec.name));
@@ -124,10 +150,37 @@ impl Service {
         self.take_port(name)
     }
 
+    /// The limits of what the ports send, which the policy in force has beside its own.
+    pub(super) fn port_limits(&self) -> Vec<weft_policy::PortLimit> {
+        self.ports.iter().filter_map(|(name, known)| Some(of_port(name, known.spec.egress?))).collect()
+    }
+
+    /// Puts the policy in force with other limits of ports. It stays the operator's policy: its generation stays too.
+    fn limit_ports(&mut self, limits: Vec<weft_policy::PortLimit>) -> Result<(), ControlError> {
+        let limited = self.policy.clone().with_port_limits(limits);
+        let policy = limited.map_err(|error| self.refused_policy(error))?;
+        if policy.compiled != self.policy.compiled {
+            self.path.commit(&policy).map_err(refused)?;
+        }
+        self.policy = policy;
+        Ok(())
+    }
+
+    /// Puts the policy in force without the limit of a port that is gone, if it had one.
+    fn forget_limit(&mut self, gone: Option<&weft_policy::PortLimit>) {
+        let Some(gone) = gone else { return };
+        if let Err(error) = self.limit_ports(self.port_limits()) {
+            let name = &gone.port;
+            self.log.error(&format!("port {name} is gone, and its limit stays in the policy: {error}"));
+        }
+    }
+
     /// Removes a port, whoever made it.
     pub(super) fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
         let removed = self.path.remove_port(name).map_err(refused);
-        self.ports.remove(name);
+        let limit = self.ports.remove(name).and_then(|known| known.spec.egress);
+        self.forget_limit(limit.map(|limit| of_port(name, limit)).as_ref());
+        self.remember();
         removed?;
         self.log.notice(&format!("port {name} is removed"));
         Ok(())

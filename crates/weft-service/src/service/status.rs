@@ -5,7 +5,8 @@ use crate::data_path::{PathClass, PathPort, PathStatus};
 use crate::entitlement::{Entitlement, entitlements, limits, of_another};
 use std::collections::BTreeMap;
 use weft_control::error::ControlError;
-use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
+use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusPortLimit, StatusUplink};
+use weft_run::session::PortLimit;
 use weft_units::Nanos;
 
 /// The reason for absent waiting times.
@@ -102,6 +103,8 @@ impl Service {
                 Owner::User(uid) => uid,
             },
             configured: owner == Owner::Configuration,
+            egress_limit: spec.and_then(|spec| spec.egress).map(port_limit),
+            ingress_limit: spec.and_then(|spec| spec.ingress).map(port_limit),
             port: port.name,
             kind: port.kind,
             rings: port.rings as u64,
@@ -112,6 +115,10 @@ impl Service {
             dropped_packets: port.dropped_packets,
         }
     }
+}
+
+fn port_limit(limit: PortLimit) -> StatusPortLimit {
+    StatusPortLimit { rate_bps: limit.rate.get(), burst_bytes: limit.burst.get() }
 }
 
 fn describe_class(class: PathClass, entitlement: Entitlement) -> StatusClass {

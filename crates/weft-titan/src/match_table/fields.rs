@@ -16,7 +16,7 @@ const PORT: usize = 38;
 const MARK: usize = 40;
 const PRIORITY: usize = 44;
 const GROUP: usize = 48;
-const CGROUP: usize = 50;
+const MEMBER: usize = 50;
 
 /// The values of `family`. They have one bit in common, by which a row that tests no address tests for IP.
 const IPV4: u8 = 4;
@@ -29,11 +29,11 @@ const _: () = assert!(IS_IP != 0);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Masks(pub(super) [u8; MASKED]);
 
-/// The values of a row's fields, zero where its masks are, and the number of its cgroup.
+/// The values of a row's fields, zero where its masks are, and the number of its cgroup, or of its port in a group by port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Fields {
     values: [u8; MASKED],
-    cgroup: u16,
+    member: u16,
 }
 
 impl Fields {
@@ -44,8 +44,8 @@ impl Fields {
     pub(super) fn key(&self, group: u16) -> [u8; Self::BYTES] {
         let mut key = [0; Self::BYTES];
         key[..MASKED].copy_from_slice(&self.values);
-        key[GROUP..CGROUP].copy_from_slice(&group.to_ne_bytes());
-        key[CGROUP..].copy_from_slice(&self.cgroup.to_ne_bytes());
+        key[GROUP..MEMBER].copy_from_slice(&group.to_ne_bytes());
+        key[MEMBER..].copy_from_slice(&self.member.to_ne_bytes());
         key
     }
 }
@@ -75,8 +75,8 @@ impl Draft {
         self.set(at, value.to_ne_bytes(), mask.to_ne_bytes());
     }
 
-    const fn finish(self, cgroup: u16) -> (Masks, Fields) {
-        (Masks(self.masks), Fields { values: self.values, cgroup })
+    const fn finish(self, member: u16) -> (Masks, Fields) {
+        (Masks(self.masks), Fields { values: self.values, member })
     }
 }
 
@@ -147,11 +147,13 @@ pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
 }
 
 /// The masks and values of a row of the destination table.
-pub(super) fn of_destination(class: u16, to: Prefix) -> (Masks, Fields) {
+pub(super) fn of_destination(class: u16, port: Option<u16>, to: Option<Prefix>) -> (Masks, Fields) {
     let mut draft = Draft::NEW;
-    draft.set_prefix(DST, to);
+    if let Some(to) = to {
+        draft.set_prefix(DST, to);
+    }
     draft.set_port(PORT, (class, u16::MAX));
-    draft.finish(0)
+    draft.finish(port.unwrap_or(0))
 }
 
 /// The fields of a packet as the programs read them, for a search in user space.

@@ -61,8 +61,11 @@ pub struct Row<'a> {
 pub struct Destination {
     /// The class whose packets it holds for.
     pub class: u16,
-    /// Their destination.
-    pub to: Prefix,
+    /// The number of the port, if it holds for packets of that port alone. They have no other rows then, so one of them
+    /// is for any destination.
+    pub port: Option<u16>,
+    /// Their destination; `None` for any.
+    pub to: Option<Prefix>,
     /// The result.
     pub given: u16,
 }
@@ -109,9 +112,17 @@ pub struct Tested {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Group {
     masks: Masks,
-    by_cgroup: bool,
+    by: By,
     /// The smallest row.
     first: u32,
+}
+
+/// The field of a key besides those under the masks (`WEFT_BY_*`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum By {
+    None = 0,
+    Cgroup = 1,
+    Port = 2,
 }
 
 /// Tables in the form in which the programs search them.
@@ -148,12 +159,13 @@ impl Tables {
         tested: Tested,
     ) -> Result<Self, TableError> {
         let mut tables = Self { groups: Vec::new(), classifying: 0, entries: Vec::new(), tested };
-        let mut classifying: BTreeMap<(Masks, bool), Rows> = BTreeMap::new();
+        let mut classifying: BTreeMap<(Masks, By), Rows> = BTreeMap::new();
         let mut count = 0;
         for (number, row) in rows.into_iter().enumerate() {
             let number = number as u32;
             for (masks, fields) in fields::of_match(row.matcher) {
-                let group = classifying.entry((masks, row.matcher.cgroup.is_some())).or_default();
+                let by = if row.matcher.cgroup.is_some() { By::Cgroup } else { By::None };
+                let group = classifying.entry((masks, by)).or_default();
                 if let btree_map::Entry::Vacant(vacant) = group.entry(fields) {
                     vacant.insert((number, entry_bytes(number, row.given, row.class)));
                     count += 1;
@@ -167,30 +179,37 @@ impl Tables {
         let mut classifying: Vec<_> =
             classifying.into_iter().map(|(key, rows)| (first(&rows), key, rows)).collect();
         classifying.sort_by_key(|(first, ..)| *first);
-        for (first, (masks, by_cgroup), rows) in classifying {
-            tables.add(Group { masks, by_cgroup, first }, rows)?;
+        for (first, (masks, by), rows) in classifying {
+            tables.add(Group { masks, by, first }, rows)?;
         }
         tables.classifying = tables.groups.len();
         tables.add_destinations(destinations)?;
         Ok(tables)
     }
 
-    /// Adds the groups of the destination table, longest prefix first. All their rows have number 0, so the first hit ends the
-    /// search.
+    /// Adds the groups of the destination table: first those of ports, each longest prefix first. All their rows have number
+    /// 0, so the first hit ends the search.
     fn add_destinations(
         &mut self,
         destinations: impl IntoIterator<Item = Destination>,
     ) -> Result<(), TableError> {
         let mut by_length: BTreeMap<_, (Masks, Rows)> = BTreeMap::new();
-        for Destination { class, to, given } in destinations {
-            let (masks, fields) = fields::of_destination(class, to);
+        let mut count = self.entries.len();
+        for Destination { class, port, to, given } in destinations {
+            let (masks, fields) = fields::of_destination(class, port, to);
+            let length = to.map(|to| (to.len, to.addr.is_ipv6()));
             let (_, rows) = by_length
-                .entry(core::cmp::Reverse((to.len, to.addr.is_ipv6())))
+                .entry((port.is_none(), core::cmp::Reverse(length)))
                 .or_insert_with(|| (masks, Rows::new()));
             rows.entry(fields).or_insert((0, entry_bytes(0, given, None)));
+            count += 1;
+            if count > ENTRIES {
+                return Err(TableError::Entries { given: count });
+            }
         }
-        for (masks, rows) in by_length.into_values() {
-            self.add(Group { masks, by_cgroup: false, first: 0 }, rows)?;
+        for ((any_port, _), (masks, rows)) in by_length {
+            let by = if any_port { By::None } else { By::Port };
+            self.add(Group { masks, by, first: 0 }, rows)?;
         }
         Ok(())
     }

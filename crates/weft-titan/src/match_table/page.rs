@@ -25,7 +25,7 @@ pub(crate) struct CgroupWord {
 pub(crate) struct GroupLine {
     pub(crate) mask: [AtomicU32; MASKED / 4],
     pub(crate) first: AtomicU32,
-    pub(crate) by_cgroup: AtomicU32,
+    pub(crate) by: AtomicU32,
     pad: [AtomicU32; 2],
 }
 
@@ -74,7 +74,7 @@ impl GroupLine {
             word.store(u32::from_ne_bytes(bytes), Ordering::Relaxed);
         }
         self.first.store(group.first, Ordering::Relaxed);
-        self.by_cgroup.store(u32::from(group.by_cgroup), Ordering::Relaxed);
+        self.by.store(group.by as u32, Ordering::Relaxed);
     }
 }
 

@@ -42,13 +42,18 @@ fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
                 break;
             }
             let members: Vec<u16> = (0..64).filter(|bit| meta.cgroups >> bit & 1 == 1).collect();
-            for cgroup in if group.by_cgroup { members } else { vec![0] } {
+            let all = match group.by {
+                By::None => vec![0],
+                By::Cgroup => members,
+                By::Port => vec![meta.port],
+            };
+            for member in all {
                 let mut key = [0; Fields::BYTES];
                 for (at, mask) in group.masks.0.iter().enumerate() {
                     key[at] = packet[at] & mask;
                 }
                 key[MASKED..MASKED + 2].copy_from_slice(&(number as u16).to_ne_bytes());
-                key[MASKED + 2..].copy_from_slice(&cgroup.to_ne_bytes());
+                key[MASKED + 2..].copy_from_slice(&member.to_ne_bytes());
                 let Some(found) = map.get(&key) else { continue };
                 let number = u32::from_ne_bytes(*found.first_chunk().expect("four bytes"));
                 if number < row {
@@ -119,9 +124,13 @@ fn packet() -> impl Strategy<Value = PacketMeta> {
 /// The result by definition: the first row, then the longest prefix of its class.
 fn expected(rows: &[Row<'_>], destinations: &[Destination], meta: &PacketMeta) -> u16 {
     let row = rows.iter().find(|row| row.matcher.matches(meta)).expect("the last row matches");
-    let holds =
-        |d: &&Destination| Some(d.class) == row.class && meta.key.is_some_and(|key| d.to.contains(key.dst));
-    let longest = destinations.iter().filter(holds).max_by_key(|d| d.to.len);
+    let mine = |d: &&Destination| Some(d.class) == row.class;
+    // A port that a class names has rows of its own, and no others.
+    let own = destinations.iter().filter(mine).any(|d| d.port == Some(meta.port));
+    let port = own.then_some(meta.port);
+    let to = |to: Prefix| meta.key.is_some_and(|key| to.contains(key.dst));
+    let holds = |d: &&Destination| mine(d) && d.port == port && d.to.is_none_or(to);
+    let longest = destinations.iter().filter(holds).max_by_key(|d| d.to.map(|to| to.len));
     longest.map_or(row.given, |d| d.given)
 }
 
@@ -129,7 +138,7 @@ proptest! {
     #[test]
     fn the_search_finds_the_first_row_and_the_longest_prefix(
         matchers in proptest::collection::vec(row(), 0..40),
-        to in proptest::collection::btree_set((0_u16..3, prefix()), 0..12),
+        to in proptest::collection::btree_set((0_u16..3, proptest::option::of(1_u16..3), prefix()), 0..12),
         packets in proptest::collection::vec(packet(), 32),
     ) {
         let any = Match::default();
@@ -138,8 +147,19 @@ proptest! {
             given: number as u16,
             class: Some(number as u16 % 4).filter(|class| *class < 3),
         }).collect();
-        let destinations: Vec<Destination> =
-            to.iter().enumerate().map(|(number, (class, to))| Destination { class: *class, to: *to, given: 1000 + number as u16 }).collect();
+        let mut destinations: Vec<Destination> = to
+            .iter()
+            .enumerate()
+            .map(|(number, (class, port, to))| Destination { class: *class, port: *port, to: Some(*to), given: 1000 + number as u16 })
+            .collect();
+        let ports: std::collections::BTreeSet<_> = to.iter().filter_map(|(class, port, _)| Some((*class, (*port)?))).collect();
+        let rest = |(number, (class, port)): (usize, &(u16, u16))| Destination {
+            class: *class,
+            port: Some(*port),
+            to: None,
+            given: 2000 + number as u16,
+        };
+        destinations.extend(ports.iter().enumerate().map(rest));
         let tables = Tables::build(rows.iter().copied(), destinations.iter().copied(), Tested::default()).expect("fits");
         for meta in &packets {
             prop_assert_eq!(search(&tables, meta), expected(&rows, &destinations, meta), "{:?} in {:?}", meta, rows);
@@ -164,7 +184,8 @@ fn rows_with_equal_masks_are_one_group() {
     let matchers: Vec<Match> =
         (0..10_000).map(|low| Match { dst: Some(host(low)), ..Match::default() }).collect();
     let rows = matchers.iter().map(|matcher| Row { matcher, given: 0, class: None });
-    let destinations = (0..10_000).map(|low| Destination { class: 0, to: host(low), given: 0 });
+    let destinations =
+        (0..10_000).map(|low| Destination { class: 0, port: None, to: Some(host(low)), given: 0 });
     let tables = Tables::build(rows, destinations, Tested::default()).expect("fits");
     assert_eq!((tables.groups(), tables.entries()), ((1, 1), 20_000));
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_report::config::ConfigReport;
 use weft_report::record::Document;
+use weft_report::status::{StatusPort, StatusPortLimit};
 use weft_run::host_facts;
 
 /// Print the policy that a running daemon enforces, as text that `weft policy load` accepts.
@@ -26,7 +27,9 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let reply = told(args.socket.connect()?.config())?;
+    let mut daemon = args.socket.connect()?;
+    let reply = told(daemon.config())?;
+    let ports = told(daemon.list_ports())?.ports;
     let report = ConfigReport {
         schema: ConfigReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
@@ -38,8 +41,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         is_default: reply.is_default,
     };
     if args.json.is_none() {
+        output::print(&limits(&ports))?;
         output::print(&report.loadable())?;
     }
     json.write_json(&report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The limits of ports beside the policy, as comments, so that the policy below them can be loaded.
+fn limits(ports: &[StatusPort]) -> String {
+    let mut text = String::new();
+    for port in ports {
+        for (option, limit) in [("egress", port.egress_limit), ("ingress", port.ingress_limit)] {
+            let Some(StatusPortLimit { rate_bps, burst_bytes }) = limit else { continue };
+            text += &format!("# port {}: --{option}-limit {rate_bps}bps,{burst_bytes}\n", port.port);
+        }
+    }
+    text
 }

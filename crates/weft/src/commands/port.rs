@@ -4,7 +4,7 @@ use crate::control::{Socket, told};
 use crate::{output, values};
 use core::net::IpAddr;
 use std::process::ExitCode;
-use weft_control::interface::AddPort;
+use weft_control::interface::{AddPort, PortLimit};
 use weft_host::Mac;
 use weft_report::status::ServiceStatus;
 
@@ -27,6 +27,7 @@ enum What {
     #[command(after_help = "\
 Examples:
   weft port add weft1 --netns web --address 192.0.2.11/24
+  weft port add vm1 --netns web --egress-limit 100mbps,30kb --ingress-limit 200mbps
 
 The port is gone when the daemon ends. Ports in the configuration come back with it.")]
     Add {
@@ -41,6 +42,12 @@ The port is gone when the daemon ends. Ports in the configuration come back with
         /// The port's hardware address [default: a random one]
         #[arg(long)]
         mac: Option<Mac>,
+        /// A limit of what the port sends, beside those of the policy [default burst: 2 ms and two frames]
+        #[arg(long, value_name = "RATE[,BURST]", value_parser = values::port_limit)]
+        egress_limit: Option<PortLimit>,
+        /// A limit of what the port receives; a packet waits for it at most 25 ms
+        #[arg(long, value_name = "RATE[,BURST]", value_parser = values::port_limit)]
+        ingress_limit: Option<PortLimit>,
         #[command(flatten)]
         socket: Socket,
     },
@@ -63,10 +70,10 @@ The port is gone when the daemon ends. Ports in the configuration come back with
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Add { name, netns, address, mac, socket } => {
+        What::Add { name, netns, address, mac, egress_limit, ingress_limit, socket } => {
             let addresses = address.iter().map(|(ip, length)| format!("{ip}/{length}")).collect();
             let mac = mac.map(|mac| mac.to_string());
-            let port = AddPort { name, netns, addresses, mac, ..AddPort::default() };
+            let port = AddPort { name, netns, addresses, mac, egress_limit, ingress_limit };
             let reply = told(socket.connect()?.add_port(port))?;
             reply.notes.iter().for_each(|note| output::note(note));
             output::print(&format!(

@@ -34,6 +34,7 @@ pub(super) fn add(session: &mut Session, testbed: &Testbed, ports: u32, wire: Ma
             kind: PortKind::Auto,
             receive: Receive::Auto,
             share: PortShare { rings: rings(ports), ..PortSettings::SHARE },
+            ingress: None,
         })?;
     }
     let busy: Vec<String> = (0..ports.min(BUSY)).map(name).collect();

@@ -29,7 +29,7 @@ struct Nic {
 impl Nic {
     fn new(text: &str, share: PortShare) -> Self {
         let base = RingPlan::new(&policy(text), Mode::Loom, 256, &[]).expect("a plan");
-        let port = base.of_port(Mode::Loom, share, &[]).expect("a port");
+        let port = base.of_port("weft0", Mode::Loom, share, &[]).expect("a port");
         let uses = port.uses();
         let nic = Self { base, port, uses, vacancies: Vacancies::default(), now: START };
         nic.check();
@@ -92,7 +92,7 @@ impl Nic {
     fn check(&self) {
         check_plan(&self.port, &self.uses);
         // A port that is added now has the same policy.
-        let added = self.base.of_port(Mode::Loom, SHARE, &[]).expect("another port");
+        let added = self.base.of_port("other", Mode::Loom, SHARE, &[]).expect("another port");
         check_plan(&added, &added.uses());
         assert_eq!(added.infrastructure, self.port.infrastructure);
     }
@@ -108,10 +108,17 @@ fn check_plan(plan: &RingPlan, uses: &[RingUse]) {
     assert!(plan.whole.classes.len() <= CLASSES && lanes.len() <= LANES);
     assert_eq!((plan.lanes.len(), plan.rings.len()), (lanes.len(), uses.len()));
     let mut owners = vec![None; uses.len()];
+    let here = plan.lanes_here();
     for (at, (lane, entry)) in lanes.iter().zip(&plan.lanes).enumerate() {
-        if lane.is_vacant() {
-            let retired = |ring| matches!(uses[ring], RingUse::Retired(_));
-            assert!(range(entry).all(retired), "lane {at} is gone and has {:?}: {uses:?}", range(entry));
+        if !here[at] {
+            // Its rings are retired, or another lane of its class has them.
+            let class = Some(ClassId::from_index(usize::from(entry.class)));
+            let rests = |ring| match uses[ring] {
+                RingUse::Retired(_) => true,
+                RingUse::Lane => plan.rings[ring].class == class,
+                RingUse::Spare => false,
+            };
+            assert!(range(entry).all(rests), "lane {at} is gone and has {:?}: {uses:?}", range(entry));
             continue;
         }
         assert_eq!(usize::from(entry.class), lane.class.index());
@@ -252,6 +259,52 @@ fn a_policy_may_take_infrastructure_over_and_give_it_back() {
     assert!(nic.port.infrastructure.is_some() && nic.class(INFRASTRUCTURE) == class);
 }
 
+const CAPPED: &str = "class a = tcp\nclass b = udp\nroot = limit by port { \"weft0\": 9mbps } of all\nall = wfq { fair of a: 1, fair of b: 1, default: 1 }";
+
+/// The lanes of a limit that is added take the rings of their classes with the packets in them, and give them back.
+#[test]
+fn rings_pass_to_the_lanes_of_a_limit_of_the_port_and_back() {
+    let plain = "class a = tcp\nclass b = udp\nroot = priority { all }\nall = wfq { fair of a: 1, fair of b: 1, default: 1 }";
+    let other = CAPPED.replace("weft0", "other");
+    for (before, after) in [(plain, CAPPED), (CAPPED, plain), (CAPPED, other.as_str())] {
+        let mut nic = Nic::new(before, SHARE);
+        let rings = |nic: &Nic| {
+            let here = nic.port.lanes_here();
+            ["a", "b"].map(|name| {
+                let lanes = nic.lanes_of(name).into_iter().filter(|lane| here[*lane]);
+                lanes.map(|lane| (lane, range(&nic.port.lanes[lane]))).collect::<Vec<_>>()
+            })
+        };
+        let (was, spare) = (rings(&nic), nic.used(|of| of == RingUse::Spare));
+        let change = nic.change(&policy(after), |_| false).expect("a change");
+        let is = rings(&nic);
+        for (was, is) in was.iter().zip(&is) {
+            assert_eq!((was.len(), is.len()), (1, 1));
+            assert!(was[0].0 != is[0].0 && was[0].1 == is[0].1, "{was:?} {is:?}");
+            for ring in is[0].1.clone() {
+                assert!(change.rings.iter().any(|(of, spec)| *of == ring && spec.lane.index() == is[0].0));
+            }
+        }
+        assert_eq!(nic.used(|of| of == RingUse::Spare), spare, "no spare ring is needed");
+    }
+}
+
+/// The lanes of other ports need no rings.
+#[test]
+fn a_port_has_rings_for_its_own_lanes_only() {
+    let limits: Vec<String> = (0..60).map(|port| format!("\"p{port}\": 1gbps")).collect();
+    let text = CAPPED.replace("\"weft0\": 9mbps", &limits.join(", "));
+    let base = RingPlan::new(&policy(&text), Mode::Loom, 256, &[]).expect("a plan");
+    assert!(base.whole.program.lanes.len() > 180);
+    for name in ["p7", "weft0"] {
+        let port = base.of_port(name, Mode::Loom, PortShare { rings: 8, ..SHARE }, &[]).expect("a port");
+        assert_eq!(port.lanes.iter().filter(|lane| lane.rings > 0).count(), 4, "and infrastructure");
+        check_plan(&port, &port.uses());
+        assert!(port.check_port(name).is_ok());
+        assert_eq!(port.check_port("p8"), Err(PlanError::OtherPort { name: "p8".to_owned() }));
+    }
+}
+
 /// A policy of some of six classes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Draft {
@@ -260,6 +313,7 @@ struct Draft {
     limited: u8,
     names_infrastructure: bool,
     limits_default: bool,
+    limits_port: Option<u8>,
 }
 
 impl Draft {
@@ -286,9 +340,13 @@ impl Draft {
             tail += "capped = limit 50mbps of default\n";
         }
         children.push(if self.limits_default { "capped: 1" } else { "default: 1" }.to_owned());
+        let limit = match self.limits_port {
+            Some(port) => format!("limit by port {{ \"weft{port}\": 30mbps }} of "),
+            None => String::new(),
+        };
         let root = match children.as_slice() {
-            [only] => format!("root = wfq {{ {only}, fair of spare: 1 }}\n"),
-            all => format!("root = wfq {{ {} }}\n", all.join(", ")),
+            [only] => format!("root = {limit}wfq {{ {only}, fair of spare: 1 }}\n"),
+            all => format!("root = {limit}wfq {{ {} }}\n", all.join(", ")),
         };
         if children.len() == 1 {
             head += "class spare = udp and dport 99\n";
@@ -305,11 +363,14 @@ impl Draft {
 }
 
 fn draft() -> impl Strategy<Value = Draft> {
-    (0..64u8, 0..64u8, prop_oneof![Just(0u8), 0..64u8], prop::bool::weighted(0.2), prop::bool::weighted(0.2))
-        .prop_map(|(classes, fair, limited, names_infrastructure, limits_default)| {
+    let bits = (0..64u8, 0..64u8, prop_oneof![Just(0u8), 0..64u8]);
+    let port = prop::option::weighted(0.3, 0..2u8);
+    (bits, prop::bool::weighted(0.2), prop::bool::weighted(0.2), port).prop_map(
+        |((classes, fair, limited), names_infrastructure, limits_default, limits_port)| {
             let (fair, limited) = (fair & classes, limited & classes);
-            Draft { classes, fair, limited, names_infrastructure, limits_default }
-        })
+            Draft { classes, fair, limited, names_infrastructure, limits_default, limits_port }
+        },
+    )
 }
 
 /// A change: its policy, the time before it, and the rings with packets.
@@ -352,8 +413,12 @@ proptest! {
 /// Checks the parts that a change keeps: rings of lanes of both policies, and numbers that rest.
 fn check_step(old: &RingPlan, change: &PlanChange, resting: &Resting) {
     let (before, after) = (&old.whole, &change.plan.whole);
+    let here = change.plan.lanes_here();
     for (at, lane) in after.program.lanes.iter().enumerate().filter(|(_, lane)| !lane.is_vacant()) {
-        if before.program.lanes.get(at).is_some_and(|lane| !lane.is_vacant()) {
+        let stays = (here[at], old.lanes_here().get(at) == Some(&true));
+        if stays.0 != stays.1 {
+            assert!(!stays.0 || !resting.lanes.contains(&LaneId::from_index(at)), "lane {at} rests");
+        } else if before.program.lanes.get(at).is_some_and(|lane| !lane.is_vacant()) {
             assert_eq!(range(&old.lanes[at]), range(&change.plan.lanes[at]), "lane {at} stays");
             assert_eq!(before.program.lanes[at].class, lane.class);
         } else {

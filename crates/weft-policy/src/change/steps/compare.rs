@@ -1,7 +1,7 @@
 //! The comparison of two policies with common numbers.
 
 use super::Step;
-use crate::compiled::CompiledPolicy;
+use crate::compiled::{CompiledPolicy, Destination};
 use std::collections::BTreeSet;
 use weft_packet::Match;
 use weft_sched::{Child, Discipline, LeafDiscipline, NodeSpec};
@@ -136,6 +136,16 @@ impl<'a> View<'a> {
         names.into_iter().map(str::to_owned).collect()
     }
 
+    /// The rows of the destination table of a class, with the names of their ports.
+    fn destinations(&self, class: usize) -> impl Iterator<Item = (Destination, Option<&'a str>)> {
+        let rows = self.policy.destinations.get(class).map(Vec::as_slice).unwrap_or_default();
+        let ports = &self.policy.ports;
+        rows.iter().map(move |row| {
+            let name = row.port.and_then(|number| ports.get(usize::from(number).wrapping_sub(1)));
+            (Destination { port: None, ..*row }, name.map(String::as_str))
+        })
+    }
+
     /// The tests of a row, with its cgroup's path.
     fn tests(&self, row: &Match) -> (Match, [Option<&'a str>; 2]) {
         let path = row.cgroup.and_then(|number| self.policy.cgroups.get(usize::from(number)));
@@ -181,7 +191,7 @@ fn class_changes(old: &View<'_>, new: &View<'_>, (at, name): (usize, &str), step
         let (from, to) = (old.place_of_class(at), new.place_of_class(at));
         steps.push(Step::Moved { name: class(), from, to });
     }
-    let same_lanes = || old.policy.destinations.get(at) == new.policy.destinations.get(at);
+    let same_lanes = || old.destinations(at).eq(new.destinations(at));
     if !same_rows(old, new, at) || (!limits_differ && old.lanes[at] == new.lanes[at] && !same_lanes()) {
         steps.push(Step::Rules { class: class() });
     }

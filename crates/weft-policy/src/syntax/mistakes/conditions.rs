@@ -101,8 +101,8 @@ pub(in crate::syntax) fn close_paren(p: &mut Parser<'_>) -> Parsed {
     p.unexpected_but("`)`", "close the parenthesis", edit)
 }
 
-/// Reads a path in quotes. A path without quotes is reported with them.
-pub(in crate::syntax) fn path(p: &mut Parser<'_>, help: &str) -> Parsed {
+/// Reads a path or a name in quotes. One without quotes is reported with them. `what` says what was expected.
+pub(in crate::syntax) fn in_quotes(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
     if p.eat(Text) {
         return Ok(());
     }
@@ -118,7 +118,7 @@ pub(in crate::syntax) fn path(p: &mut Parser<'_>, help: &str) -> Parsed {
     let path = p.slice(Span::new(start.start, end));
     let edit = (!path.is_empty() && !RESERVED.contains(&path))
         .then(|| Edit::replace(Span::new(start.start, end), format!("\"{path}\"")));
-    let stop = p.unexpected_but("a path in quotes", help, edit);
+    let stop = p.unexpected_but(what, help, edit);
     (0..tokens).for_each(|_| p.discard());
     stop
 }

@@ -80,6 +80,16 @@ pub(in crate::syntax) fn colon(p: &mut Parser<'_>, what: &str) -> bool {
     true
 }
 
+/// `limit by ports`, or another misspelt word for `port`, which is read as `port`.
+pub(in crate::syntax) fn by_port(p: &mut Parser<'_>) -> bool {
+    let list = p.kind_at(1) == Some(OpenBrace) && p.kind_at(2) == Some(Text);
+    let found = list && corrected(p, "`destination` or `port`", &["port"], &[("ports", "port")], LOWER_CASE);
+    if found {
+        p.bump();
+    }
+    found
+}
+
 /// `limit RATE to NAME`: a limit of a class, which is written with `of`.
 pub(in crate::syntax) fn limit_to_class(p: &mut Parser<'_>) -> bool {
     let name = p.kind_at(1) == Some(Word) && p.text_at(1).starts_with(|c: char| c.is_ascii_alphabetic());

@@ -19,13 +19,13 @@ use weft_text::{Span, nearest};
 use words::{LOWER_CASE, PLACE_SYNONYMS, TESTS};
 
 pub(super) use conditions::{
-    close_paren, joins, named_protocol, negates, path, ports_word, test_word, value_list,
+    close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list,
 };
 pub(super) use items::{
     at_item_or_mistake, at_node, class_without_word, equals, item_word, leftover, node_as_class,
 };
 pub(super) use lists::{
-    Opening, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
+    Opening, by_port, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
     of_without_fair, separator, superfluous_comma, unknown_node,
 };
 pub(super) use values::{
