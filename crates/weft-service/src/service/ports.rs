@@ -1,6 +1,6 @@
 //! The ports of the daemon: who made each, and who may remove it.
 
-use super::{Caller, Service, refused};
+use super::{Caller, Uplink, refused};
 use crate::config::{PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -75,7 +75,7 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
     Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac: mac.unwrap_or_else(random_mac) })
 }
 
-impl Service {
+impl Uplink {
     pub(super) fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {
         let spec = spec(port)?;
         if spec.netns.as_deref().is_some_and(|netns| netns.starts_with('/')) && !caller.is_admin {
@@ -93,12 +93,12 @@ impl Service {
     }
 
     pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
-        let PortConfig { name, netns, addresses, mac } = port.clone();
+        let PortConfig { name, netns, addresses, mac, uplink: _ } = port.clone();
         let spec = PortSpec { name, netns, addresses, mac: mac.unwrap_or_else(random_mac) };
         self.make_port(spec, Owner::Configuration).map(|_| ())
     }
 
-    fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
+    pub(super) fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
         if self.ports.contains_key(&spec.name) {
             return Err(ControlError::PortExists { name: spec.name });
         }

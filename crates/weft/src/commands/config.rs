@@ -1,6 +1,6 @@
 //! `weft config`: the policy that a running daemon enforces.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,10 +14,13 @@ use weft_run::host_facts;
 Examples:
   weft config
   weft config > now.weft
+  weft config --uplink wan
   weft config --json -")]
 pub(crate) struct Args {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
     /// Write the policy to a file as JSON (`-` for standard output), in place of the text.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -26,7 +29,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let reply = told(args.socket.connect()?.config())?;
+    let reply = told(args.socket.connect_about(&args.uplink)?.config())?;
     let report = ConfigReport {
         schema: ConfigReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
@@ -36,6 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text: reply.text,
         default_policy: reply.default_policy,
         is_default: reply.is_default,
+        uplink: reply.uplink,
     };
     if args.json.is_none() {
         output::print(&report.loadable())?;

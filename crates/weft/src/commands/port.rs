@@ -1,6 +1,6 @@
 //! `weft port`: the ports of a running daemon.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::{output, values};
 use core::net::IpAddr;
 use std::process::ExitCode;
@@ -27,6 +27,7 @@ enum What {
     #[command(after_help = "\
 Examples:
   weft port add weft1 --netns web --address 192.0.2.11/24
+  weft port add weft2 --uplink wan
 
 The port is gone when the daemon ends. Ports in the configuration come back with it.")]
     Add {
@@ -42,6 +43,8 @@ The port is gone when the daemon ends. Ports in the configuration come back with
         #[arg(long)]
         mac: Option<Mac>,
         #[command(flatten)]
+        uplink: UplinkName,
+        #[command(flatten)]
         socket: Socket,
     },
     /// Remove a port, after its packets were sent.
@@ -56,6 +59,8 @@ The port is gone when the daemon ends. Ports in the configuration come back with
     #[command(after_help = "Example:\n  weft port list")]
     List {
         #[command(flatten)]
+        uplink: UplinkName,
+        #[command(flatten)]
         socket: Socket,
     },
 }
@@ -63,11 +68,11 @@ The port is gone when the daemon ends. Ports in the configuration come back with
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Add { name, netns, address, mac, socket } => {
+        What::Add { name, netns, address, mac, uplink, socket } => {
             let addresses = address.iter().map(|(ip, length)| format!("{ip}/{length}")).collect();
             let mac = mac.map(|mac| mac.to_string());
             let port = AddPort { name, netns, addresses, mac, ..AddPort::default() };
-            let reply = told(socket.connect()?.add_port(port))?;
+            let reply = told(socket.connect_about(&uplink)?.add_port(port))?;
             reply.notes.iter().for_each(|note| output::note(note));
             output::print(&format!(
                 "port {} is there, hardware address {}\n",
@@ -78,8 +83,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             told(socket.connect()?.remove_port(&name))?;
             output::print(&format!("port {name} is removed\n"))?;
         }
-        What::List { socket } => {
-            let ports = told(socket.connect()?.list_ports())?.ports;
+        What::List { uplink, socket } => {
+            let ports = told(socket.connect_about(&uplink)?.list_ports())?.ports;
             let status = ServiceStatus { ports, ..ServiceStatus::default() };
             output::print(&status.port_table().render(output::stdout_color()))?;
         }
