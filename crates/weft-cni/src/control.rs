@@ -65,6 +65,7 @@ impl Daemon for Control {
             mac: port.mac.map(|mac| mac.to_string()),
             egress_limit: port.bandwidth.egress.map(limit),
             ingress_limit: port.bandwidth.ingress.map(limit),
+            uplink: None,
         };
         self.client.add_port(call).map(|_| ()).map_err(|e| self.translate(e))
     }

@@ -6,7 +6,7 @@
 use crate::error::ControlError;
 use crate::interface::{
     AddPort, AddPortReply, ChangeReply, ConfigReply, GenerationReply, ListPortsReply, LoadPolicy, Monitor,
-    PolicySource, PortName, ReloadReply, Request, ServiceStatus,
+    OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceStatus,
 };
 use crate::wire::{self, Answer, Frames};
 use serde::de::DeserializeOwned;
@@ -63,6 +63,8 @@ pub enum ClientError {
 pub struct Client {
     stream: UnixStream,
     frames: Frames,
+    /// The uplink that calls are about, unless they name one.
+    uplink: Option<String>,
 }
 
 impl Client {
@@ -80,7 +82,17 @@ impl Client {
         })?;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, frames: Frames::default() })
+        Ok(Self { stream, frames: Frames::default(), uplink: None })
+    }
+
+    /// The same connection for calls about `uplink`; `None` leaves it to the daemon.
+    #[must_use]
+    pub fn about(self, uplink: Option<String>) -> Self {
+        Self { uplink, ..self }
+    }
+
+    fn of_uplink(&self) -> OfUplink {
+        OfUplink { uplink: self.uplink.clone() }
     }
 
     /// The counters.
@@ -88,7 +100,7 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub fn status(&mut self) -> Result<ServiceStatus, ClientError> {
-        self.call(&Request::Status)
+        self.call(&Request::Status(self.of_uplink()))
     }
 
     /// The policy in force.
@@ -96,7 +108,7 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub fn config(&mut self) -> Result<ConfigReply, ClientError> {
-        self.call(&Request::Config)
+        self.call(&Request::Config(self.of_uplink()))
     }
 
     /// Puts a policy in force.
@@ -104,7 +116,8 @@ impl Client {
     /// # Errors
     /// When the call fails, or the policy is refused.
     pub fn load_policy(&mut self, policy: LoadPolicy) -> Result<ChangeReply, ClientError> {
-        self.call(&Request::LoadPolicy(policy))
+        let uplink = policy.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::LoadPolicy(LoadPolicy { uplink, ..policy }))
     }
 
     /// The change that a policy would make.
@@ -112,7 +125,8 @@ impl Client {
     /// # Errors
     /// When the call fails, or the policy is refused.
     pub fn diff_policy(&mut self, policy: PolicySource) -> Result<ChangeReply, ClientError> {
-        self.call(&Request::DiffPolicy(policy))
+        let uplink = policy.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::DiffPolicy(PolicySource { uplink, ..policy }))
     }
 
     /// Puts the configured policy in force.
@@ -120,7 +134,7 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub fn restore_policy(&mut self) -> Result<ChangeReply, ClientError> {
-        self.call(&Request::RestorePolicy)
+        self.call(&Request::RestorePolicy(self.of_uplink()))
     }
 
     /// Makes a port.
@@ -128,7 +142,8 @@ impl Client {
     /// # Errors
     /// When the call fails, or the port cannot be made.
     pub fn add_port(&mut self, port: AddPort) -> Result<AddPortReply, ClientError> {
-        self.call(&Request::AddPort(port))
+        let uplink = port.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::AddPort(AddPort { uplink, ..port }))
     }
 
     /// Removes a port.
@@ -144,7 +159,7 @@ impl Client {
     /// # Errors
     /// When the call fails.
     pub fn list_ports(&mut self) -> Result<ListPortsReply, ClientError> {
-        self.call(&Request::ListPorts)
+        self.call(&Request::ListPorts(self.of_uplink()))
     }
 
     /// Reads the configuration again.
@@ -161,7 +176,9 @@ impl Client {
     /// # Errors
     /// When the call cannot be sent.
     pub fn monitor(&mut self, interval_ms: u64) -> Result<(), ClientError> {
-        let mut call = Request::Monitor(Monitor { interval_ms: Some(interval_ms) }).to_call();
+        let mut call =
+            Request::Monitor(Monitor { interval_ms: Some(interval_ms), uplink: self.uplink.clone() })
+                .to_call();
         call.more = Some(true);
         let patience = PATIENCE.saturating_add(Duration::from_millis(interval_ms));
         self.stream.set_read_timeout(Some(patience))?;
@@ -238,7 +255,7 @@ mod tests {
         for answer in answers {
             daemon.write_all(answer).expect("sent");
         }
-        Client { stream, frames: Frames::default() }
+        Client { stream, frames: Frames::default(), uplink: None }
     }
 
     #[test]

@@ -65,6 +65,22 @@ pub enum ControlError {
         /// The name.
         name: String,
     },
+    /// No uplink has the name.
+    #[error("there is no uplink {name}; there are: {}", uplinks.join(", "))]
+    #[serde(rename = "io.weft.NoSuchUplink")]
+    NoSuchUplink {
+        /// The name.
+        name: String,
+        /// The uplinks that exist.
+        uplinks: Vec<String>,
+    },
+    /// The call names no uplink, and there are several.
+    #[error("there are several uplinks: {}; name one with --uplink", uplinks.join(", "))]
+    #[serde(rename = "io.weft.UplinkNeeded")]
+    UplinkNeeded {
+        /// The uplinks.
+        uplinks: Vec<String>,
+    },
     /// The port belongs to another user.
     #[error("port {name} belongs to user {uid}; only that user and root may remove it")]
     #[serde(rename = "io.weft.PortOfAnotherUser")]

@@ -14,6 +14,14 @@ pub const MONITOR_DEFAULT_MS: u64 = 1000;
 /// The longest interval of [`Request::Monitor`], in milliseconds: an hour.
 pub const MONITOR_MAX_MS: u64 = 3_600_000;
 
+/// The parameters of calls about one uplink.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct OfUplink {
+    /// The uplink; `None` for the default one, or for all where the call says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
+}
+
 /// A policy's text, and its name in diagnostics.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PolicySource {
@@ -21,6 +29,9 @@ pub struct PolicySource {
     pub name: String,
     /// The text.
     pub text: String,
+    /// The uplink; `None` for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// The parameters of `LoadPolicy`.
@@ -33,6 +44,9 @@ pub struct LoadPolicy {
     /// The generation that must be in force, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// The uplink; `None` for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// A limit of a port's traffic in one direction.
@@ -65,6 +79,9 @@ pub struct AddPort {
     /// The limit of what it receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_limit: Option<PortLimit>,
+    /// The uplink; `None` for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// The parameters of `RemovePort`.
@@ -80,27 +97,30 @@ pub struct Monitor {
     /// The time between two replies, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_ms: Option<u64>,
+    /// The uplink; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// A call of the interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// The counters.
-    Status,
+    /// The counters; of all uplinks, if none is named.
+    Status(OfUplink),
     /// The policy in force.
-    Config,
+    Config(OfUplink),
     /// Puts a policy in force.
     LoadPolicy(LoadPolicy),
     /// The change that a policy would make.
     DiffPolicy(PolicySource),
     /// Puts the configured policy in force.
-    RestorePolicy,
+    RestorePolicy(OfUplink),
     /// Makes a port.
     AddPort(AddPort),
     /// Removes a port.
     RemovePort(PortName),
-    /// The ports.
-    ListPorts,
+    /// The ports; of all uplinks, if none is named.
+    ListPorts(OfUplink),
     /// Reads the configuration again.
     Reload,
     /// The counters, repeatedly.
@@ -118,30 +138,30 @@ pub enum Right {
 
 /// Each method with the names of its parameters, sorted by name.
 const METHODS: [(&str, &[&str]); 10] = [
-    ("AddPort", &["name", "netns", "addresses", "mac", "egress_limit", "ingress_limit"]),
-    ("Config", &[]),
-    ("DiffPolicy", &["name", "text"]),
-    ("ListPorts", &[]),
-    ("LoadPolicy", &["name", "text", "generation"]),
-    ("Monitor", &["interval_ms"]),
+    ("AddPort", &["name", "netns", "addresses", "mac", "egress_limit", "ingress_limit", "uplink"]),
+    ("Config", &["uplink"]),
+    ("DiffPolicy", &["name", "text", "uplink"]),
+    ("ListPorts", &["uplink"]),
+    ("LoadPolicy", &["name", "text", "generation", "uplink"]),
+    ("Monitor", &["interval_ms", "uplink"]),
     ("Reload", &[]),
     ("RemovePort", &["name"]),
-    ("RestorePolicy", &[]),
-    ("Status", &[]),
+    ("RestorePolicy", &["uplink"]),
+    ("Status", &["uplink"]),
 ];
 
 impl Request {
     /// The name of the method without its interface.
     pub fn method(&self) -> &'static str {
         match self {
-            Self::Status => "Status",
-            Self::Config => "Config",
+            Self::Status(_) => "Status",
+            Self::Config(_) => "Config",
             Self::LoadPolicy(_) => "LoadPolicy",
             Self::DiffPolicy(_) => "DiffPolicy",
-            Self::RestorePolicy => "RestorePolicy",
+            Self::RestorePolicy(_) => "RestorePolicy",
             Self::AddPort(_) => "AddPort",
             Self::RemovePort(_) => "RemovePort",
-            Self::ListPorts => "ListPorts",
+            Self::ListPorts(_) => "ListPorts",
             Self::Reload => "Reload",
             Self::Monitor(_) => "Monitor",
         }
@@ -150,11 +170,13 @@ impl Request {
     /// The right that it needs.
     pub fn right(&self) -> Right {
         match self {
-            Self::Status | Self::Config | Self::DiffPolicy(_) | Self::ListPorts | Self::Monitor(_) => {
-                Right::Read
-            }
+            Self::Status(_)
+            | Self::Config(_)
+            | Self::DiffPolicy(_)
+            | Self::ListPorts(_)
+            | Self::Monitor(_) => Right::Read,
             Self::LoadPolicy(_)
-            | Self::RestorePolicy
+            | Self::RestorePolicy(_)
             | Self::AddPort(_)
             | Self::RemovePort(_)
             | Self::Reload => Right::Write,
@@ -164,12 +186,12 @@ impl Request {
     /// The action in words, as in "not permitted to ...".
     pub fn action(&self) -> String {
         match self {
-            Self::Status | Self::Monitor(_) => "read the status".to_owned(),
-            Self::Config => "read the policy".to_owned(),
+            Self::Status(_) | Self::Monitor(_) => "read the status".to_owned(),
+            Self::Config(_) => "read the policy".to_owned(),
             Self::DiffPolicy(_) => "compare a policy".to_owned(),
-            Self::ListPorts => "list the ports".to_owned(),
+            Self::ListPorts(_) => "list the ports".to_owned(),
             Self::LoadPolicy(_) => "load a policy".to_owned(),
-            Self::RestorePolicy => "restore the policy".to_owned(),
+            Self::RestorePolicy(_) => "restore the policy".to_owned(),
             Self::AddPort(port) => format!("add port {}", port.name),
             Self::RemovePort(port) => format!("remove port {}", port.name),
             Self::Reload => "reload the configuration".to_owned(),
@@ -189,15 +211,15 @@ impl Request {
         }
         Ok(match name {
             "AddPort" => Self::AddPort(typed(parameters)?),
-            "Config" => Self::Config,
+            "Config" => Self::Config(typed(parameters)?),
             "DiffPolicy" => Self::DiffPolicy(typed(parameters)?),
-            "ListPorts" => Self::ListPorts,
+            "ListPorts" => Self::ListPorts(typed(parameters)?),
             "LoadPolicy" => Self::LoadPolicy(typed(parameters)?),
             "Monitor" => Self::Monitor(typed(parameters)?),
             "Reload" => Self::Reload,
             "RemovePort" => Self::RemovePort(typed(parameters)?),
-            "RestorePolicy" => Self::RestorePolicy,
-            _ => Self::Status,
+            "RestorePolicy" => Self::RestorePolicy(typed(parameters)?),
+            _ => Self::Status(typed(parameters)?),
         })
     }
 
@@ -209,8 +231,10 @@ impl Request {
             Self::AddPort(p) => object(p),
             Self::RemovePort(p) => object(p),
             Self::Monitor(p) => object(p),
-            _ => None,
-        };
+            Self::Status(p) | Self::Config(p) | Self::RestorePolicy(p) | Self::ListPorts(p) => object(p),
+            Self::Reload => None,
+        }
+        .filter(|parameters| !parameters.is_empty());
         Call {
             method: format!("{}.{}", crate::INTERFACE, self.method()),
             parameters,
@@ -248,6 +272,9 @@ pub struct ConfigReply {
     pub default_policy: String,
     /// Whether the configured policy is in force.
     pub is_default: bool,
+    /// The uplink, if the configuration names its uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// The reply of `LoadPolicy`, `DiffPolicy` and `RestorePolicy`.
@@ -264,6 +291,9 @@ pub struct ChangeReply {
     /// The messages of the compiler, warnings and notes.
     #[serde(default)]
     pub diagnostics: Vec<Diagnostic>,
+    /// The uplink, if the configuration names its uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// The reply of `AddPort`.
@@ -352,26 +382,29 @@ mod tests {
 
     /// One request of each method.
     fn requests() -> Vec<Request> {
-        let policy = PolicySource { name: "p".to_owned(), text: "root = default".to_owned() };
+        let uplink = Some("wan".to_owned());
+        let of = OfUplink { uplink: uplink.clone() };
+        let policy = PolicySource { name: "p".to_owned(), text: "root = default".to_owned(), uplink: None };
         vec![
-            Request::Status,
-            Request::Config,
+            Request::Status(of.clone()),
+            Request::Config(OfUplink::default()),
             Request::LoadPolicy(LoadPolicy {
                 name: "p".to_owned(),
                 text: "x".to_owned(),
                 generation: Some(3),
+                uplink: uplink.clone(),
             }),
             Request::DiffPolicy(policy),
-            Request::RestorePolicy,
+            Request::RestorePolicy(of.clone()),
             Request::AddPort(AddPort {
                 name: "weft0".to_owned(),
                 netns: Some("a".to_owned()),
                 ..AddPort::default()
             }),
             Request::RemovePort(PortName { name: "weft0".to_owned() }),
-            Request::ListPorts,
+            Request::ListPorts(of),
             Request::Reload,
-            Request::Monitor(Monitor { interval_ms: Some(500) }),
+            Request::Monitor(Monitor { interval_ms: Some(500), uplink }),
         ]
     }
 

@@ -13,7 +13,7 @@ mod manager;
 
 pub use crate::keeper::Kept;
 pub use keeper::KeeperStore;
-pub use manager::ManagerStore;
+pub use manager::{ManagerStore, part_of};
 
 use crate::keeper::KeeperError;
 use std::fmt;

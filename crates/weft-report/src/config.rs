@@ -24,6 +24,9 @@ pub struct ConfigReport {
     pub default_policy: String,
     /// Whether the configured policy is in force.
     pub is_default: bool,
+    /// The uplink, if the configuration names its uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 impl ConfigReport {
@@ -34,9 +37,10 @@ impl ConfigReport {
             true => "the configured policy".to_owned(),
             false => format!("`weft policy restore` returns to {}", line(&self.default_policy)),
         };
+        let of = self.uplink.as_ref().map_or_else(String::new, |name| format!(", uplink {}", line(name)));
         let end = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
         format!(
-            "# {}\n# sha256 {}\n# generation {}; {state}\n{}{end}",
+            "# {}{of}\n# sha256 {}\n# generation {}; {state}\n{}{end}",
             line(&self.policy),
             self.policy_hash,
             self.generation,

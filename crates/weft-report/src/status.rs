@@ -54,6 +54,10 @@ pub struct ServiceStatus {
     /// Failed readings of the kernel's counters.
     #[serde(default)]
     pub failed_readings: u64,
+    /// The counters of each uplink, where there are several and none was asked for; the others are then those of the default
+    /// uplink, or of the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uplinks: Vec<ServiceStatus>,
 }
 
 /// The state of the transmit worker.
@@ -83,7 +87,10 @@ impl WorkerState {
 /// The interface through which packets leave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StatusUplink {
-    /// Its name.
+    /// The name of the uplink; absent where the configuration has one without a name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The name of the interface.
     pub interface: String,
     /// Its namespace; null for the daemon's.
     #[serde(default)]
@@ -204,6 +211,9 @@ pub struct StatusPort {
     /// The limit of what it receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ingress_limit: Option<StatusPortLimit>,
+    /// The uplink, if the configuration names its uplinks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<String>,
 }
 
 /// A limit of a port in one direction.
@@ -216,6 +226,16 @@ pub struct StatusPortLimit {
 }
 
 impl ServiceStatus {
+    /// The counters of each uplink.
+    pub fn each(&self) -> Vec<&Self> {
+        if self.uplinks.is_empty() { vec![self] } else { self.uplinks.iter().collect() }
+    }
+
+    /// `title`, with the uplink's name if it has one.
+    fn titled(&self, title: &str) -> String {
+        self.uplink.name.as_ref().map_or_else(|| title.to_owned(), |name| format!("{title} of uplink {name}"))
+    }
+
     /// The state in a line.
     pub fn headline(&self) -> String {
         let Self { policy, generation, uplink, .. } = self;
@@ -228,14 +248,26 @@ impl ServiceStatus {
         };
         let worker = self.worker.as_str();
         let (interface, up) = (&uplink.interface, human::time(self.uptime_s));
+        let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         format!(
-            "policy {policy} (generation {generation}, {hash}) by {interface} ({carrier}) at {rate}; worker {worker}, up {up}"
+            "{name}policy {policy} (generation {generation}, {hash}) by {interface} ({carrier}) at {rate}; worker {worker}, up {up}"
         )
+    }
+
+    /// The counters of one uplink as tables.
+    fn tables(&self) -> Vec<Table> {
+        let mut classes = self.class_table();
+        classes.note(self.headline());
+        if !self.dropped.is_empty() {
+            classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
+        }
+        let limits = (!self.limits.is_empty()).then(|| self.limit_table());
+        [classes].into_iter().chain(limits).chain([self.port_table()]).collect()
     }
 
     /// The classes as a table.
     pub fn class_table(&self) -> Table {
-        let mut table = Table::new("Classes").columns([
+        let mut table = Table::new(self.titled("Classes")).columns([
             Column::left("class"),
             Column::right("rate"),
             Column::right("entitled"),
@@ -264,7 +296,7 @@ impl ServiceStatus {
 
     /// The rate limits as a table.
     pub fn limit_table(&self) -> Table {
-        let mut table = Table::new("Limits").columns([
+        let mut table = Table::new(self.titled("Limits")).columns([
             Column::left("limit"),
             Column::right("rate"),
             Column::right("limit"),
@@ -283,7 +315,7 @@ impl ServiceStatus {
 
     /// The ports as a table.
     pub fn port_table(&self) -> Table {
-        let mut table = Table::new("Ports").columns([
+        let mut table = Table::new(self.titled("Ports")).columns([
             Column::left("port"),
             Column::left("namespace"),
             Column::left("kind"),
@@ -295,8 +327,11 @@ impl ServiceStatus {
             Column::left("limits"),
         ]);
         for p in &self.ports {
+            // The uplink's own table has it in its title.
+            let of = p.uplink.as_ref().filter(|_| self.uplink.name.is_none());
+            let port = of.map_or_else(|| p.port.clone(), |name| format!("{} (uplink {name})", p.port));
             table.row([
-                Cell::plain(&p.port),
+                Cell::plain(&port),
                 p.netns.as_deref().unwrap_or("(the daemon's)").into(),
                 p.kind.as_str().into(),
                 p.mac.as_str().into(),
@@ -334,14 +369,7 @@ impl Document for StatusReport {
     const SCHEMA: &'static str = "weft-status/1";
 
     fn tables(&self) -> Vec<Table> {
-        let status = &self.status;
-        let mut classes = status.class_table();
-        classes.note(status.headline());
-        if !status.dropped.is_empty() {
-            classes.note(format!("dropped in all: {}", reasons(&status.dropped)));
-        }
-        let limits = (!status.limits.is_empty()).then(|| status.limit_table());
-        [classes].into_iter().chain(limits).chain([status.port_table()]).collect()
+        self.status.each().into_iter().flat_map(ServiceStatus::tables).collect()
     }
 }
 

@@ -351,6 +351,11 @@ impl Session {
         self.followed.1
     }
 
+    /// Whether the uplink's interface was deleted, or moved to another namespace, at the last [`status`](Self::status).
+    pub fn uplink_is_gone(&self) -> bool {
+        self.uplink_gone
+    }
+
     /// The age of the worker's last heartbeat. A worker that runs has one every 20 ms.
     pub fn heartbeat_age(&self) -> Nanos {
         self.nic.heartbeat_age()

@@ -25,9 +25,30 @@
 //! ```
 //!
 //! The policy comes with the configuration: a path relative to the folder of the file that names it.
+//!
+//! Several uplinks have a table each, in place of `uplink = "eth0"`. `policy` and `rate` above them hold for tables without.
+//!
+//! ```toml
+//! policy = "tenants"
+//! default-uplink = "lan"       # of ports and calls that name none; unnecessary with one table
+//!
+//! [uplink.lan]
+//! device = "eth0"
+//!
+//! [uplink.wan]
+//! device = "eth1"
+//! netns = "outside"
+//! policy = "wan"
+//! rate = "100mbps"
+//!
+//! [[ports]]
+//! name = "weft0"
+//! uplink = "wan"
+//! ```
 
 mod folders;
 mod read;
+mod uplinks;
 
 pub(crate) use read::parse_address;
 
@@ -46,14 +67,10 @@ pub const GROUP: &str = "weft";
 /// The configuration, complete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The interface through which packets leave.
-    pub uplink: String,
-    /// Its namespace; `None` for the daemon's.
-    pub uplink_netns: Option<String>,
-    /// The link's rate; `None` for the policy's.
-    pub rate: Option<BitsPerSec>,
-    /// The file of the policy.
-    pub policy: PathBuf,
+    /// The uplinks, at least one.
+    pub uplinks: Vec<UplinkConfig>,
+    /// The place in `uplinks` of the one that is meant where none is named.
+    pub default_uplink: Option<usize>,
     /// The control socket.
     pub socket: PathBuf,
     /// The group of the control socket.
@@ -66,8 +83,30 @@ pub struct Config {
     pub on_failure: OnFailure,
     /// Whether the service manager's watchdog is served.
     pub watchdog: Watchdog,
+}
+
+/// An uplink: an interface with a policy and ports of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UplinkConfig {
+    /// The name of its table; `None` for the only uplink of a configuration without tables.
+    pub name: Option<String>,
+    /// The interface through which packets leave.
+    pub device: String,
+    /// Its namespace; `None` for the daemon's.
+    pub netns: Option<String>,
+    /// The link's rate; `None` for the policy's.
+    pub rate: Option<BitsPerSec>,
+    /// The file of the policy.
+    pub policy: PathBuf,
     /// The ports.
     pub ports: Vec<PortConfig>,
+}
+
+impl UplinkConfig {
+    /// The name by which users call it: that of its table, or of the interface.
+    pub fn title(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.device)
+    }
 }
 
 /// A port of the configuration.
@@ -81,6 +120,8 @@ pub struct PortConfig {
     pub addresses: Vec<(IpAddr, u8)>,
     /// Its hardware address; `None` for a random one.
     pub mac: Option<Mac>,
+    /// The uplink; `None` for the default one.
+    pub uplink: Option<String>,
 }
 
 /// The place where metrics are served.
@@ -158,6 +199,16 @@ pub enum ConfigError {
         key: &'static str,
         /// An example of its value.
         example: &'static str,
+    },
+    /// The uplinks do not go together.
+    #[error("{}: error: {what}\n  hint: {hint}", file.display())]
+    Uplinks {
+        /// The main file.
+        file: PathBuf,
+        /// The error.
+        what: String,
+        /// The remedy.
+        hint: String,
     },
 }
 

@@ -5,15 +5,15 @@
 //! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
 //! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
 
-use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, Watchdog};
-use crate::data_path::session::SessionPath;
-use crate::data_path::{DataPathError, Started};
-use crate::holding::{self, Given, Opened};
+use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, UplinkConfig, Watchdog};
+use crate::data_path::session::{Sessions, abandon};
+use crate::data_path::{DataPathError, Maker, Started};
+use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;
 use crate::policy::{Policy, PolicyError};
 use crate::server::{End, Server, ServerError};
-use crate::service::Service;
+use crate::service::{Service, Surroundings, UplinkStart};
 use crate::sockets::{SocketError, Sockets, group_id};
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -61,7 +61,8 @@ pub enum DaemonError {
 }
 
 impl Options {
-    fn load(&self) -> Result<(Folders, Config, Policy), DaemonError> {
+    /// The configuration, and the policy of each uplink.
+    fn load(&self) -> Result<(Folders, Config, Vec<Policy>), DaemonError> {
         let folders = Folders::of(self.config.clone());
         let mut config = folders.load()?;
         if let Some(socket) = &self.socket {
@@ -70,8 +71,9 @@ impl Options {
         if config.on_failure == OnFailure::Pass && config.hold == Hold::Off {
             return Err(DaemonError::NoPass);
         }
-        let policy = Policy::read(&config.policy, config.rate)?;
-        Ok((folders, config, policy))
+        let policy = |uplink: &UplinkConfig| Policy::read(&uplink.policy, uplink.rate);
+        let policies = config.uplinks.iter().map(policy).collect::<Result<_, _>>()?;
+        Ok((folders, config, policies))
     }
 }
 
@@ -80,19 +82,30 @@ impl Options {
 /// # Errors
 /// When one of them is wrong.
 pub fn check(options: &Options) -> Result<Vec<String>, DaemonError> {
-    let (_, config, policy) = options.load()?;
-    let hash: String = policy.hash.chars().take(12).collect();
-    let mut lines: Vec<String> = policy.diagnostics.iter().map(ToString::to_string).collect();
-    lines.push(format!("policy {} ({hash}), {} classes", policy.name, policy.compiled.classes.len()));
-    lines.push(format!(
-        "uplink {}, socket {}, metrics {}",
-        config.uplink,
-        config.socket.display(),
-        config.metrics
-    ));
-    let ports: Vec<&str> = config.ports.iter().map(|port| port.name.as_str()).collect();
-    lines.push(if ports.is_empty() { "no ports".to_owned() } else { format!("ports {}", ports.join(", ")) });
+    let (_, config, policies) = options.load()?;
+    let mut lines = Vec::new();
+    for (uplink, policy) in config.uplinks.iter().zip(&policies) {
+        lines.extend(policy.diagnostics.iter().map(ToString::to_string));
+        lines.extend(describe(uplink, policy));
+    }
+    lines.push(format!("socket {}, metrics {}", config.socket.display(), config.metrics));
     Ok(lines)
+}
+
+/// An uplink in lines.
+fn describe(uplink: &UplinkConfig, policy: &Policy) -> [String; 3] {
+    let hash: String = policy.hash.chars().take(12).collect();
+    let ports: Vec<&str> = uplink.ports.iter().map(|port| port.name.as_str()).collect();
+    let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
+    [
+        format!("{name}uplink {}", uplink.device),
+        format!("{name}policy {} ({hash}), {} classes", policy.name, policy.compiled.classes.len()),
+        if ports.is_empty() {
+            format!("{name}no ports")
+        } else {
+            format!("{name}ports {}", ports.join(", "))
+        },
+    ]
 }
 
 /// Runs the daemon until a signal, and returns the signal's number; 0 after a hand-over.
@@ -100,19 +113,16 @@ pub fn check(options: &Options) -> Result<Vec<String>, DaemonError> {
 /// # Errors
 /// When it cannot start, or the data path fails.
 pub fn run(options: &Options) -> Result<i32, DaemonError> {
-    run_over(options, SessionPath::start)
+    run_over(options, Box::new(Sessions))
 }
 
-/// Runs the daemon over the data path that `start` makes.
+/// Runs the daemon over the data paths of `maker`.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_over(
-    options: &Options,
-    start: impl FnOnce(&Policy, &Config, Option<Opened>) -> Result<Started, DataPathError>,
-) -> Result<i32, DaemonError> {
+pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonError> {
     let log = Rc::new(Log::standard_error());
-    let (folders, config, policy) = options.load()?;
+    let (folders, config, policies) = options.load()?;
     let manager = match config.watchdog {
         Watchdog::Auto => Manager::from_environment(),
         Watchdog::Off => Manager::from_environment().without_watchdog(),
@@ -122,16 +132,61 @@ pub fn run_over(
         log.warning(&format!("there is no group {}: only root may open the socket", config.group));
     }
     let mut sockets = Sockets::open(&config.socket, group, &config.metrics)?;
-    for diagnostic in &policy.diagnostics {
-        log.warning(&diagnostic.to_string());
-    }
     let given = Given::from_environment(core::mem::take(&mut sockets.kept));
-    let started = start(&policy, &config, holding::open(&config, given)?)?;
-    log.notice(&format!("policy {}, socket {}", policy.name, config.socket.display()));
-    let service = Service::resume(started, config, folders, policy, Rc::clone(&log));
+    let mut surroundings = Surroundings { maker, given };
+    let starts = start(&config, policies, &mut surroundings, &log)?;
+    let service = Service::resume(starts, surroundings, config, folders, Rc::clone(&log));
     match Server::new(service, sockets, manager, log)?.run()? {
         End::Signal(number) => Ok(number),
         End::HandOver => Ok(0),
         End::WorkerEnded => Err(DaemonError::WorkerEnded),
     }
+}
+
+/// Starts the data path of each uplink, or takes it over. One that fails is missing for a while, if another does not.
+fn start(
+    config: &Config,
+    policies: Vec<Policy>,
+    surroundings: &mut Surroundings,
+    log: &Log,
+) -> Result<Vec<UplinkStart>, DaemonError> {
+    for left in holding::open_left(config, &mut surroundings.given) {
+        log.warning("removed the ports of an uplink that the configuration does not have any more");
+        if let Err(error) = abandon(left) {
+            log.error(&error.to_string());
+        }
+    }
+    let (mut starts, mut failure) = (Vec::new(), None);
+    for (uplink, policy) in config.uplinks.iter().zip(policies) {
+        policy.diagnostics.iter().for_each(|diagnostic| log.warning(&diagnostic.to_string()));
+        let started = start_one(config, uplink, &policy, surroundings).unwrap_or_else(|error| {
+            let missing = Started::missing(error.to_string());
+            failure = Some(error);
+            missing
+        });
+        starts.push(UplinkStart { policy, started });
+    }
+    if let Some(error) = failure
+        && starts.iter().all(|start| start.started.missing.is_some())
+    {
+        return Err(error);
+    }
+    for (uplink, UplinkStart { policy, started }) in config.uplinks.iter().zip(&starts) {
+        let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("uplink {name}: "));
+        match &started.missing {
+            Some(reason) => log.error(&format!("{name}{reason}")),
+            None => log.notice(&format!("{name}policy {}, socket {}", policy.name, config.socket.display())),
+        }
+    }
+    Ok(starts)
+}
+
+fn start_one(
+    config: &Config,
+    uplink: &UplinkConfig,
+    policy: &Policy,
+    surroundings: &mut Surroundings,
+) -> Result<Started, DaemonError> {
+    let store = holding::open(config, uplink, &mut surroundings.given)?;
+    Ok(surroundings.maker.start(policy, uplink, config, store)?)
 }

@@ -3,8 +3,11 @@
 //! A policy changes in two steps: [`DataPath::prepare`] says what would change and changes nothing, and
 //! [`DataPath::commit`] changes it. Ports come and go between changes. All calls come from the daemon's one thread.
 
+pub mod missing;
 pub mod session;
 
+use crate::config::{Config, UplinkConfig};
+use crate::holding::Opened;
 use crate::policy::Policy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -56,6 +59,11 @@ pub trait DataPath: std::fmt::Debug {
     /// Warnings for the operator that hold now, such as ports whose devices were deleted.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether the uplink's interface is not where it was.
+    fn is_uplink_gone(&self) -> bool {
+        false
     }
 
     /// The age of the last sign of life of the transmit worker.
@@ -111,6 +119,27 @@ pub struct Started {
     pub former: Option<Former>,
     /// Notes for the operator, one line each.
     pub notes: Vec<String>,
+    /// The reason for which there is none at present, if so.
+    pub missing: Option<String>,
+}
+
+/// The maker of data paths: one for each uplink.
+pub trait Maker: std::fmt::Debug {
+    /// Starts a data path with `policy` above `uplink`, without ports, or takes over what a former daemon has left in the
+    /// store.
+    ///
+    /// # Errors
+    /// When it cannot be had; nothing of it remains then.
+    fn start(
+        &self,
+        policy: &Policy,
+        uplink: &UplinkConfig,
+        config: &Config,
+        store: Option<Opened>,
+    ) -> Result<Started, DataPathError>;
+
+    /// Whether a start that failed is worth another attempt: the uplink's interface is there.
+    fn may_start(&self, uplink: &UplinkConfig) -> bool;
 }
 
 /// A port to make.
@@ -219,6 +248,9 @@ pub enum DataPathError {
     /// The data path cannot do this.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// The uplink has no data path at present.
+    #[error("the uplink does not run: {0}")]
+    Missing(String),
     /// The name of the port is in use.
     #[error("a port {0} exists already")]
     PortExists(String),

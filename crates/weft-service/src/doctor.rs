@@ -1,6 +1,6 @@
 //! The part of `weft doctor` that is about the daemon: what runs it, its configuration, its socket, the plugin for containers.
 
-use crate::config::{ConfigError, Folders};
+use crate::config::{ConfigError, Folders, UplinkConfig};
 use std::path::{Path, PathBuf};
 use weft_control::Client;
 use weft_host::doctor::{Facility, State};
@@ -35,7 +35,12 @@ fn manager(systemd: &Path, openrc: &Path) -> Facility {
 fn configuration() -> Facility {
     let folders = Folders::of(None);
     let state = match folders.load() {
-        Ok(config) => State::Present(format!("uplink {}, policy {}", config.uplink, config.policy.display())),
+        Ok(config) => {
+            let of = |uplink: &UplinkConfig| {
+                format!("uplink {}, policy {}", uplink.device, uplink.policy.display())
+            };
+            State::Present(config.uplinks.iter().map(of).collect::<Vec<_>>().join("; "))
+        }
         Err(missing @ ConfigError::Missing { .. }) => State::Missing(missing.to_string()),
         // The first line has the place; `weft daemon --check` shows the others.
         Err(other) => State::Limited(other.to_string().lines().next().unwrap_or_default().to_owned()),
@@ -56,7 +61,7 @@ fn socket() -> Facility {
             "{}, generation {}, {} ports",
             weft_control::SOCKET,
             status.generation,
-            status.ports.len()
+            status.each().into_iter().map(|uplink| uplink.ports.len()).sum::<usize>()
         )),
         Err(error) => State::Missing(error.to_string()),
     };

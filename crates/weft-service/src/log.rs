@@ -4,7 +4,8 @@
 //! Elsewhere a line begins with a word.
 
 use std::io::Write;
-use std::sync::Mutex;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 /// The priority of a line, by syslog(3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,24 +32,31 @@ pub enum Form {
 pub struct Log {
     form: Form,
     /// The lines, if a test keeps them.
-    kept: Option<Mutex<Vec<String>>>,
+    kept: Option<Arc<Mutex<Vec<String>>>>,
+    /// The beginning of each line.
+    subject: String,
 }
 
 impl Log {
     /// Lines on standard error, in the journal's form if that is where they go.
     pub fn standard_error() -> Self {
         let form = if std::env::var_os("JOURNAL_STREAM").is_some() { Form::Journal } else { Form::Words };
-        Self { form, kept: None }
+        Self { form, kept: None, subject: String::new() }
     }
 
     /// Lines that are kept, for tests.
     pub fn kept() -> Self {
-        Self { form: Form::Words, kept: Some(Mutex::default()) }
+        Self { form: Form::Words, kept: Some(Arc::default()), subject: String::new() }
+    }
+
+    /// The same destination for lines about `subject`, which begin with it.
+    pub fn about(&self, subject: &str) -> Rc<Self> {
+        Rc::new(Self { form: self.form, kept: self.kept.clone(), subject: format!("{subject}: ") })
     }
 
     /// Writes a line. A line that cannot be written is lost: there is no other place for it.
     pub fn line(&self, priority: Priority, text: &str) {
-        let text = format(self.form, priority, text);
+        let text = format(self.form, priority, &(self.subject.clone() + text));
         match &self.kept {
             Some(lines) => lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(text),
             None => {

@@ -5,7 +5,7 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::fmt;
-use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, WorkerState};
+use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
 
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
@@ -75,10 +75,10 @@ struct Counters(ServiceStatus);
 
 impl Collector for Counters {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut out = Out(encoder);
-        daemon(&mut out, &self.0)?;
-        classes(&mut out, &self.0.classes)?;
-        ports(&mut out, &self.0.ports)
+        let (mut out, uplinks) = (Out(encoder), self.0.each());
+        daemon(&mut out, &uplinks)?;
+        classes(&mut out, &uplinks)?;
+        ports(&mut out, &uplinks)
     }
 }
 
@@ -118,64 +118,87 @@ fn flag(value: bool) -> f64 {
     f64::from(u8::from(value))
 }
 
-fn daemon(out: &mut Out<'_>, status: &ServiceStatus) -> fmt::Result {
-    let policy = vec![("hash", status.policy_hash.clone()), ("generation", status.generation.to_string())];
-    out.gauges("weft_policy_info", "The policy in force", vec![(policy, 1.0)])?;
-    let uplink = || vec![("device", status.uplink.interface.clone())];
+/// The labels of an uplink's samples: its name, if it has one.
+fn of(status: &ServiceStatus) -> Labels {
+    status.uplink.name.iter().map(|name| ("uplink", name.clone())).collect()
+}
+
+/// The labels of an uplink's sample, and one more.
+fn with(status: &ServiceStatus, label: &'static str, value: &str) -> Labels {
+    let mut labels = of(status);
+    labels.push((label, value.to_owned()));
+    labels
+}
+
+fn daemon(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
+    let policy = |status: &&ServiceStatus| {
+        let mut labels = with(status, "hash", &status.policy_hash);
+        labels.push(("generation", status.generation.to_string()));
+        (labels, 1.0)
+    };
+    out.gauges("weft_policy_info", "The policy in force", uplinks.iter().map(policy).collect())?;
+    device(out, uplinks)?;
+    let each = |value: fn(&ServiceStatus) -> f64| uplinks.iter().map(|s| (of(s), value(s))).collect();
+    let running = each(|status| flag(status.worker == WorkerState::Running));
+    out.gauges("weft_worker_running", "Whether the transmit worker runs", running)?;
+    let bound = each(|status| flag(status.worker_bound));
+    out.gauges("weft_worker_bound", "Whether the worker, not the link, is the bottleneck", bound)?;
     out.gauges(
-        "weft_uplink_up",
-        "Whether the uplink has a carrier",
-        vec![(uplink(), flag(status.uplink.up))],
+        "weft_policy_change_pause_seconds",
+        "The longest time for which a replacement of the policy kept the worker from sending",
+        each(|status| status.policy_change_pause_s),
     )?;
-    let rate = |rate: Option<f64>| rate.map(|bps| (uplink(), bps / 8.0)).into_iter().collect::<Vec<_>>();
+    let dropped = uplinks.iter().flat_map(|status| {
+        let labels = |reason: &String| with(status, "reason", reason);
+        status.dropped.iter().map(move |(reason, packets)| (labels(reason), *packets))
+    });
+    out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
+    let failed = uplinks.iter().map(|status| (of(status), status.failed_readings)).collect();
+    out.counters("weft_failed_readings", "Failed readings of the kernel's counters", failed)
+}
+
+/// The interfaces of the uplinks.
+fn device(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
+    let device = |status: &ServiceStatus| with(status, "device", &status.uplink.interface);
+    let up = uplinks.iter().map(|status| (device(status), flag(status.uplink.up))).collect();
+    out.gauges("weft_uplink_up", "Whether the uplink has a carrier", up)?;
+    let rate = |value: fn(&StatusUplink) -> Option<f64>| {
+        uplinks.iter().filter_map(|s| Some((device(s), value(&s.uplink)? / 8.0))).collect()
+    };
     out.gauges(
         "weft_uplink_rate_bytes_per_second",
         "The rate of the link, where one is given",
-        rate(status.uplink.rate_bps),
+        rate(|uplink| uplink.rate_bps),
     )?;
     out.gauges(
         "weft_uplink_observed_rate_bytes_per_second",
         "The rate that the uplink shows by its back-pressure, while it is the bottleneck",
-        rate(status.uplink.observed_bps),
-    )?;
-    let running = flag(status.worker == WorkerState::Running);
-    out.gauges("weft_worker_running", "Whether the transmit worker runs", vec![(Labels::new(), running)])?;
-    let bound = flag(status.worker_bound);
-    out.gauges(
-        "weft_worker_bound",
-        "Whether the worker, not the link, is the bottleneck",
-        vec![(Labels::new(), bound)],
-    )?;
-    out.gauges(
-        "weft_policy_change_pause_seconds",
-        "The longest time for which a replacement of the policy kept the worker from sending",
-        vec![(Labels::new(), status.policy_change_pause_s)],
-    )?;
-    let dropped = status.dropped.iter().map(|(reason, packets)| (vec![("reason", reason.clone())], *packets));
-    out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
-    out.counters(
-        "weft_failed_readings",
-        "Failed readings of the kernel's counters",
-        vec![(Labels::new(), status.failed_readings)],
+        rate(|uplink| uplink.observed_bps),
     )
 }
 
-fn classes(out: &mut Out<'_>, classes: &[StatusClass]) -> fmt::Result {
-    let label = |class: &StatusClass| vec![("class", class.class.clone())];
-    let counts = |value: fn(&StatusClass) -> u64| classes.iter().map(|c| (label(c), value(c))).collect();
+fn classes(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
+    let classes = || {
+        uplinks.iter().flat_map(|status| {
+            status.classes.iter().map(|class| (with(status, "class", &class.class), class))
+        })
+    };
+    let counts = |value: fn(&StatusClass) -> u64| classes().map(|(l, c)| (l, value(c))).collect();
     out.counters("weft_class_sent_bytes", "Bytes sent", counts(|c| c.bytes))?;
     out.counters("weft_class_sent_packets", "Packets sent", counts(|c| c.packets))?;
-    let waiting = classes.iter().map(|c| (label(c), c.backlog_bytes as f64)).collect();
+    let waiting = classes().map(|(l, c)| (l, c.backlog_bytes as f64)).collect();
     out.gauges("weft_class_queue_bytes", "Bytes that wait", waiting)?;
-    let entitled = classes.iter().filter_map(|c| Some((label(c), c.entitled_bps? / 8.0))).collect();
+    let entitled = classes().filter_map(|(l, c)| Some((l, c.entitled_bps? / 8.0))).collect();
     out.gauges("weft_class_entitled_bytes_per_second", "The rate that the policy guarantees", entitled)?;
-    let reasons = classes.iter().flat_map(|class| {
-        let labels = move |reason: &String| vec![("class", class.class.clone()), ("reason", reason.clone())];
-        class.dropped.iter().map(move |(reason, packets)| (labels(reason), *packets))
+    let reasons = classes().flat_map(|(labels, class)| {
+        class.dropped.iter().map(move |(reason, packets)| {
+            let mut labels = labels.clone();
+            labels.push(("reason", reason.clone()));
+            (labels, *packets)
+        })
     });
     out.counters("weft_class_dropped_packets", "Packets dropped, by reason", reasons.collect())?;
-    let measured: Vec<_> =
-        classes.iter().filter_map(|c| Some((label(c), c.sojourn_histogram.as_ref()?))).collect();
+    let measured: Vec<_> = classes().filter_map(|(l, c)| Some((l, c.sojourn_histogram.as_ref()?))).collect();
     if measured.is_empty() { Ok(()) } else { sojourn(out, measured) }
 }
 
@@ -193,9 +216,13 @@ fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Resul
     Ok(())
 }
 
-fn ports(out: &mut Out<'_>, ports: &[StatusPort]) -> fmt::Result {
-    let label = |port: &StatusPort| vec![("port", port.port.clone())];
-    let counts = |value: fn(&StatusPort) -> u64| ports.iter().map(|p| (label(p), value(p))).collect();
+fn ports(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
+    let counts = |value: fn(&StatusPort) -> u64| {
+        let of = |status: &&ServiceStatus| -> Vec<(Labels, u64)> {
+            status.ports.iter().map(|port| (with(status, "port", &port.port), value(port))).collect()
+        };
+        uplinks.iter().flat_map(of).collect()
+    };
     out.counters("weft_port_sent_bytes", "Bytes sent", counts(|p| p.sent_bytes))?;
     out.counters("weft_port_sent_packets", "Packets sent", counts(|p| p.sent_packets))?;
     out.counters("weft_port_received_packets", "Packets received", counts(|p| p.received_packets))?;
@@ -278,5 +305,25 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "{line}: {text}");
         }
+    }
+    #[test]
+    fn several_uplinks_have_a_label_each() {
+        let named = |name: &str| {
+            let mut status = status();
+            (status.uplink.name, status.uplink.interface) = (Some(name.to_owned()), format!("dev-{name}"));
+            status
+        };
+        let text = text(&ServiceStatus { uplinks: vec![named("lan"), named("wan")], ..named("lan") });
+        for line in [
+            r#"weft_policy_info{uplink="wan",hash="ab",generation="2"} 1"#,
+            r#"weft_uplink_up{uplink="lan",device="dev-lan"} 0"#,
+            r#"weft_worker_running{uplink="wan"} 0"#,
+            r#"weft_class_dropped_packets_total{uplink="wan",class="web \"a\"",reason="ring_full"} 3"#,
+            r#"weft_port_sent_packets_total{uplink="lan",port="weft0"} 7"#,
+            r#"weft_failed_readings_total{uplink="lan"} 0"#,
+        ] {
+            assert!(text.lines().any(|l| l == line || l == format!("{line}.0")), "{line}: {text}");
+        }
+        assert_eq!(text.matches("# TYPE weft_class_sent_bytes counter").count(), 1, "{text}");
     }
 }

@@ -19,7 +19,6 @@ mod outbox;
 mod signals;
 
 use crate::access::Peer;
-use crate::alarms::Alarms;
 use crate::data_path::DataPathError;
 use crate::log::Log;
 use crate::metrics;
@@ -34,7 +33,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weft_report::status::WorkerState;
+use weft_report::status::ServiceStatus;
 
 /// The interval in which the data path is read.
 const TICK: Duration = Duration::from_millis(250);
@@ -103,7 +102,6 @@ pub struct Server {
     signals: Signals,
     connections: Vec<Connection>,
     scrapes: Vec<Scrape>,
-    alarms: Alarms,
     next_tick: Instant,
     next_alive: Option<Instant>,
     ticks: u32,
@@ -124,7 +122,6 @@ impl Server {
         let now = Instant::now();
         let next_alive = manager.watchdog().map(|_| now);
         Ok(Self {
-            alarms: Alarms::new(Rc::clone(&log)),
             context: Context { service, manager, log },
             sockets,
             signals,
@@ -142,7 +139,7 @@ impl Server {
     /// When poll fails, or the data path failed before.
     pub fn run(mut self) -> Result<End, ServerError> {
         self.tick(Instant::now());
-        let headline = self.context.service.latest().headline();
+        let headline = headline(self.context.service.latest());
         self.context.manager.ready(&headline);
         let end = loop {
             if let Some(end) = self.turn()? {
@@ -194,8 +191,7 @@ impl Server {
         if now >= self.next_tick {
             self.tick(now);
         }
-        let ended = self.context.service.latest().worker == WorkerState::Ended;
-        Ok(ended.then_some(End::WorkerEnded))
+        Ok(self.context.service.has_ended().then_some(End::WorkerEnded))
     }
 
     /// Waits for events, or for the next time at which something is due.
@@ -330,23 +326,24 @@ impl Server {
 
     fn tick(&mut self, now: Instant) {
         self.next_tick = now + TICK;
-        match self.context.service.tick() {
-            Ok(untracked) => self.alarms.check(self.context.service.latest(), untracked, now),
-            Err(error) => self.alarms.unreadable(&error.to_string(), now),
-        }
-        self.alarms.warn(self.context.service.warnings());
+        self.context.service.tick(now);
         let latest = self.context.service.latest();
         if self.ticks.is_multiple_of(STATUS_TICKS) {
-            self.context.manager.status(&latest.headline());
+            self.context.manager.status(&headline(latest));
         }
         self.ticks = self.ticks.wrapping_add(1);
         // A worker that has ended or hangs must not look alive.
-        let lives = latest.worker != WorkerState::Ended && self.context.service.worker_lives();
+        let lives = !self.context.service.has_ended() && self.context.service.workers_live();
         if lives && self.next_alive.is_some_and(|due| now >= due) {
             self.context.manager.alive();
             self.next_alive = self.context.manager.watchdog().map(|span| now + span / 2);
         }
     }
+}
+
+/// The state of all uplinks in a line.
+fn headline(status: &ServiceStatus) -> String {
+    status.each().into_iter().map(ServiceStatus::headline).collect::<Vec<_>>().join("; ")
 }
 
 impl Context {
@@ -356,7 +353,7 @@ impl Context {
     ) -> Result<weft_control::interface::ReloadReply, weft_control::error::ControlError> {
         self.manager.reloading();
         let result = self.service.reload();
-        self.manager.ready(&self.service.latest().headline());
+        self.manager.ready(&headline(self.service.latest()));
         result
     }
 }

@@ -1,24 +1,27 @@
-//! The state of the daemon: the policy in force, its generation, the ports with their owners. Independent of sockets.
+//! The state of the daemon: its uplinks, each with its policy and its ports. Independent of sockets.
 //!
-//! [`Service::handle`] answers one request. A policy is replaced in this order: compile, compare the generation, prepare,
-//! commit, count. Whatever fails before the commit changes nothing. The generation is 1 at the start and grows by one with
-//! each replacement; a policy with the text that is in force replaces nothing.
+//! [`Service::handle`] answers one request. It finds the uplink that the request is about, and hands it over
+//! (`service/uplink.rs`). Ports have names that are unique in the daemon, whatever their uplink.
+//!
+//! An uplink whose data path fails does not end the others: it has none for a while, and is started again as soon as its
+//! interface is there.
 
+mod attempts;
 mod ports;
 mod reload;
 mod status;
+mod uplink;
 
-use crate::config::{Config, Folders};
-use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
+use crate::config::{Config, Folders, UplinkConfig};
+use crate::data_path::{DataPathError, Maker, Started};
+use crate::holding::Given;
 use crate::log::Log;
-use crate::policy::{Policy, PolicyError};
-use std::collections::BTreeMap;
+use crate::policy::Policy;
 use std::rc::Rc;
 use std::time::Instant;
+use uplink::Uplink;
 use weft_control::error::ControlError;
-use weft_control::interface::{
-    ChangeReply, ConfigReply, GenerationReply, ListPortsReply, Reply, Request, ServiceStatus,
-};
+use weft_control::interface::{AddPort, AddPortReply, GenerationReply, Reply, Request, ServiceStatus};
 
 pub use ports::{Owner, random_mac};
 
@@ -31,85 +34,75 @@ pub struct Caller {
     pub is_admin: bool,
 }
 
+/// An uplink at the start of the daemon: its policy, and its data path.
+#[derive(Debug)]
+pub struct UplinkStart {
+    /// The configured policy.
+    pub policy: Policy,
+    /// The data path.
+    pub started: Started,
+}
+
+/// The surroundings of the uplinks: who makes their data paths, and where their stores are.
+#[derive(Debug)]
+pub struct Surroundings {
+    /// The maker of data paths.
+    pub maker: Box<dyn Maker>,
+    /// The service manager's part in holding.
+    pub given: Given,
+}
+
 /// The state of the daemon.
 #[derive(Debug)]
 pub struct Service {
-    path: Box<dyn DataPath>,
+    uplinks: Vec<Uplink>,
+    surroundings: Surroundings,
     folders: Folders,
     config: Config,
-    policy: Policy,
-    /// The configured policy, for `restore`.
-    default: Policy,
-    generation: u64,
-    started: Instant,
-    ports: BTreeMap<String, ports::Known>,
     /// The counters of the last tick.
     latest: ServiceStatus,
-    log: Rc<Log>,
+    next_attempt: Instant,
 }
 
 impl Service {
-    /// The state of a daemon with `path`, on which `policy` is in force. Makes the configured ports; one that cannot be
-    /// made is logged, and the others are made.
-    pub fn new(
-        path: Box<dyn DataPath>,
+    /// The state of a daemon with an uplink for each of `config`, whose data paths may have been taken over: with the policy
+    /// and the ports of a former daemon, which then follow the configuration as after a reload, under traffic. Makes the
+    /// configured ports; one that cannot be made is logged, and the others are made.
+    pub fn resume(
+        starts: Vec<UplinkStart>,
+        surroundings: Surroundings,
         config: Config,
         folders: Folders,
-        policy: Policy,
         log: Rc<Log>,
     ) -> Self {
-        Self::resume(Started { path, former: None, notes: Vec::new() }, config, folders, policy, log)
-    }
-
-    /// The state of a daemon over a data path that may have been taken over: with the policy and the ports of the former
-    /// daemon, which then follow the configuration as after a reload, under traffic.
-    pub fn resume(started: Started, config: Config, folders: Folders, policy: Policy, log: Rc<Log>) -> Self {
-        let Started { path, former, notes } = started;
-        notes.iter().for_each(|note| log.warning(note));
-        let mut service = Self {
-            path,
-            folders,
-            config,
-            default: policy.clone(),
-            policy,
-            generation: 1,
-            started: Instant::now(),
-            ports: BTreeMap::new(),
-            latest: ServiceStatus::default(),
-            log,
+        let of = |(uplink, start): (&UplinkConfig, UplinkStart)| {
+            let log = match &uplink.name {
+                Some(name) => log.about(&format!("uplink {name}")),
+                None => Rc::clone(&log),
+            };
+            Uplink::resume(start, uplink.clone(), log)
         };
-        if let Some(former) = former {
-            service.follow_former(former);
-        }
-        for port in service.config.ports.clone() {
-            if service.ports.contains_key(&port.name) {
-                continue;
-            }
-            if let Err(error) = service.add_configured(&port) {
-                service.log.error(&format!("port {}: {error}", port.name));
-            }
-        }
-        service.remember();
-        service
+        let mut uplinks: Vec<Uplink> = config.uplinks.iter().zip(starts).map(of).collect();
+        // After all have given up the ports that the configuration moved to another uplink.
+        uplinks.iter_mut().for_each(Uplink::make_configured);
+        let (latest, next_attempt) = (ServiceStatus::default(), Instant::now());
+        Self { uplinks, surroundings, folders, config, latest, next_attempt }
     }
 
-    /// Leaves the data path to a successor of this process.
+    /// Leaves the data paths to a successor of this process.
     ///
     /// # Errors
-    /// When it ends with the daemon, and had failed before.
+    /// When one ends with the daemon, and had failed before.
     pub fn hand_over(self) -> Result<(), DataPathError> {
-        self.path.hand_over()
+        each(self.uplinks, Uplink::hand_over)
     }
 
-    /// Stores what a successor must know.
-    fn remember(&mut self) {
-        let owner = |(name, known): (&String, &ports::Known)| match known.owner {
-            Owner::Configuration => None,
-            Owner::User(uid) => Some((name.clone(), uid)),
-        };
-        let owners = self.ports.iter().filter_map(owner).collect();
-        let egress = self.ports.iter().filter_map(|(name, known)| Some((name.clone(), known.spec.egress?)));
-        self.path.remember(&Memory { generation: self.generation, owners, egress: egress.collect() });
+    /// Ends the data paths: the ports are removed.
+    ///
+    /// # Errors
+    /// When a data path had failed before.
+    pub fn finish(self) -> Result<(), DataPathError> {
+        each(self.uplinks, Uplink::finish)
     }
 
     /// Answers a request. The caller's right to it was checked before.
@@ -118,117 +111,88 @@ impl Service {
     /// With the error for the caller; nothing has changed then, unless the error says so.
     pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Reply, ControlError> {
         match request {
-            Request::Status | Request::Monitor(_) => Ok(Reply::Status(Box::new(self.status()?))),
-            Request::Config => Ok(Reply::Config(self.config_reply())),
-            Request::LoadPolicy(p) => self.load(&p.name, p.text, p.generation).map(Reply::Change),
-            Request::DiffPolicy(p) => self.diff(&p.name, p.text).map(Reply::Change),
-            Request::RestorePolicy => self.replace(self.default.clone()).map(Reply::Change),
+            Request::Status(of) => self.status_of(of.uplink.as_deref()),
+            Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
+            Request::Config(of) => Ok(Reply::Config(self.one(of.uplink.as_deref())?.config_reply())),
+            Request::LoadPolicy(p) => {
+                self.one(p.uplink.as_deref())?.load(&p.name, p.text, p.generation).map(Reply::Change)
+            }
+            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(&p.name, p.text).map(Reply::Change),
+            Request::RestorePolicy(of) => self.one(of.uplink.as_deref())?.restore().map(Reply::Change),
             Request::AddPort(port) => {
                 self.add_port(port, caller).map(|reply| Reply::AddPort(Box::new(reply)))
             }
             Request::RemovePort(port) => {
-                self.remove_port(&port.name, caller)?;
-                Ok(Reply::Generation(GenerationReply { generation: self.generation }))
+                let missing = || ControlError::NoSuchPort { name: port.name.clone() };
+                let uplink = self.uplinks.iter_mut().find(|uplink| uplink.has_port(&port.name));
+                let uplink = uplink.ok_or_else(missing)?;
+                uplink.remove_port(&port.name, caller)?;
+                Ok(Reply::Generation(GenerationReply { generation: uplink.generation() }))
             }
-            Request::ListPorts => {
-                let status = self.status()?;
-                Ok(Reply::Ports(ListPortsReply { generation: status.generation, ports: status.ports }))
-            }
+            Request::ListPorts(of) => self.list_ports(of.uplink.as_deref()).map(Reply::Ports),
             Request::Reload => self.reload().map(Reply::Reload),
         }
     }
 
-    /// Ends the data path: the ports are removed.
-    ///
-    /// # Errors
-    /// When the data path had failed before.
-    pub fn finish(self) -> Result<(), DataPathError> {
-        self.path.finish()
+    fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {
+        if self.uplinks.iter().any(|uplink| uplink.has_port(&port.name)) {
+            return Err(ControlError::PortExists { name: port.name });
+        }
+        self.one(port.uplink.as_deref())?.add_port(port, caller)
     }
 
-    /// The generation in force.
+    /// The uplink of this name, or the default one.
+    fn one(&mut self, name: Option<&str>) -> Result<&mut Uplink, ControlError> {
+        let at = self.place(name)?;
+        self.uplinks.get_mut(at).ok_or(ControlError::UplinkNeeded { uplinks: Vec::new() })
+    }
+
+    /// The place of the uplink of this name, or of the default one.
+    fn place(&self, name: Option<&str>) -> Result<usize, ControlError> {
+        let uplinks = || self.uplinks.iter().map(|uplink| uplink.title().to_owned()).collect();
+        match name {
+            Some(name) => {
+                let at = self.uplinks.iter().position(|uplink| uplink.title() == name);
+                at.ok_or_else(|| ControlError::NoSuchUplink { name: name.to_owned(), uplinks: uplinks() })
+            }
+            None => {
+                self.config.default_uplink.ok_or_else(|| ControlError::UplinkNeeded { uplinks: uplinks() })
+            }
+        }
+    }
+
+    /// The default uplink, or the first.
+    fn first(&self) -> Option<&Uplink> {
+        self.uplinks.get(self.config.default_uplink.unwrap_or(0))
+    }
+
+    /// The generation in force at the default uplink, or the first.
     pub fn generation(&self) -> u64 {
-        self.generation
+        self.first().map_or(0, Uplink::generation)
     }
 
-    /// The hash of the policy in force.
+    /// The hash of the policy in force there.
     pub fn policy_hash(&self) -> &str {
-        &self.policy.hash
+        self.first().map_or("", Uplink::policy_hash)
     }
 
     /// The configuration in force.
     pub fn config(&self) -> &Config {
         &self.config
     }
+}
 
-    fn config_reply(&self) -> ConfigReply {
-        ConfigReply {
-            generation: self.generation,
-            policy_hash: self.policy.hash.clone(),
-            policy: self.policy.name.clone(),
-            text: self.policy.text.clone(),
-            default_policy: self.default.name.clone(),
-            is_default: self.policy.hash == self.default.hash,
-        }
+/// Ends each uplink in its way, and returns the first error.
+fn each(
+    uplinks: Vec<Uplink>,
+    end: impl Fn(Uplink) -> Result<(), DataPathError>,
+) -> Result<(), DataPathError> {
+    let mut result = Ok(());
+    for uplink in uplinks {
+        let ended = end(uplink);
+        result = result.and(ended);
     }
-
-    fn compile(&self, name: &str, text: String) -> Result<Policy, ControlError> {
-        let policy = Policy::limited(name, text, self.config.rate, self.port_limits());
-        policy.map_err(|error| self.refused_policy(error))
-    }
-
-    fn refused_policy(&self, error: PolicyError) -> ControlError {
-        match error {
-            PolicyError::Refused(diagnostics) => {
-                ControlError::PolicyRefused { generation: self.generation, diagnostics }
-            }
-            PolicyError::Read { .. } => ControlError::failed(&error),
-        }
-    }
-
-    fn load(&mut self, name: &str, text: String, expected: Option<u64>) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(name, text)?;
-        if expected.is_some_and(|generation| generation != self.generation) {
-            return Err(ControlError::StaleGeneration { generation: self.generation });
-        }
-        self.replace(policy)
-    }
-
-    fn diff(&mut self, name: &str, text: String) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(name, text)?;
-        let plan = self.path.prepare(&policy.compiled).map_err(refused)?;
-        Ok(self.change_reply(&policy, plan))
-    }
-
-    /// Puts a compiled policy in force, with the limits of the ports.
-    fn replace(&mut self, policy: Policy) -> Result<ChangeReply, ControlError> {
-        let policy =
-            policy.with_port_limits(self.port_limits()).map_err(|error| self.refused_policy(error))?;
-        let plan = self.path.prepare(&policy.compiled).map_err(refused)?;
-        if policy.compiled != self.policy.compiled {
-            self.path.commit(&policy).map_err(refused)?;
-        }
-        if policy.hash != self.policy.hash || policy.compiled != self.policy.compiled {
-            self.generation += 1;
-            let hash: String = policy.hash.chars().take(12).collect();
-            let (name, generation) = (&policy.name, self.generation);
-            self.log.notice(&format!("policy {name} ({hash}) is in force, generation {generation}"));
-            plan.warnings.iter().for_each(|warning| self.log.warning(warning));
-        }
-        self.policy = policy;
-        self.remember();
-        Ok(self.change_reply(&self.policy, plan))
-    }
-
-    fn change_reply(&self, policy: &Policy, plan: Plan) -> ChangeReply {
-        ChangeReply {
-            generation: self.generation,
-            policy_hash: policy.hash.clone(),
-            steps: plan.steps,
-            warnings: plan.warnings,
-            diagnostics: policy.diagnostics.clone(),
-        }
-    }
+    result
 }
 
 /// An error of the data path, for the caller.

@@ -14,6 +14,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use weft_host::store::part_of;
 
 /// The mode of a socket: its owner and its group.
 const MODE: u32 = 0o660;
@@ -185,9 +186,6 @@ pub struct Sockets {
     pub kept: Vec<(String, OwnedFd)>,
 }
 
-/// The beginning of the names of descriptors that are no sockets (`weft_host::store`).
-const KEPT: &str = "weft.";
-
 impl Sockets {
     /// Takes the sockets that the service manager hands over, and binds the others.
     ///
@@ -199,7 +197,7 @@ impl Sockets {
         for (name, fd) in handed {
             let fd = fd.into_std();
             match name.as_deref() {
-                Some(name) if name.starts_with(KEPT) => kept.push((name.to_owned(), fd)),
+                Some(name) if part_of(name).is_some() => kept.push((name.to_owned(), fd)),
                 Some(METRICS_NAME) => metrics_fd = Some(fd),
                 Some(CONTROL_NAME) | None if control_fd.is_none() => control_fd = Some(fd),
                 // A single socket may have the name of its unit.

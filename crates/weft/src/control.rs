@@ -13,10 +13,23 @@ pub(crate) struct Socket {
     socket: PathBuf,
 }
 
+/// The option of commands about one uplink.
+#[derive(Debug, clap::Args)]
+pub(crate) struct UplinkName {
+    /// The uplink, where the daemon has several.
+    #[arg(long, value_name = "NAME")]
+    uplink: Option<String>,
+}
+
 impl Socket {
     /// Connects to the daemon.
     pub(crate) fn connect(&self) -> anyhow::Result<Client> {
         Ok(Client::connect(&self.socket)?)
+    }
+
+    /// Connects to the daemon for calls about an uplink.
+    pub(crate) fn connect_about(&self, uplink: &UplinkName) -> anyhow::Result<Client> {
+        Ok(self.connect()?.about(uplink.uplink.clone()))
     }
 }
 

@@ -27,6 +27,8 @@ use std::os::unix::ffi::OsStrExt;
 const STATE: &str = "state";
 /// The beginning of names in the store, which tells them from sockets of the service.
 const PREFIX: &str = "weft.";
+/// The beginning of names in a part of the store; the part's name and a dot follow.
+const PART: &str = "weft@";
 /// The head: the begin and the length of the valid state.
 const HEAD: usize = 16;
 /// The place of the first state; the second begins at twice that or behind the first.
@@ -43,19 +45,38 @@ pub struct ManagerStore {
     /// Whether the manager has the memfd.
     stored: bool,
     names: BTreeSet<String>,
+    /// The beginning of its names at the manager.
+    prefix: String,
+}
+
+/// The beginning of the names of a part.
+fn prefix(part: &str) -> String {
+    if part.is_empty() { PREFIX.to_owned() } else { format!("{PART}{part}.") }
+}
+
+/// The part of the service's store that the manager's descriptor `name` belongs to, empty for the part without a name;
+/// `None` if it belongs to no store.
+pub fn part_of(name: &str) -> Option<&str> {
+    if name.starts_with(PREFIX) {
+        return Some("");
+    }
+    name.strip_prefix(PART)?.split_once('.').map(|(part, _)| part)
 }
 
 impl ManagerStore {
     /// The store of the manager at `notify` (`NOTIFY_SOCKET`), and what it has kept: those of `given` (name and
-    /// descriptor, from `LISTEN_FDS`) that are its own. `room` is the manager's `FDSTORE`.
+    /// descriptor, from `LISTEN_FDS`) that are its own. `room` is the manager's `FDSTORE`. A service with several stores
+    /// gives each a `part`, a name without dots; one has the empty name.
     ///
     /// # Errors
     /// When the manager stores nothing for this service, or the system refuses a descriptor.
     pub fn open(
         notify: &OsStr,
         room: Option<usize>,
+        part: &str,
         given: Vec<(String, OwnedFd)>,
     ) -> Result<(Self, Kept), StoreError> {
+        let prefix = prefix(part);
         if room.is_none_or(|room| room == 0) {
             return Err(StoreError::NoRoom);
         }
@@ -68,7 +89,7 @@ impl ManagerStore {
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).map_err(failed)?;
         let mut descriptors: BTreeMap<String, OwnedFd> = given
             .into_iter()
-            .filter_map(|(name, fd)| Some((name.strip_prefix(PREFIX)?.to_owned(), fd)))
+            .filter_map(|(name, fd)| Some((name.strip_prefix(prefix.as_str())?.to_owned(), fd)))
             .collect();
         let names = descriptors.keys().cloned().collect();
         let kept = descriptors.remove(STATE);
@@ -79,7 +100,7 @@ impl ManagerStore {
             None => memfd_create("weft-state", MemfdFlags::CLOEXEC).map_err(failed)?,
         };
         let address = address.map_err(failed)?;
-        Ok((Self { socket, address, memfd, stored, names }, Kept { state, descriptors }))
+        Ok((Self { socket, address, memfd, stored, names, prefix }, Kept { state, descriptors }))
     }
 
     fn send(&self, text: &str, descriptor: Option<BorrowedFd<'_>>) -> Result<(), StoreError> {
@@ -115,7 +136,8 @@ impl ManagerStore {
     }
 
     fn store(&self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), StoreError> {
-        self.send(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={PREFIX}{name}"), Some(descriptor))
+        let prefix = &self.prefix;
+        self.send(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={prefix}{name}"), Some(descriptor))
     }
 }
 
@@ -164,7 +186,7 @@ impl Store for ManagerStore {
 
     fn forget(&mut self, name: &str) -> Result<(), StoreError> {
         self.names.remove(name);
-        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={PREFIX}{name}"), None)
+        self.send(&format!("FDSTOREREMOVE=1\nFDNAME={}{name}", self.prefix), None)
     }
 
     fn set_state(&mut self, state: &[u8]) -> Result<(), StoreError> {

@@ -134,9 +134,12 @@ mod tests {
             ("etc/weft.toml.d/90-c.conf.old", "rate = \"9gbps\"\n"),
         ]);
         let config = folders.load().expect("valid");
-        assert_eq!((config.uplink.as_str(), config.rate), ("eth0", Some(BitsPerSec(2_000_000_000))));
+        assert_eq!(
+            (config.uplinks[0].device.as_str(), config.uplinks[0].rate),
+            ("eth0", Some(BitsPerSec(2_000_000_000)))
+        );
         assert_eq!((config.on_failure, config.metrics), (OnFailure::Pass, Metrics::Unix("/x".into())));
-        assert_eq!(config.policy, root.path().join("policies/a.weft"));
+        assert_eq!(config.uplinks[0].policy, root.path().join("policies/a.weft"));
     }
 
     #[test]
@@ -146,7 +149,7 @@ mod tests {
             ("lib/weft.toml.d/10-a.conf", "rate = \"2gbps\"\n"),
             ("run/weft.toml.d/10-a.conf", ""),
         ]);
-        assert_eq!(folders.load().expect("valid").rate, None);
+        assert_eq!(folders.load().expect("valid").uplinks[0].rate, None);
     }
 
     #[test]
@@ -161,7 +164,7 @@ mod tests {
                 "[[ports]]\nname = \"p1\"\nnetns = \"web\"\n[[ports]]\nname = \"p2\"\n",
             ),
         ]);
-        let ports = folders.load().expect("valid").ports;
+        let ports = &folders.load().expect("valid").uplinks[0].ports;
         let names: Vec<_> = ports.iter().map(|p| (p.name.as_str(), p.netns.as_deref())).collect();
         assert_eq!(names, [("p0", None), ("p1", Some("web")), ("p2", None)]);
     }
@@ -186,6 +189,6 @@ mod tests {
         ]);
         let config = Folders::of(Some(root.path().join("x/my.toml"))).load().expect("valid");
         assert_eq!(config.group, "ops");
-        assert_eq!(config.policy, root.path().join("x/p/q.weft"));
+        assert_eq!(config.uplinks[0].policy, root.path().join("x/p/q.weft"));
     }
 }

@@ -1,6 +1,8 @@
 //! One file of a configuration, with the place of what is wrong.
 
+use super::uplinks::{Head, UplinkLayer, under};
 use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -12,9 +14,10 @@ use weft_units::BitsPerSec;
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
 /// The keys of a file.
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "uplink",
     "uplink-netns",
+    "default-uplink",
     "rate",
     "policy",
     "socket",
@@ -26,10 +29,15 @@ const KEYS: [&str; 11] = [
     "ports",
 ];
 /// The keys of a port.
-const PORT_KEYS: [&str; 4] = ["name", "netns", "addresses", "mac"];
+const PORT_KEYS: [&str; 5] = ["name", "netns", "addresses", "mac", "uplink"];
+/// The keys of an uplink's table.
+const UPLINK_KEYS: [&str; 5] = ["device", "netns", "rate", "policy", "ports"];
+/// The longest name of an uplink.
+const UPLINK_MAX: usize = 32;
 /// Other words for keys.
-const SYNONYMS: [(&str, &str); 6] = [
+const SYNONYMS: [(&str, &str); 7] = [
     ("interface", "uplink"),
+    ("uplinks", "uplink"),
     ("bandwidth", "rate"),
     ("address", "addresses"),
     ("namespace", "netns"),
@@ -40,10 +48,8 @@ const SYNONYMS: [(&str, &str); 6] = [
 /// The keys that a file sets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Layer {
-    uplink: Option<String>,
-    uplink_netns: Option<String>,
-    rate: Option<BitsPerSec>,
-    policy: Option<PathBuf>,
+    head: Head,
+    uplinks: BTreeMap<String, UplinkLayer>,
     socket: Option<PathBuf>,
     group: Option<String>,
     metrics: Option<Metrics>,
@@ -64,10 +70,8 @@ impl Layer {
             }
         }
         Self {
-            uplink: above.uplink.or(self.uplink),
-            uplink_netns: above.uplink_netns.or(self.uplink_netns),
-            rate: above.rate.or(self.rate),
-            policy: above.policy.or(self.policy),
+            head: self.head.under(above.head),
+            uplinks: under(self.uplinks, above.uplinks),
             socket: above.socket.or(self.socket),
             group: above.group.or(self.group),
             metrics: above.metrics.or(self.metrics),
@@ -80,19 +84,16 @@ impl Layer {
 
     /// The configuration, if no required key is missing.
     pub(super) fn complete(self, main: &Path) -> Result<Config, ConfigError> {
-        let lacks = |key, example| ConfigError::Lacks { file: main.to_owned(), key, example };
+        let (uplinks, default_uplink) = self.head.complete(self.uplinks, self.ports, main)?;
         Ok(Config {
-            uplink: self.uplink.ok_or_else(|| lacks("uplink", "eth0"))?,
-            uplink_netns: self.uplink_netns,
-            rate: self.rate,
-            policy: self.policy.ok_or_else(|| lacks("policy", "tenants"))?,
+            uplinks,
+            default_uplink,
             socket: self.socket.unwrap_or_else(|| weft_control::SOCKET.into()),
             group: self.group.unwrap_or_else(|| GROUP.to_owned()),
             metrics: self.metrics.unwrap_or_default(),
             hold: self.hold.unwrap_or_default(),
             on_failure: self.on_failure.unwrap_or_default(),
             watchdog: self.watchdog.unwrap_or_default(),
-            ports: self.ports,
         })
     }
 }
@@ -189,10 +190,21 @@ fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Result<(), Par
 
 fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), ParseError> {
     match item.key {
-        "uplink" => layer.uplink = Some(item.interface()?),
-        "uplink-netns" => layer.uplink_netns = Some(item.name()?),
-        "rate" => layer.rate = Some(rate(item)?),
-        "policy" => layer.policy = Some(policy(&item.name()?, file, policies)),
+        "uplink" => match item.value.get_ref() {
+            DeValue::Table(tables) => {
+                for (name, value) in tables {
+                    let name = uplink_name(name)?;
+                    let item = Item { key: "uplink", value };
+                    let uplink = read_uplink(&name, item, &mut layer.ports, file, policies)?;
+                    layer.uplinks.insert(name, uplink);
+                }
+            }
+            _ => layer.head.uplink = Some(item.interface()?),
+        },
+        "uplink-netns" => layer.head.netns = Some(item.name()?),
+        "default-uplink" => layer.head.default = Some(item.name()?),
+        "rate" => layer.head.rate = Some(rate(item)?),
+        "policy" => layer.head.policy = Some(policy(&item.name()?, file, policies)),
         "socket" => layer.socket = Some(absolute(item, item.text()?)?),
         "group" => layer.group = Some(item.name()?),
         "metrics" => layer.metrics = Some(metrics(item)?),
@@ -219,6 +231,56 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
         }
     }
     Ok(())
+}
+
+/// The name of an uplink's table. It is part of file names and labels.
+fn uplink_name(key: &Spanned<toml::de::DeString<'_>>) -> Result<String, ParseError> {
+    let name: &str = key.get_ref();
+    let odd = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    if name.is_empty() || name.len() > UPLINK_MAX || name.contains(odd) {
+        let what = format!("{} cannot be the name of an uplink", quoted(name));
+        let hint = format!("use at most {UPLINK_MAX} letters, digits, dashes and underscores");
+        return Err(ParseError::new(key.span(), what, hint));
+    }
+    Ok(name.to_owned())
+}
+
+/// Reads the table of the uplink `name`. Its ports go to those of the file.
+fn read_uplink(
+    name: &str,
+    item: Item<'_>,
+    ports: &mut Vec<PortConfig>,
+    file: &Path,
+    policies: &Path,
+) -> Result<UplinkLayer, ParseError> {
+    let DeValue::Table(table) = item.value.get_ref() else {
+        return Err(item.error(
+            format!("the uplink {} must be a table", quoted(name)),
+            format!("write [uplink.{name}] and below it `device = \"eth0\"`"),
+        ));
+    };
+    let mut uplink = UplinkLayer::default();
+    for (key, value) in table {
+        known(key, &UPLINK_KEYS)?;
+        let item = Item { key: key.get_ref(), value };
+        match item.key {
+            "device" => uplink.device = Some(item.interface()?),
+            "netns" => uplink.netns = Some(item.name()?),
+            "rate" => uplink.rate = Some(rate(item)?),
+            "policy" => uplink.policy = Some(policy(&item.name()?, file, policies)),
+            _ => {
+                for item in item.list()? {
+                    let port = read_port(item, ports)?;
+                    if port.uplink.as_ref().is_some_and(|of| of != name) {
+                        let what = format!("port {} names another uplink than its table", quoted(&port.name));
+                        return Err(item.error(what, "leave its `uplink` out"));
+                    }
+                    ports.push(PortConfig { uplink: Some(name.to_owned()), ..port });
+                }
+            }
+        }
+    }
+    Ok(uplink)
 }
 
 fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
@@ -278,7 +340,8 @@ fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, ParseE
     let DeValue::Table(table) = item.value.get_ref() else {
         return Err(item.error("a port must be a table", "begin it with [[ports]]"));
     };
-    let mut port = PortConfig { name: String::new(), netns: None, addresses: Vec::new(), mac: None };
+    let mut port =
+        PortConfig { name: String::new(), netns: None, addresses: Vec::new(), mac: None, uplink: None };
     for (key, value) in table {
         known(key, &PORT_KEYS)?;
         let item = Item { key: key.get_ref(), value };
@@ -286,6 +349,7 @@ fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, ParseE
             "name" => port.name = item.interface()?,
             "netns" => port.netns = Some(item.name()?),
             "mac" => port.mac = Some(mac(item)?),
+            "uplink" => port.uplink = Some(item.name()?),
             _ => port.addresses = item.list()?.map(address).collect::<Result<_, _>>()?,
         }
         if item.key == "name" && before.iter().any(|p| p.name == port.name) {
@@ -336,11 +400,13 @@ mod tests {
             [[ports]]\nname = \"w0\"\nnetns = \"web\"\naddresses = [\"192.0.2.1/24\", \"::1/128\"]\n\
             mac = \"02:00:5e:00:53:01\"\n";
         let config = layer(text).expect("valid").complete(Path::new("x")).expect("complete");
-        assert_eq!(config.policy, Path::new("/p/tenants.weft"));
+        let uplink = &config.uplinks[0];
+        assert_eq!((uplink.title(), uplink.netns.as_deref()), ("eth0", Some("out")));
+        assert_eq!(uplink.policy, Path::new("/p/tenants.weft"));
         assert_eq!((config.socket, config.group.as_str()), (PathBuf::from("/s"), "ops"));
         assert_eq!(config.metrics.to_string(), "http://[::1]:9/metrics");
         assert_eq!((config.on_failure, config.watchdog), (OnFailure::Pass, Watchdog::Off));
-        let port = &config.ports[0];
+        let port = &uplink.ports[0];
         assert_eq!(
             (port.addresses.len(), port.mac.map(|m| m.to_string())),
             (2, Some("02:00:5e:00:53:01".into()))
@@ -370,6 +436,15 @@ mod tests {
             ("[[ports]]\nname = \"a\"\n[[ports]]\nname = \"a\"", "4:8: error: there are two ports `a`"),
             ("[[ports]]\nname = \"a\"\nmac = \"x\"", "3:7: error: `x` is no hardware address"),
             ("a b", "error: this is not TOML"),
+            ("uplink.a = 1", "1:12: error: the uplink `a` must be a table"),
+            ("uplink.\"a.b\".device = \"e\"", "1:8: error: `a.b` cannot be the name of an uplink"),
+            ("[uplink.a]\ninterface = \"e\"", "2:1: error: there is no key `interface`"),
+            ("[uplink.a]\ndevice = \"a/b\"", "2:10: error: `a/b` cannot be the name"),
+            (
+                "[[uplink.a.ports]]\nname = \"p\"\nuplink = \"b\"",
+                "error: port `p` names another uplink than its table",
+            ),
+            ("[[ports]]\nname = \"p\"\n[[uplink.a.ports]]\nname = \"p\"", "error: there are two ports `p`"),
         ] {
             let error = layer(text).unwrap_err();
             assert!(error.starts_with("/c/weft.toml:") && error.contains(expected), "{text}: {error}");

@@ -5,15 +5,15 @@
 //! ports at that time. If either has changed since, it is prepared again.
 
 use super::{
-    DataPath, DataPathError, Former, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn,
+    DataPath, DataPathError, Former, Maker, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn,
     Started,
 };
-use crate::config::{Config, Hold, OnFailure};
+use crate::config::{Config, Hold, OnFailure, UplinkConfig};
 use crate::holding::Opened;
 use crate::policy::Policy;
 use std::collections::BTreeMap;
 use weft_host::store::{Kept, Store};
-use weft_host::{NetNs, cleanup_stale};
+use weft_host::{NetNs, cleanup_stale, link};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::sojourn::Sojourns;
 use weft_nic::worker::SegmentsPerTurn;
@@ -37,21 +37,45 @@ pub struct SessionPath {
     prepared: Option<(CompiledPolicy, PreparedChange)>,
 }
 
+/// The maker of sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sessions;
+
+impl Maker for Sessions {
+    fn start(
+        &self,
+        policy: &Policy,
+        uplink: &UplinkConfig,
+        config: &Config,
+        store: Option<Opened>,
+    ) -> Result<Started, DataPathError> {
+        SessionPath::start(policy, uplink, config, store)
+    }
+
+    fn may_start(&self, uplink: &UplinkConfig) -> bool {
+        let place = uplink.netns.as_deref().map_or_else(NetNs::current, NetNs::named);
+        place.is_ok_and(|place| link::exists(&place, &uplink.device).unwrap_or(false))
+    }
+}
+
 impl SessionPath {
-    /// Starts the session with `policy` above the uplink of `config`, without ports, or takes over what a former daemon has
-    /// left in the store.
+    /// Starts the session with `policy` above `uplink`, without ports, or takes over what a former daemon has left in the
+    /// store.
     ///
     /// # Errors
     /// When the interface or its namespace does not exist, or the kernel refuses a device or a program.
-    pub fn start(policy: &Policy, config: &Config, store: Option<Opened>) -> Result<Started, DataPathError> {
+    pub fn start(
+        policy: &Policy,
+        uplink: &UplinkConfig,
+        config: &Config,
+        store: Option<Opened>,
+    ) -> Result<Started, DataPathError> {
         let (store, mut notes) = match store {
-            Some((store, kept)) if config.hold == Hold::Off => {
-                Session::abandon(&kept);
-                drop(kept);
-                store.end()?;
+            Some(left) if config.hold == Hold::Off => {
+                abandon(left)?;
                 (None, Vec::new())
             }
-            Some((store, kept)) if !kept.state.is_empty() => match adopt(config, store, kept) {
+            Some((store, kept)) if !kept.state.is_empty() => match adopt(config, uplink, store, kept) {
                 Ok(started) => return Ok(started),
                 Err((store, note)) => (store, vec![note]),
             },
@@ -64,8 +88,9 @@ impl SessionPath {
             None => (None, Vec::new()),
         };
         // Not before a take-over, whose packets wait.
-        clean([config.uplink_netns.as_deref()]);
-        let mut session = Session::start_without_port(&policy.compiled, &settings(&policy.compiled, config))?;
+        clean([uplink.netns.as_deref()]);
+        let settings = settings(&policy.compiled, uplink);
+        let mut session = Session::start_without_port(&policy.compiled, &settings)?;
         match store {
             Some(store) => {
                 session.hold(store, source(policy), serde_json::Value::Null)?;
@@ -76,7 +101,7 @@ impl SessionPath {
             }
             None => {}
         }
-        Ok(Started { path: Box::new(Self { session, prepared: None }), former: None, notes })
+        Ok(Started { path: Box::new(Self { session, prepared: None }), former: None, notes, missing: None })
     }
 
     fn prepared_for(&mut self, policy: &CompiledPolicy) -> Result<PreparedChange, SessionError> {
@@ -87,12 +112,22 @@ impl SessionPath {
     }
 }
 
+/// Removes the ports of a store that nobody takes over, and the store.
+///
+/// # Errors
+/// When the store fails.
+pub fn abandon((store, kept): Opened) -> Result<(), DataPathError> {
+    Session::abandon(&kept);
+    drop(kept);
+    Ok(store.end()?)
+}
+
 /// The settings of the session under `policy`.
-fn settings(policy: &CompiledPolicy, config: &Config) -> NicSettings {
+fn settings(policy: &CompiledPolicy, uplink: &UplinkConfig) -> NicSettings {
     let (rate, link) = link_of(policy);
     NicSettings {
-        uplink: config.uplink.clone(),
-        uplink_netns: config.uplink_netns.clone(),
+        uplink: uplink.device.clone(),
+        uplink_netns: uplink.netns.clone(),
         rate,
         queues: None,
         link,
@@ -133,11 +168,12 @@ fn policy_of(source: &PolicySource) -> Option<Policy> {
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
 fn adopt(
     config: &Config,
+    uplink: &UplinkConfig,
     store: Box<dyn Store>,
     kept: Kept,
 ) -> Result<Started, (Option<Box<dyn Store>>, String)> {
     let compile = |source: &PolicySource| policy_of(source).map(|policy| policy.compiled);
-    let adopted = Session::adopt(store, kept, compile, |policy| settings(policy, config));
+    let adopted = Session::adopt(store, kept, compile, |policy| settings(policy, uplink));
     let failed = |Abandoned { error, store }| {
         (store, format!("{error}; the ports are made anew, and connections through them have lost packets"))
     };
@@ -157,7 +193,7 @@ fn adopt(
     };
     let ports = session.ports().into_iter().map(spec).collect();
     let former = Some(Former { policy, memory, ports });
-    Ok(Started { path: Box::new(SessionPath { session, prepared: None }), former, notes })
+    Ok(Started { path: Box::new(SessionPath { session, prepared: None }), former, notes, missing: None })
 }
 
 /// The rate and the treatment of the link under `policy`.
@@ -255,6 +291,10 @@ impl DataPath for SessionPath {
 
     fn warnings(&self) -> Vec<String> {
         self.session.warnings()
+    }
+
+    fn is_uplink_gone(&self) -> bool {
+        self.session.uplink_is_gone()
     }
 
     fn heartbeat_age(&self) -> Nanos {

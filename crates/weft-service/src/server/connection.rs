@@ -28,7 +28,7 @@ enum Phase {
     /// A call waits for polkit.
     Checking { check: Box<Check>, request: Box<Request>, mode: CallMode },
     /// The counters are sent repeatedly.
-    Monitoring { interval: Duration, due: Instant },
+    Monitoring { interval: Duration, due: Instant, uplink: Option<String> },
     /// The connection ends when its last answer is sent.
     Closing,
     /// The connection is over.
@@ -192,10 +192,11 @@ impl Connection {
                 Verdict::Open => return,
                 verdict => self.checked(verdict, context, now),
             },
-            Phase::Monitoring { interval, due } => {
+            Phase::Monitoring { interval, due, uplink } => {
                 if now >= *due {
                     *due = now + *interval;
-                    let status = Reply::Status(Box::new(context.service.latest().clone()));
+                    let status = context.service.latest_of(uplink.as_deref());
+                    let status = Reply::Status(Box::new(status));
                     self.out.push(status.to_message(Continues::Yes));
                 }
             }
@@ -255,11 +256,17 @@ impl Connection {
 
     fn perform(&mut self, request: Request, mode: CallMode, context: &mut Context, now: Instant) {
         let reply = match request {
-            Request::Monitor(Monitor { interval_ms }) => {
-                let interval =
-                    interval_ms.unwrap_or(MONITOR_DEFAULT_MS).clamp(MONITOR_MIN_MS, MONITOR_MAX_MS);
-                self.phase = Phase::Monitoring { interval: Duration::from_millis(interval), due: now };
-                return;
+            Request::Monitor(Monitor { interval_ms, uplink }) => {
+                match context.service.check_uplink(uplink.as_deref()) {
+                    Ok(()) => {
+                        let interval =
+                            interval_ms.unwrap_or(MONITOR_DEFAULT_MS).clamp(MONITOR_MIN_MS, MONITOR_MAX_MS);
+                        let interval = Duration::from_millis(interval);
+                        self.phase = Phase::Monitoring { interval, due: now, uplink };
+                        return;
+                    }
+                    Err(error) => Err(error),
+                }
             }
             Request::Reload => context.reload().map(Reply::Reload),
             request => context.service.handle(request, self.peer.caller()),

@@ -1,6 +1,6 @@
 //! The ports of the daemon: who made each, and who may remove it.
 
-use super::{Caller, Service, refused};
+use super::{Caller, Uplink, refused};
 use crate::config::{PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -89,7 +89,7 @@ fn limit(parameter: &str, of: interface::PortLimit) -> Result<PortLimit, Control
     Ok(PortLimit { rate: BitsPerSec(of.rate_bps), burst: Bytes(of.burst_bytes) })
 }
 
-impl Service {
+impl Uplink {
     pub(super) fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {
         let spec = spec(port)?;
         if spec.netns.as_deref().is_some_and(|netns| netns.starts_with('/')) && !caller.is_admin {
@@ -107,13 +107,13 @@ impl Service {
     }
 
     pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
-        let PortConfig { name, netns, addresses, mac } = port.clone();
+        let PortConfig { name, netns, addresses, mac, uplink: _ } = port.clone();
         let mac = mac.unwrap_or_else(random_mac);
         let spec = PortSpec { name, netns, addresses, mac, egress: None, ingress: None };
         self.make_port(spec, Owner::Configuration).map(|_| ())
     }
 
-    fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
+    pub(super) fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
         if self.ports.contains_key(&spec.name) {
             return Err(ControlError::PortExists { name: spec.name });
         }
@@ -158,7 +158,7 @@ impl Service {
     /// Puts the policy in force with other limits of ports. It stays the operator's policy: its generation stays too.
     fn limit_ports(&mut self, limits: Vec<weft_policy::PortLimit>) -> Result<(), ControlError> {
         let limited = self.policy.clone().with_port_limits(limits);
-        let policy = limited.map_err(|error| self.refused_policy(error))?;
+        let policy = limited.map_err(|error| self.wrong(error))?;
         if policy.compiled != self.policy.compiled {
             self.path.commit(&policy).map_err(refused)?;
         }

@@ -4,14 +4,14 @@
 //! wrong changes nothing. A port that cannot be made is a warning, and the others are made.
 
 use super::ports::Known;
-use super::{Owner, Service};
-use crate::config::{Config, PortConfig};
+use super::{Owner, Service, Uplink};
+use crate::config::{Config, PortConfig, UplinkConfig};
 use crate::data_path::{Former, PortSpec};
-use crate::policy::{Policy, PolicyError};
+use crate::policy::Policy;
 use weft_control::error::ControlError;
 use weft_control::interface::ReloadReply;
 
-impl Service {
+impl Uplink {
     /// Goes on with the policy and the ports of a former daemon, and lets them follow the configuration, under traffic. A
     /// port that the configuration has otherwise is made anew.
     pub(super) fn follow_former(&mut self, former: Former) {
@@ -44,64 +44,136 @@ impl Service {
         }
     }
 
+    /// Removes ports that the configuration no longer has or has otherwise. Ports of users stay.
+    fn drop_ports(&mut self, ports: &[PortConfig], told: &mut Told) {
+        let configured = |name: &String| ports.iter().find(|port| port.name == *name);
+        let before: Vec<PortConfig> = self.config.ports.clone();
+        let is_same = |name: &String| before.iter().find(|port| port.name == *name) == configured(name);
+        let ours = self.ports.iter().filter(|(_, known)| known.owner == Owner::Configuration);
+        let gone: Vec<String> =
+            ours.filter(|(name, _)| !is_same(name)).map(|(name, _)| name.clone()).collect();
+        for name in gone {
+            match self.take_port(&name) {
+                Ok(()) => told.step(self, &format!("port {name} removed")),
+                Err(error) => told.warning(self, &format!("port {name}: {error}")),
+            }
+        }
+    }
+
+    /// Makes the ports that the configuration has and that do not exist.
+    fn follow_ports(&mut self, ports: &[PortConfig], told: &mut Told) {
+        let new = ports.iter().filter(|port| !self.ports.contains_key(&port.name));
+        for port in new.cloned().collect::<Vec<_>>() {
+            match self.add_configured(&port) {
+                Ok(()) => told.step(self, &format!("port {} added", port.name)),
+                Err(error) => told.warning(self, &format!("port {}: {error}", port.name)),
+            }
+        }
+    }
+}
+
+/// The changes and the warnings of a reload.
+#[derive(Debug, Default)]
+struct Told {
+    steps: Vec<String>,
+    warnings: Vec<String>,
+}
+
+/// A line about an uplink, with its name if it has one.
+fn about(uplink: &Uplink, line: &str) -> String {
+    uplink.config.name.as_ref().map_or_else(|| line.to_owned(), |name| format!("uplink {name}: {line}"))
+}
+
+impl Told {
+    fn step(&mut self, uplink: &Uplink, line: &str) {
+        self.steps.push(about(uplink, line));
+    }
+
+    fn warning(&mut self, uplink: &Uplink, line: &str) {
+        self.warnings.push(about(uplink, line));
+    }
+}
+
+/// An uplink of the daemon by its place, with its new configuration and policy.
+type Renewed = (usize, UplinkConfig, Policy);
+
+impl Service {
     /// Reads the configuration again and puts it in force.
     ///
     /// # Errors
-    /// When a file is wrong, or the policy cannot be replaced; nothing has changed then.
+    /// When a file is wrong, or a policy cannot be replaced; nothing has changed then.
     pub fn reload(&mut self) -> Result<ReloadReply, ControlError> {
         let config = self.folders.load().map_err(|error| ControlError::failed(&error))?;
-        let policy = Policy::read(&config.policy, config.rate).map_err(|error| match error {
-            PolicyError::Refused(diagnostics) => {
-                ControlError::PolicyRefused { generation: self.generation, diagnostics }
+        let renewed = self.renewed(&config)?;
+        let mut told = Told::default();
+        for (count, (at, uplink, policy)) in renewed.iter().enumerate() {
+            let Some(ours) = self.uplinks.get_mut(*at) else { continue };
+            match ours.follow_policy(uplink, policy, &mut told) {
+                // The first one: nothing has changed so far.
+                Err(error) if count == 0 => return Err(error),
+                Err(error) => told.warning(ours, &error.to_string()),
+                Ok(()) => {}
             }
-            PolicyError::Read { .. } => ControlError::failed(&error),
-        })?;
-        let change = self.replace(policy.clone())?;
-        self.default = policy;
-        let mut steps = change.steps;
-        let mut warnings = change.warnings;
-        warnings.extend(restarts(&self.config, &config));
-        self.follow_ports(&config, &mut steps, &mut warnings);
-        let ours =
-            Config { rate: config.rate, policy: config.policy, ports: config.ports, ..self.config.clone() };
-        self.config = ours;
+        }
+        told.warnings.extend(restarts(&self.config, &config));
+        // First the ports that go, since one may come again at another uplink.
+        for (at, uplink, _) in &renewed {
+            if let Some(ours) = self.uplinks.get_mut(*at) {
+                ours.drop_ports(&uplink.ports, &mut told);
+            }
+        }
+        for (at, uplink, _) in renewed {
+            if let Some(ours) = self.uplinks.get_mut(at) {
+                ours.follow_ports(&uplink.ports, &mut told);
+                ours.config.ports = uplink.ports;
+            }
+        }
+        let uplinks = self.uplinks.iter().map(|uplink| uplink.config.clone()).collect();
+        self.config = Config { uplinks, ..self.config.clone() };
         Ok(ReloadReply {
-            generation: self.generation,
-            policy_hash: self.policy.hash.clone(),
-            steps,
-            warnings,
+            generation: self.generation(),
+            policy_hash: self.policy_hash().to_owned(),
+            steps: told.steps,
+            warnings: told.warnings,
         })
     }
 
-    /// Removes ports that the configuration no longer has or has otherwise, and makes new ones. Ports of users stay.
-    fn follow_ports(&mut self, config: &Config, steps: &mut Vec<String>, warnings: &mut Vec<String>) {
-        let configured = |name: &String| config.ports.iter().find(|port| port.name == *name);
-        let before: Vec<PortConfig> = self.config.ports.clone();
-        let is_same = |name: &String| before.iter().find(|port| port.name == *name) == configured(name);
-        let mut gone = Vec::new();
-        for (name, known) in &self.ports {
-            if known.owner == Owner::Configuration && !is_same(name) {
-                gone.push(name.clone());
+    /// The uplinks that the new configuration has, too, with their policies, which all compile and fit.
+    fn renewed(&mut self, config: &Config) -> Result<Vec<Renewed>, ControlError> {
+        let mut renewed = Vec::new();
+        for (at, ours) in self.uplinks.iter_mut().enumerate() {
+            let Some(uplink) = config.uplinks.iter().find(|uplink| uplink.name == ours.config.name) else {
+                continue;
+            };
+            let policy = Policy::read(&uplink.policy, uplink.rate).map_err(|error| ours.wrong(error))?;
+            if ours.missing.is_none() {
+                ours.prepare(&policy)?;
             }
+            renewed.push((at, uplink.clone(), policy));
         }
-        for name in gone {
-            match self.take_port(&name) {
-                Ok(()) => steps.push(format!("port {name} removed")),
-                Err(error) => warnings.push(format!("port {name}: {error}")),
-            }
+        Ok(renewed)
+    }
+}
+
+impl Uplink {
+    /// Puts the configured policy in force. An uplink without a data path gets it with its next start.
+    fn follow_policy(
+        &mut self,
+        uplink: &UplinkConfig,
+        policy: &Policy,
+        told: &mut Told,
+    ) -> Result<(), ControlError> {
+        if self.missing.is_some() {
+            self.policy = policy.clone();
+        } else {
+            let change = self.replace(policy.clone())?;
+            change.steps.iter().for_each(|step| told.step(self, step));
+            change.warnings.iter().for_each(|warning| told.warning(self, warning));
         }
-        for port in config
-            .ports
-            .iter()
-            .filter(|port| !self.ports.contains_key(&port.name))
-            .cloned()
-            .collect::<Vec<_>>()
-        {
-            match self.add_configured(&port) {
-                Ok(()) => steps.push(format!("port {} added", port.name)),
-                Err(error) => warnings.push(format!("port {}: {error}", port.name)),
-            }
-        }
+        self.default = policy.clone();
+        self.config.rate = uplink.rate;
+        self.config.policy.clone_from(&uplink.policy);
+        Ok(())
     }
 }
 
@@ -113,7 +185,7 @@ fn is_as(port: &PortConfig, spec: &PortSpec) -> bool {
 /// The keys that differ and need a restart.
 fn restarts(old: &Config, new: &Config) -> Vec<String> {
     let keys = [
-        ("uplink", old.uplink != new.uplink || old.uplink_netns != new.uplink_netns),
+        ("default-uplink", default_of(old) != default_of(new)),
         ("socket", old.socket != new.socket),
         ("group", old.group != new.group),
         ("metrics", old.metrics != new.metrics),
@@ -121,6 +193,31 @@ fn restarts(old: &Config, new: &Config) -> Vec<String> {
         ("on-failure", old.on_failure != new.on_failure),
         ("watchdog", old.watchdog != new.watchdog),
     ];
-    let changed = keys.into_iter().filter(|(_, changed)| *changed);
-    changed.map(|(key, _)| format!("`{key}` changes with the next start of the daemon")).collect()
+    let changed = keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned());
+    let told = |key: String| format!("`{key}` changes with the next start of the daemon");
+    moved(old, new).into_iter().chain(changed).map(told).collect()
+}
+
+/// The configured default uplink, where there is a choice.
+fn default_of(config: &Config) -> Option<&str> {
+    let several = config.uplinks.len() > 1;
+    let default = config.default_uplink.filter(|_| several)?;
+    config.uplinks.get(default).map(UplinkConfig::title)
+}
+
+/// The keys of uplinks that came, went, or have another interface.
+fn moved(old: &Config, new: &Config) -> Vec<String> {
+    let key = |uplink: &UplinkConfig| match &uplink.name {
+        Some(name) => format!("uplink.{name}"),
+        None => "uplink".to_owned(),
+    };
+    let same =
+        |a: &UplinkConfig, b: &UplinkConfig| (&a.name, &a.device, &a.netns) == (&b.name, &b.device, &b.netns);
+    let differs = |uplink: &&UplinkConfig, others: &Config| !others.uplinks.iter().any(|u| same(u, uplink));
+    let gone = old.uplinks.iter().filter(|uplink| differs(uplink, new));
+    let come = new.uplinks.iter().filter(|uplink| differs(uplink, old));
+    let mut keys: Vec<String> = gone.chain(come).map(key).collect();
+    keys.sort();
+    keys.dedup();
+    keys
 }

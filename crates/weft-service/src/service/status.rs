@@ -1,10 +1,12 @@
 //! The counters of the data path, beside what the policy promises.
 
-use super::{Owner, Service};
+use super::{Owner, Service, Uplink};
 use crate::data_path::{PathClass, PathPort, PathStatus};
 use crate::entitlement::{Entitlement, entitlements, limits, of_another};
 use std::collections::BTreeMap;
+use std::time::Instant;
 use weft_control::error::ControlError;
+use weft_control::interface::{ListPortsReply, Reply};
 use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusPortLimit, StatusUplink};
 use weft_run::session::PortLimit;
 use weft_units::Nanos;
@@ -16,40 +18,94 @@ const NO_SOJOURN: &str = "no packet of the class has left yet";
 const HUNG: Nanos = Nanos::from_secs(1);
 
 impl Service {
-    /// The counters now.
+    /// The counters now, of all uplinks.
     ///
     /// # Errors
-    /// When the data path cannot be read.
+    /// When a data path cannot be read.
     pub fn status(&mut self) -> Result<ServiceStatus, ControlError> {
+        let all: Result<Vec<_>, ControlError> = self.uplinks.iter_mut().map(Uplink::status).collect();
+        self.latest = self.together(all?);
+        Ok(self.latest.clone())
+    }
+
+    /// The counters of the last reading, of all uplinks.
+    pub fn latest(&self) -> &ServiceStatus {
+        &self.latest
+    }
+
+    /// The counters of the last reading, of the uplink `name` or of all.
+    pub fn latest_of(&self, name: Option<&str>) -> ServiceStatus {
+        let found = name.and_then(|name| self.uplinks.iter().find(|uplink| uplink.title() == name));
+        found.map_or(&self.latest, |uplink| &uplink.latest).clone()
+    }
+
+    /// Checks that there is an uplink `name`, if one is named.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn check_uplink(&self, name: Option<&str>) -> Result<(), ControlError> {
+        name.map_or(Ok(()), |name| self.place(Some(name)).map(|_| ()))
+    }
+
+    /// Whether the transmit workers of all uplinks that have one have shown a sign of life of late.
+    pub fn workers_live(&self) -> bool {
+        let running = |uplink: &&Uplink| uplink.missing.is_none();
+        self.uplinks.iter().filter(running).all(|uplink| uplink.path.heartbeat_age() < HUNG)
+    }
+
+    /// Reads the data paths, raises alarms, and starts uplinks again that have lost theirs.
+    pub fn tick(&mut self, now: Instant) {
+        let all = self.uplinks.iter_mut().map(|uplink| uplink.tick(now)).collect();
+        self.latest = self.together(all);
+        self.attempt(now);
+    }
+
+    pub(super) fn status_of(&mut self, name: Option<&str>) -> Result<Reply, ControlError> {
+        let status = match name {
+            Some(_) => self.one(name)?.status()?,
+            None => self.status()?,
+        };
+        Ok(Reply::Status(Box::new(status)))
+    }
+
+    pub(super) fn list_ports(&mut self, name: Option<&str>) -> Result<ListPortsReply, ControlError> {
+        let Reply::Status(status) = self.status_of(name)? else { return Ok(ListPortsReply::default()) };
+        let ports = status.each().into_iter().flat_map(|uplink| uplink.ports.clone()).collect();
+        Ok(ListPortsReply { generation: status.generation, ports })
+    }
+
+    /// The counters of all uplinks: those of the default one, beside all if there are several.
+    fn together(&self, mut all: Vec<ServiceStatus>) -> ServiceStatus {
+        if all.len() == 1 {
+            return all.remove(0);
+        }
+        let first = all.get(self.config.default_uplink.unwrap_or(0)).cloned().unwrap_or_default();
+        ServiceStatus { uplinks: all, ..first }
+    }
+}
+
+impl Uplink {
+    /// The counters now.
+    pub(super) fn status(&mut self) -> Result<ServiceStatus, ControlError> {
         let path = self.path.status().map_err(super::refused)?;
         self.latest = self.describe(path);
         Ok(self.latest.clone())
     }
 
-    /// The counters of the last reading.
-    pub fn latest(&self) -> &ServiceStatus {
-        &self.latest
-    }
-
-    /// Whether the transmit worker has shown a sign of life of late.
-    pub fn worker_lives(&self) -> bool {
-        self.path.heartbeat_age() < HUNG
-    }
-
-    /// Warnings of the data path that hold now.
-    pub fn warnings(&self) -> Vec<String> {
-        self.path.warnings()
-    }
-
-    /// Packets of flows for which there was no room, and the counters now. For alarms.
-    ///
-    /// # Errors
-    /// When the data path cannot be read.
-    pub fn tick(&mut self) -> Result<u64, ControlError> {
-        let path = self.path.status().map_err(super::refused)?;
-        let untracked = path.untracked;
-        self.latest = self.describe(path);
-        Ok(untracked)
+    /// Reads the counters and raises alarms. Counters that cannot be read are an alarm, and the former are returned.
+    fn tick(&mut self, now: Instant) -> ServiceStatus {
+        match self.path.status() {
+            Ok(path) => {
+                let untracked = path.untracked;
+                self.latest = self.describe(path);
+                if self.missing.is_none() {
+                    self.alarms.check(&self.latest, untracked, now);
+                }
+            }
+            Err(error) => self.alarms.unreadable(&error.to_string(), now),
+        }
+        self.alarms.warn(self.path.warnings());
+        self.latest.clone()
     }
 
     fn describe(&self, path: PathStatus) -> ServiceStatus {
@@ -74,8 +130,9 @@ impl Service {
             worker_bound: path.worker_bound,
             policy_change_pause_s: path.change_pause_max.as_secs_f64(),
             uplink: StatusUplink {
-                interface: self.config.uplink.clone(),
-                netns: self.config.uplink_netns.clone(),
+                name: self.config.name.clone(),
+                interface: self.config.device.clone(),
+                netns: self.config.netns.clone(),
                 up: path.uplink_up,
                 rate_bps: compiled.link.map(|rate| rate.get() as f64),
                 observed_bps: path.observed_rate.map(|rate| rate.get() as f64),
@@ -85,6 +142,7 @@ impl Service {
             ports: path.ports.into_iter().map(|port| self.describe_port(port)).collect(),
             dropped: names(path.dropped),
             failed_readings: path.failed_readings,
+            uplinks: Vec::new(),
         }
     }
 
@@ -113,6 +171,7 @@ impl Service {
             sent_bytes: port.sent_bytes.get(),
             received_packets: port.received_packets,
             dropped_packets: port.dropped_packets,
+            uplink: self.config.name.clone(),
         }
     }
 }

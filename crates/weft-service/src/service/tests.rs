@@ -2,11 +2,17 @@
 
 use super::*;
 use crate::config::{Hold, Metrics, OnFailure, PortConfig, Watchdog};
-use crate::data_path::{PathClass, PathPort, PathStatus, PortSpec};
+use crate::data_path::{DataPath, PathClass, PathPort, PathStatus, Plan, PortSpec};
+use crate::holding::Opened;
+use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 use tempfile::TempDir;
-use weft_control::interface::{AddPort, LoadPolicy, PolicySource, PortName, ReloadReply};
+use weft_control::interface::{
+    AddPort, ChangeReply, LoadPolicy, OfUplink, PolicySource, PortName, ReloadReply,
+};
 use weft_policy::CompiledPolicy;
+use weft_report::status::WorkerState;
 use weft_units::{BitsPerSec, Bytes};
 
 const ROOT: Caller = Caller { uid: 0, is_admin: true };
@@ -19,6 +25,8 @@ const POLICY: &str = "link 100mbps\nclass a = tcp port 1\nroot = wfq { a: 1, def
 struct Fake {
     policy: CompiledPolicy,
     ports: Vec<PortSpec>,
+    /// Whether its worker has ended: a port of this name is there.
+    ended: bool,
 }
 
 impl DataPath for Fake {
@@ -48,6 +56,7 @@ impl DataPath for Fake {
         Ok(PathStatus {
             classes: self.policy.classes.iter().map(class).collect(),
             ports: self.ports.iter().map(port).collect(),
+            worker: if self.ended { WorkerState::Ended } else { WorkerState::Running },
             ..PathStatus::default()
         })
     }
@@ -56,6 +65,7 @@ impl DataPath for Fake {
         if port.name == "broken" {
             return Err(DataPathError::Failed("it cannot be made".to_owned()));
         }
+        self.ended = port.name == "fatal";
         self.ports.push(port.clone());
         Ok(vec!["a note".to_owned()])
     }
@@ -71,7 +81,7 @@ impl DataPath for Fake {
 }
 
 fn port(name: &str) -> PortConfig {
-    PortConfig { name: name.to_owned(), netns: None, addresses: Vec::new(), mac: None }
+    PortConfig { name: name.to_owned(), netns: None, addresses: Vec::new(), mac: None, uplink: None }
 }
 
 /// A service whose configuration is in the folder.
@@ -79,27 +89,68 @@ fn service(ports: Vec<PortConfig>) -> (TempDir, Service) {
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("p.weft"), POLICY).expect("write");
     let main = folder.path().join("weft.toml");
-    let config = Config {
-        uplink: "eth0".to_owned(),
-        uplink_netns: None,
+    let uplink = UplinkConfig {
+        name: None,
+        device: "eth0".to_owned(),
+        netns: None,
         rate: None,
         policy: folder.path().join("p.weft"),
+        ports,
+    };
+    let config = config(vec![uplink]);
+    let service = service_of(config, Folders::of(Some(main)));
+    (folder, service)
+}
+
+/// A configuration with these uplinks.
+fn config(uplinks: Vec<UplinkConfig>) -> Config {
+    Config {
+        default_uplink: (uplinks.len() == 1).then_some(0),
+        uplinks,
         socket: weft_control::SOCKET.into(),
         group: "weft".to_owned(),
         metrics: Metrics::Off,
         hold: Hold::Off,
         on_failure: OnFailure::Hold,
         watchdog: Watchdog::Auto,
-        ports,
+    }
+}
+
+/// A data path for each uplink.
+fn service_of(config: Config, folders: Folders) -> Service {
+    let surroundings = Surroundings { maker: Box::new(Fakes), given: Given::default() };
+    let start = |uplink: &UplinkConfig| {
+        let policy = Policy::read(&uplink.policy, None).expect("valid");
+        let started = Fakes.start(&policy, uplink, &config, None).expect("started");
+        UplinkStart { policy, started }
     };
-    let policy = Policy::read(&config.policy, None).expect("valid");
-    let path = Box::new(Fake { policy: policy.compiled.clone(), ports: Vec::new() });
-    let service = Service::new(path, config, Folders::of(Some(main)), policy, Rc::new(Log::kept()));
-    (folder, service)
+    let starts = config.uplinks.iter().map(start).collect();
+    Service::resume(starts, surroundings, config, folders, Rc::new(Log::kept()))
+}
+
+/// A maker of data paths without a kernel.
+#[derive(Debug)]
+struct Fakes;
+
+impl Maker for Fakes {
+    fn start(
+        &self,
+        policy: &Policy,
+        _: &UplinkConfig,
+        _: &Config,
+        _: Option<Opened>,
+    ) -> Result<Started, DataPathError> {
+        let path = Box::new(Fake { policy: policy.compiled.clone(), ports: Vec::new(), ended: false });
+        Ok(Started { path, former: None, notes: Vec::new(), missing: None })
+    }
+
+    fn may_start(&self, _: &UplinkConfig) -> bool {
+        true
+    }
 }
 
 fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<ChangeReply, ControlError> {
-    let request = LoadPolicy { name: "new.weft".to_owned(), text: text.to_owned(), generation };
+    let request = LoadPolicy { name: "new.weft".to_owned(), text: text.to_owned(), generation, uplink: None };
     match service.handle(Request::LoadPolicy(request), ROOT)? {
         Reply::Change(reply) => Ok(reply),
         other => panic!("{other:?}"),
@@ -124,11 +175,17 @@ fn generations_count_replacements() {
     assert_eq!(load(&mut service, &other, Some(1)).expect("loads").generation, 2);
     let stale = load(&mut service, POLICY, Some(1)).unwrap_err();
     assert_eq!(stale, ControlError::StaleGeneration { generation: 2 });
-    let Ok(Reply::Config(config)) = service.handle(Request::Config, ALICE) else { panic!("a reply") };
+    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+        panic!("a reply")
+    };
     assert_eq!((config.text.as_str(), config.is_default, config.generation), (other.as_str(), false, 2));
-    let Ok(Reply::Change(back)) = service.handle(Request::RestorePolicy, ROOT) else { panic!("a reply") };
+    let Ok(Reply::Change(back)) = service.handle(Request::RestorePolicy(OfUplink::default()), ROOT) else {
+        panic!("a reply")
+    };
     assert_eq!(back.generation, 3);
-    let Ok(Reply::Config(config)) = service.handle(Request::Config, ALICE) else { panic!("a reply") };
+    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+        panic!("a reply")
+    };
     assert!(config.is_default && config.text == POLICY, "{config:?}");
 }
 
@@ -147,7 +204,8 @@ fn a_refused_policy_changes_nothing() {
 #[test]
 fn a_difference_changes_nothing() {
     let (_folder, mut service) = service(Vec::new());
-    let source = PolicySource { name: "x".to_owned(), text: POLICY.replace("a: 1", "a: 5") };
+    let text = POLICY.replace("a: 1", "a: 5");
+    let source = PolicySource { name: "x".to_owned(), text, uplink: None };
     let Ok(Reply::Change(reply)) = service.handle(Request::DiffPolicy(source), ALICE) else {
         panic!("a reply")
     };
@@ -209,9 +267,9 @@ fn the_status_has_what_is_promised() {
     assert!(a.sojourn_s.is_none() && a.sojourn_reason.is_some(), "{a:?}");
     assert_eq!((status.ports.len(), status.ports[0].configured), (1, true));
     assert!(
-        service.log.lines().iter().any(|line| line.starts_with("error: port broken: ")),
+        service.uplinks[0].log.lines().iter().any(|line| line.starts_with("error: port broken: ")),
         "{:?}",
-        service.log
+        service.uplinks[0].log
     );
 }
 
@@ -238,7 +296,7 @@ fn a_reload_follows_policy_and_ports() {
     assert_eq!(reply.warnings, ["`uplink` changes with the next start of the daemon"]);
     let ports: Vec<_> = service.status().expect("status").ports.into_iter().map(|port| port.port).collect();
     assert_eq!(ports, ["c1", "mine", "c2"]);
-    assert_eq!(service.config().uplink, "eth0");
+    assert_eq!(service.config().uplinks[0].device, "eth0");
     let again = reload(&mut service).expect("reloads");
     assert_eq!((again.generation, again.steps.len(), again.warnings.len()), (2, 0, 1));
 }
@@ -256,4 +314,110 @@ fn a_wrong_file_changes_nothing() {
     assert!(matches!(reload(&mut service), Err(ControlError::PolicyRefused { .. })));
     let status = service.status().expect("status");
     assert_eq!((status.generation, status.ports.len()), (1, 1));
+}
+
+/// A service with the uplinks `lan` and `wan`, whose configuration is in the folder.
+fn two() -> (TempDir, Service) {
+    let folder = tempfile::tempdir().expect("folder");
+    fs::write(folder.path().join("p.weft"), POLICY).expect("write");
+    let main = folder.path().join("weft.toml");
+    fs::write(&main, TWO).expect("write");
+    let folders = Folders::of(Some(main));
+    let service = service_of(folders.load().expect("valid"), folders);
+    (folder, service)
+}
+
+const TWO: &str = "policy = \"p.weft\"\n[uplink.lan]\ndevice = \"eth0\"\n[[uplink.lan.ports]]\nname = \"a\"\n\
+    [uplink.wan]\ndevice = \"eth1\"\n[[uplink.wan.ports]]\nname = \"b\"\n";
+
+fn load_at(service: &mut Service, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
+    let (name, text, uplink) = ("x".to_owned(), text.to_owned(), uplink.map(str::to_owned));
+    service.handle(Request::LoadPolicy(LoadPolicy { name, text, generation: None, uplink }), ROOT)
+}
+
+#[test]
+fn a_change_of_one_uplink_leaves_the_other_alone() {
+    let (_folder, mut service) = two();
+    let changed = POLICY.replace("a: 1", "a: 7");
+    let error = load_at(&mut service, None, &changed).unwrap_err();
+    assert_eq!(error.to_string(), "there are several uplinks: lan, wan; name one with --uplink");
+    let error = load_at(&mut service, Some("x"), &changed).unwrap_err();
+    assert_eq!(error.to_string(), "there is no uplink x; there are: lan, wan");
+    let Ok(Reply::Change(reply)) = load_at(&mut service, Some("wan"), &changed) else { panic!("a reply") };
+    assert_eq!((reply.generation, reply.uplink.as_deref()), (2, Some("wan")));
+    let status = service.status().expect("status");
+    let generations: Vec<_> =
+        status.uplinks.iter().map(|uplink| (uplink.uplink.name.as_deref(), uplink.generation)).collect();
+    assert_eq!(generations, [(Some("lan"), 1), (Some("wan"), 2)]);
+    assert_eq!((status.generation, status.uplink.interface.as_str()), (1, "eth0"), "the first is on top");
+    let log = service.uplinks[0].log.lines().join("\n");
+    assert!(log.contains("uplink wan: policy x (") && !log.contains("uplink lan: policy x"), "{log}");
+}
+
+#[test]
+fn a_port_has_one_uplink_and_a_name_of_its_own() {
+    let (_folder, mut service) = two();
+    let error = add(&mut service, "c", ALICE).unwrap_err();
+    assert!(matches!(error, ControlError::UplinkNeeded { .. }), "{error}");
+    let of = |name: &str| {
+        let uplink = Some("wan".to_owned());
+        Request::AddPort(AddPort { name: name.to_owned(), uplink, ..AddPort::default() })
+    };
+    let error = service.handle(of("a"), ROOT).unwrap_err();
+    assert_eq!(error, ControlError::PortExists { name: "a".to_owned() }, "it is the other uplink's");
+    service.handle(of("c"), ALICE).expect("made");
+    let Ok(Reply::Ports(list)) = service.handle(Request::ListPorts(OfUplink::default()), BOB) else {
+        panic!("a reply")
+    };
+    let ports: Vec<_> = list.ports.iter().map(|p| (p.port.as_str(), p.uplink.as_deref())).collect();
+    assert_eq!(ports, [("a", Some("lan")), ("b", Some("wan")), ("c", Some("wan"))]);
+    remove(&mut service, "c", ALICE).expect("removed");
+}
+
+#[test]
+fn a_reload_moves_a_port_to_the_other_uplink() {
+    let (folder, mut service) = two();
+    let text = TWO.replace("[[uplink.wan.ports]]\nname = \"b\"", "[[uplink.wan.ports]]\nname = \"a\"");
+    let text = text.replace("[[uplink.lan.ports]]\nname = \"a\"\n", "") + "[uplink.dmz]\ndevice = \"eth2\"\n";
+    fs::write(folder.path().join("weft.toml"), text).expect("write");
+    let reply = reload(&mut service).expect("reloads");
+    assert_eq!(
+        reply.steps,
+        ["uplink lan: port a removed", "uplink wan: port b removed", "uplink wan: port a added"]
+    );
+    assert_eq!(reply.warnings, ["`uplink.dmz` changes with the next start of the daemon"]);
+    fs::write(folder.path().join("bad.weft"), "root = nothing\n").expect("write");
+    let bad = TWO.replace("device = \"eth1\"", "device = \"eth1\"\npolicy = \"bad.weft\"");
+    fs::write(folder.path().join("weft.toml"), bad).expect("write");
+    assert!(matches!(reload(&mut service), Err(ControlError::PolicyRefused { .. })));
+    let Ok(Reply::Ports(list)) = service.handle(Request::ListPorts(OfUplink::default()), BOB) else {
+        panic!("a reply")
+    };
+    assert_eq!(list.ports.len(), 1, "a policy that is wrong at one uplink changes nothing at the other");
+}
+
+#[test]
+fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
+    let (_folder, mut service) = two();
+    let fatal = AddPort { name: "fatal".to_owned(), uplink: Some("wan".to_owned()), ..AddPort::default() };
+    service.handle(Request::AddPort(fatal), ALICE).expect("made");
+    let now = Instant::now();
+    // The port that ends the fake is made again, and ends it again, so only the first loss is looked at.
+    service.next_attempt = now + Duration::from_secs(60);
+    service.tick(now);
+    service.tick(now);
+    assert!(!service.has_ended());
+    let workers = |service: &Service| -> Vec<_> {
+        service.latest().uplinks.iter().map(|uplink| uplink.worker).collect()
+    };
+    assert_eq!(workers(&service), [WorkerState::Running, WorkerState::Ended]);
+    let error = load_at(&mut service, Some("wan"), "root = fair of default\n").unwrap_err();
+    assert_eq!(error.to_string(), "the uplink does not run: its session has ended by itself");
+    load_at(&mut service, Some("lan"), "root = fair of default\n").expect("the other goes on");
+    remove(&mut service, "fatal", ALICE).expect("removed");
+    service.tick(now + Duration::from_secs(61));
+    service.tick(now + Duration::from_secs(61));
+    assert_eq!(workers(&service), [WorkerState::Running, WorkerState::Running]);
+    let ports: Vec<_> = service.latest().uplinks[1].ports.iter().map(|port| port.port.clone()).collect();
+    assert_eq!(ports, ["b"]);
 }

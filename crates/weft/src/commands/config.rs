@@ -1,6 +1,6 @@
 //! `weft config`: the policy that a running daemon enforces.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,10 +15,13 @@ use weft_run::host_facts;
 Examples:
   weft config
   weft config > now.weft
+  weft config --uplink wan
   weft config --json -")]
 pub(crate) struct Args {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
     /// Write the policy to a file as JSON (`-` for standard output), in place of the text.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -27,7 +30,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let mut daemon = args.socket.connect()?;
+    let mut daemon = args.socket.connect_about(&args.uplink)?;
     let reply = told(daemon.config())?;
     let ports = told(daemon.list_ports())?.ports;
     let report = ConfigReport {
@@ -39,6 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text: reply.text,
         default_policy: reply.default_policy,
         is_default: reply.is_default,
+        uplink: reply.uplink,
     };
     if args.json.is_none() {
         output::print(&limits(&ports))?;

@@ -1,6 +1,6 @@
 //! `weft policy load` and `restore`: the policy of a running daemon.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::output;
 use crate::policy_file::PolicyText;
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use weft_control::interface::{ChangeReply, LoadPolicy};
 Examples:
   weft policy load my.weft
   weft policy load my.weft --generation 3
+  weft policy load my.weft --uplink wan
 
 A policy that is refused changes nothing. With --generation it is loaded only if that generation is still in force, so
 that two operators cannot undo each other's work unseen. The policy is in force until the daemon ends or reloads its
@@ -25,6 +26,8 @@ pub(crate) struct LoadArgs {
     generation: Option<u64>,
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
 }
 
 /// Put the configured policy in force again at a running daemon.
@@ -33,19 +36,21 @@ pub(crate) struct LoadArgs {
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
 }
 
 /// Runs `weft policy load`.
 pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let PolicyText { name, text } = PolicyText::read(&args.file)?;
-    let policy = LoadPolicy { name, text, generation: args.generation };
-    show(&told(args.socket.connect()?.load_policy(policy))?)?;
+    let policy = LoadPolicy { name, text, generation: args.generation, uplink: None };
+    show(&told(args.socket.connect_about(&args.uplink)?.load_policy(policy))?)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs `weft policy restore`.
 pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
-    show(&told(args.socket.connect()?.restore_policy())?)?;
+    show(&told(args.socket.connect_about(&args.uplink)?.restore_policy())?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,7 +59,8 @@ fn show(reply: &ChangeReply) -> std::io::Result<()> {
     messages(reply);
     let hash: String = reply.policy_hash.chars().take(12).collect();
     let mut text: String = reply.steps.iter().map(|step| format!("{step}\n")).collect();
-    text.push_str(&format!("generation {} is in force ({hash})\n", reply.generation));
+    let of = reply.uplink.as_ref().map_or_else(String::new, |name| format!("uplink {name}: "));
+    text.push_str(&format!("{of}generation {} is in force ({hash})\n", reply.generation));
     output::print(&text)
 }
 

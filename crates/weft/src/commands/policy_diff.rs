@@ -1,6 +1,6 @@
 //! `weft policy diff`: the differences between two policies, and what their author may not have meant.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use std::fmt::Write;
@@ -37,6 +37,8 @@ pub(crate) struct Args {
     exit_code: bool,
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
 }
 
 /// The exit code for policies that differ, on request. 1 says that one of them is refused, 2 wrong usage.
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let report = match &args.files[..] {
         [old, new] => between(old, new)?,
-        files => against_daemon(&files[0], &args.socket)?,
+        files => against_daemon(&files[0], args)?,
     };
     if !json.is_stdout() {
         output::print(&described(&report))?;
@@ -80,9 +82,13 @@ fn between(old: &Path, new: &Path) -> anyhow::Result<PolicyDiffReport> {
 }
 
 /// Compares a file with the policy in force.
-fn against_daemon(file: &Path, socket: &Socket) -> anyhow::Result<PolicyDiffReport> {
+fn against_daemon(file: &Path, args: &Args) -> anyhow::Result<PolicyDiffReport> {
     let PolicyText { name, text } = PolicyText::read(file)?;
-    let reply = told(socket.connect()?.diff_policy(PolicySource { name, text }))?;
+    let reply = told(args.socket.connect_about(&args.uplink)?.diff_policy(PolicySource {
+        name,
+        text,
+        uplink: None,
+    }))?;
     reply.diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
     let step = |text| PolicyStep { kind: None, text };
     let warning = |text| PolicyWarning { kind: None, text, help: None };

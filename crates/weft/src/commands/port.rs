@@ -1,6 +1,6 @@
 //! `weft port`: the ports of a running daemon.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::{output, values};
 use core::net::IpAddr;
 use std::process::ExitCode;
@@ -27,6 +27,7 @@ enum What {
     #[command(after_help = "\
 Examples:
   weft port add weft1 --netns web --address 192.0.2.11/24
+  weft port add weft2 --uplink wan
   weft port add vm1 --netns web --egress-limit 100mbps,30kb --ingress-limit 200mbps
 
 The port is gone when the daemon ends. Ports in the configuration come back with it.")]
@@ -49,6 +50,8 @@ The port is gone when the daemon ends. Ports in the configuration come back with
         #[arg(long, value_name = "RATE[,BURST]", value_parser = values::port_limit)]
         ingress_limit: Option<PortLimit>,
         #[command(flatten)]
+        uplink: UplinkName,
+        #[command(flatten)]
         socket: Socket,
     },
     /// Remove a port, after its packets were sent.
@@ -63,6 +66,8 @@ The port is gone when the daemon ends. Ports in the configuration come back with
     #[command(after_help = "Example:\n  weft port list")]
     List {
         #[command(flatten)]
+        uplink: UplinkName,
+        #[command(flatten)]
         socket: Socket,
     },
 }
@@ -70,11 +75,12 @@ The port is gone when the daemon ends. Ports in the configuration come back with
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
-        What::Add { name, netns, address, mac, egress_limit, ingress_limit, socket } => {
+        What::Add { name, netns, address, mac, egress_limit, ingress_limit, uplink, socket } => {
             let addresses = address.iter().map(|(ip, length)| format!("{ip}/{length}")).collect();
             let mac = mac.map(|mac| mac.to_string());
-            let port = AddPort { name, netns, addresses, mac, egress_limit, ingress_limit };
-            let reply = told(socket.connect()?.add_port(port))?;
+            let port =
+                AddPort { name, netns, addresses, mac, egress_limit, ingress_limit, ..AddPort::default() };
+            let reply = told(socket.connect_about(&uplink)?.add_port(port))?;
             reply.notes.iter().for_each(|note| output::note(note));
             output::print(&format!(
                 "port {} is there, hardware address {}\n",
@@ -85,8 +91,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             told(socket.connect()?.remove_port(&name))?;
             output::print(&format!("port {name} is removed\n"))?;
         }
-        What::List { socket } => {
-            let ports = told(socket.connect()?.list_ports())?.ports;
+        What::List { uplink, socket } => {
+            let ports = told(socket.connect_about(&uplink)?.list_ports())?.ports;
             let status = ServiceStatus { ports, ..ServiceStatus::default() };
             output::print(&status.port_table().render(output::stdout_color()))?;
         }

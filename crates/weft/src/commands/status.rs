@@ -1,6 +1,6 @@
 //! `weft status`: the counters of a running daemon.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,10 +13,13 @@ use weft_run::host_facts;
 #[command(after_help = "\
 Examples:
   weft status
+  weft status --uplink wan
   weft status --json -")]
 pub(crate) struct Args {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
     /// Write the counters to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -25,7 +28,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let status = told(args.socket.connect()?.status())?;
+    let status = told(args.socket.connect_about(&args.uplink)?.status())?;
     let schema = StatusReport::SCHEMA.to_owned();
     let report = StatusReport { schema, host: host_facts::detect(), status };
     if !json.is_stdout() {

@@ -2,7 +2,7 @@
 //!
 //! A thread of its own waits for the daemon's replies, so that a key or a signal ends the command at once.
 
-use crate::control::{Socket, told};
+use crate::control::{Socket, UplinkName, told};
 use crate::live::screen::Screen;
 use crate::live::top::TopView;
 use crate::output;
@@ -26,10 +26,13 @@ const LOOK: Duration = Duration::from_millis(100);
 Examples:
   weft top
   weft top --interval 500ms
+  weft top --uplink wan
   weft top --plain --count 3")]
 pub(crate) struct Args {
     #[command(flatten)]
     socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
     /// The time between two readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span)]
     interval: Nanos,
@@ -43,7 +46,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut client = args.socket.connect()?;
+    let mut client = args.socket.connect_about(&args.uplink)?;
     let interval = Duration::from(args.interval);
     told(client.monitor(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)))?;
     let (send, replies) = channel();
@@ -75,13 +78,13 @@ fn watch(
         count += 1;
         match &screen {
             Some(screen) => screen.update(|view| view.status = status),
-            None => output::print(&lines(&status))?,
+            None => output::print(&status.each().into_iter().map(lines).collect::<String>())?,
         }
     }
     Ok(())
 }
 
-/// A reading in plain lines: the daemon, and each class, limit and port.
+/// A reading of an uplink in plain lines: the daemon, and each class, limit and port.
 fn lines(status: &ServiceStatus) -> String {
     let rate = |bps: Option<f64>| human::or_none(bps, human::rate);
     let mut text = format!("{}\n", status.headline());

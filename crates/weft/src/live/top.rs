@@ -22,6 +22,12 @@ pub(crate) struct TopView {
     pub(crate) status: ServiceStatus,
 }
 
+/// The view of one uplink.
+#[derive(Debug)]
+struct UplinkView<'a> {
+    status: &'a ServiceStatus,
+}
+
 fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
@@ -60,7 +66,7 @@ fn bar(class: &StatusClass) -> Span<'static> {
     Span::styled("█".repeat(eighths / 8) + rest, Style::default().fg(color))
 }
 
-impl TopView {
+impl UplinkView<'_> {
     fn classes(&self) -> Vec<Row<'static>> {
         let row = |c: &StatusClass| {
             Row::new([
@@ -110,6 +116,16 @@ impl TopView {
 
 impl View for TopView {
     fn draw(&self, frame: &mut Frame<'_>) {
+        let uplinks = self.status.each();
+        let parts = Layout::vertical(uplinks.iter().map(|_| Constraint::Fill(1))).split(frame.area());
+        for (status, area) in uplinks.into_iter().zip(parts.iter()) {
+            UplinkView { status }.draw(*area, frame);
+        }
+    }
+}
+
+impl UplinkView<'_> {
+    fn draw(&self, area: Rect, frame: &mut Frame<'_>) {
         let height = |rows: usize| Constraint::Max(u16::try_from(rows.max(1) + 3).unwrap_or(u16::MAX));
         let limits = if self.status.limits.is_empty() {
             Constraint::Length(0)
@@ -123,7 +139,7 @@ impl View for TopView {
             height(self.status.ports.len()),
             Constraint::Length(1),
         ])
-        .areas(frame.area());
+        .areas(area);
         frame.render_widget(Line::from(format!(" {}", self.status.headline())).bold(), head);
         let names = ["class", "of its share", "rate", "entitled", "waiting", "delay p50", "p99", "dropped"];
         table("classes", &names, &[0, 1, 7], self.classes(), (classes, frame));

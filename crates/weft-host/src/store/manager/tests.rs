@@ -48,7 +48,11 @@ impl Manager {
     }
 
     fn open(&self) -> (ManagerStore, Kept) {
-        ManagerStore::open(self.path.as_os_str(), Some(100), self.given()).expect("open")
+        self.open_part("")
+    }
+
+    fn open_part(&self, part: &str) -> (ManagerStore, Kept) {
+        ManagerStore::open(self.path.as_os_str(), Some(100), part, self.given()).expect("open")
     }
 }
 
@@ -94,6 +98,27 @@ fn descriptors_and_state_come_back_after_a_restart() {
 }
 
 #[test]
+fn parts_do_not_touch_each_other() {
+    let manager = Manager::new();
+    let (_reader, writer) = io::pipe().expect("pipe");
+    for part in ["", "lan", "wan"] {
+        let (mut store, kept) = manager.open_part(part);
+        assert!(kept.is_empty(), "{part}: {kept:?}");
+        store.keep("ring.0", writer.as_fd()).expect("keep");
+        store.set_state(part.as_bytes()).expect("state");
+    }
+    Box::new(manager.open_part("lan").0).end().expect("end");
+    let mut left: Vec<String> = manager.given().into_iter().map(|(name, _)| name).collect();
+    left.sort();
+    assert_eq!(left, ["weft.ring.0", "weft.state", "weft@wan.ring.0", "weft@wan.state"]);
+    assert_eq!((manager.open_part("wan").1.state, manager.open_part("").1.state), (b"wan".into(), vec![]));
+    assert_eq!(
+        (part_of("weft@wan.ring.0"), part_of("weft.state"), part_of("control")),
+        (Some("wan"), Some(""), None)
+    );
+}
+
+#[test]
 fn a_state_is_whole_whatever_its_length() {
     let memfd = memfd_create("test", MemfdFlags::CLOEXEC).expect("memfd");
     assert!(read_state(&memfd).is_empty());
@@ -106,7 +131,7 @@ fn a_state_is_whole_whatever_its_length() {
 
 #[test]
 fn a_manager_without_room_is_refused() {
-    let open = |room| ManagerStore::open(OsStr::new("/nowhere"), room, Vec::new());
+    let open = |room| ManagerStore::open(OsStr::new("/nowhere"), room, "", Vec::new());
     assert!(matches!(open(None), Err(StoreError::NoRoom)));
     assert!(matches!(open(Some(0)), Err(StoreError::NoRoom)));
 }

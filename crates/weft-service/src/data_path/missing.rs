@@ -1,0 +1,46 @@
+//! The data path of an uplink that does not run: its interface is not there, or its session has ended. It refuses everything
+//! with the reason, so that the other uplinks of the daemon go on.
+
+use super::{DataPath, DataPathError, PathStatus, Plan, PortSpec};
+use crate::policy::Policy;
+use weft_policy::CompiledPolicy;
+use weft_report::status::WorkerState;
+
+/// The absence of a data path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Missing {
+    /// The reason, in a line.
+    pub reason: String,
+}
+
+impl Missing {
+    fn error<T>(&self) -> Result<T, DataPathError> {
+        Err(DataPathError::Missing(self.reason.clone()))
+    }
+}
+
+impl DataPath for Missing {
+    fn prepare(&mut self, _: &CompiledPolicy) -> Result<Plan, DataPathError> {
+        self.error()
+    }
+
+    fn commit(&mut self, _: &Policy) -> Result<(), DataPathError> {
+        self.error()
+    }
+
+    fn status(&mut self) -> Result<PathStatus, DataPathError> {
+        Ok(PathStatus { worker: WorkerState::Ended, ..PathStatus::default() })
+    }
+
+    fn add_port(&mut self, _: &PortSpec) -> Result<Vec<String>, DataPathError> {
+        self.error()
+    }
+
+    fn remove_port(&mut self, _: &str) -> Result<(), DataPathError> {
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), DataPathError> {
+        Ok(())
+    }
+}
