@@ -78,7 +78,11 @@ fn joined(policy: &CompiledPolicy) -> Result<Vec<(usize, Match, LaneId)>, Export
     let mut rows = Vec::with_capacity(policy.rules.len());
     for (number, rule) in policy.rules.iter().enumerate() {
         let destinations = policy.destinations.get(rule.class.index()).map_or(&[][..], Vec::as_slice);
-        for Destination { to, lane } in destinations {
+        for Destination { to, lane, port } in destinations {
+            let port = match (rule.matcher.port, *port) {
+                (Some(one), Some(other)) if one != other => continue,
+                (one, other) => one.or(other),
+            };
             let dst = match (rule.matcher.dst, *to) {
                 (Some(one), Some(other)) => match one.intersect(&other) {
                     Some(both) => Some(both),
@@ -86,12 +90,13 @@ fn joined(policy: &CompiledPolicy) -> Result<Vec<(usize, Match, LaneId)>, Export
                 },
                 (one, other) => one.or(other),
             };
-            rows.push((number, Match { dst, ..rule.matcher.clone() }, *lane));
+            rows.push((number, Match { dst, port, ..rule.matcher.clone() }, *lane));
             if rows.len() > ROWS_MAX {
                 return Err(ExportError::TooManyRows(ROWS_MAX));
             }
             // A destination that contains the whole row leaves nothing to those after it.
-            if to.is_none() || (dst.is_some() && dst == rule.matcher.dst) {
+            let whole = to.is_none() || (dst.is_some() && dst == rule.matcher.dst);
+            if whole && port == rule.matcher.port {
                 break;
             }
         }

@@ -113,7 +113,7 @@ fn check_plan(plan: &RingPlan, uses: &[RingUse]) {
         if !here[at] {
             // Its rings are retired, or another lane of its class has them.
             let class = Some(ClassId::from_index(usize::from(entry.class)));
-            let rests = |ring| match uses[ring] {
+            let rests = |ring: usize| match uses[ring] {
                 RingUse::Retired(_) => true,
                 RingUse::Lane => plan.rings[ring].class == class,
                 RingUse::Spare => false,

@@ -1,6 +1,6 @@
 //! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
 
-use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, NODES};
+use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, LOWER_CASE, NODES};
 use super::{corrected, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
