@@ -63,7 +63,7 @@ pub enum PlanError {
     #[error(
         "the policy has {lanes} lanes (a class for each limit it passes, and infrastructure), and a port has {rings} \
          descriptor rings; \
-         each lane needs one of its own: merge classes, or split the policy over two ports"
+         each lane needs one of its own: merge classes or destinations of a limit, or split the policy over two ports"
     )]
     Lanes {
         /// The number of lanes of the policy.

@@ -118,6 +118,15 @@ pub struct Port {
     /// The number of packets that may wait for a ring.
     pub(crate) ring_packets: u32,
     behind: Behind,
+    received: Received,
+}
+
+/// The way of received packets to the near end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Received {
+    Unlimited,
+    /// Through a token bucket, which cuts super-packets that are longer than its burst.
+    Limited,
 }
 
 /// The devices between a port's near end and its rings.
@@ -197,6 +206,7 @@ impl Port {
             rings,
             ring_packets: config.ring_packets,
             behind: Behind::Veth(veth),
+            received: Received::Unlimited,
         })
     }
 
@@ -210,7 +220,9 @@ impl Port {
         let app = kept.app.handle().map_err(LinkError::from)?;
         let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
-        Ok(Self { app, near, mac, rings, ring_packets, behind: Behind::Veth(veth) })
+        let bucket = tbf::Reader::open(&veth.nic, &veth.far.show()?.name).and_then(|mut of| of.read());
+        let received = if bucket.is_ok() { Received::Limited } else { Received::Unlimited };
+        Ok(Self { app, near, mac, rings, ring_packets, behind: Behind::Veth(veth), received })
     }
 
     /// The numbers of near end, far end and macvtap; `None` for a TAP.
@@ -241,6 +253,7 @@ impl Port {
             rings,
             ring_packets: config.ring_packets,
             behind: Behind::Tap(tap),
+            received: Received::Unlimited,
         })
     }
 
@@ -275,11 +288,19 @@ impl Port {
     ///
     /// # Errors
     /// When the kernel refuses it, or the port is a TAP.
-    pub fn limit_received(&self, bucket: &Tbf) -> Result<(), PortError> {
+    pub fn limit_received(&mut self, bucket: &Tbf) -> Result<(), PortError> {
         match &self.behind {
-            Behind::Veth(veth) => Ok(tbf::install(&veth.nic, &veth.far.show()?.name, bucket)?),
-            Behind::Tap(_) => Err(PortError::NoFarEnd(self.name().to_owned())),
+            Behind::Veth(veth) => tbf::install(&veth.nic, &veth.far.show()?.name, bucket)?,
+            Behind::Tap(_) => return Err(PortError::NoFarEnd(self.name().to_owned())),
         }
+        self.received = Received::Limited;
+        Ok(())
+    }
+
+    /// Whether a token bucket limits what the port receives. It cuts super-packets, so that the counts before and behind it
+    /// cannot be compared.
+    pub fn limits_received(&self) -> bool {
+        self.received == Received::Limited
     }
 
     /// The namespace of the rings: of a veth's far end, or of the TAP itself.

@@ -84,7 +84,9 @@ pub struct Totals {
     pub uplink_dropped: u64,
     /// Packets redirected to the port by the kernel (rx).
     pub rx_redirected: Count,
-    /// Packets delivered to the port (rx), by its device's own counter.
+    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nobody counts them behind it.
+    pub rx_limited: Count,
+    /// Packets delivered to the other ports (rx), by their devices' own counters.
     pub rx_delivered: Count,
     /// Packets dropped by the kernel before the port (rx).
     pub rx_dropped: DeliveryDrops,
@@ -151,7 +153,9 @@ pub struct PortTotals {
     pub records: u64,
     /// Packets redirected to the port by the kernel (rx).
     pub rx_redirected: Count,
-    /// Packets delivered to the port (rx), by its device's own counter.
+    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nobody counts them behind it.
+    pub rx_limited: Count,
+    /// Packets delivered to the other ports (rx), by their devices' own counters.
     pub rx_delivered: Count,
     /// Packets dropped by the kernel before the port (rx).
     pub rx_dropped: DeliveryDrops,
@@ -232,6 +236,7 @@ impl PortTotals {
         let counts = [
             (&mut self.rx_redirected, other.rx_redirected),
             (&mut self.rx_delivered, other.rx_delivered),
+            (&mut self.rx_limited, other.rx_limited),
             (&mut self.rx, other.rx),
             (&mut self.rx_passed, other.rx_passed),
             (&mut self.rx_refused, other.rx_refused),
@@ -279,6 +284,7 @@ impl From<PortTotals> for Totals {
             records: ports.records,
             rx_redirected: ports.rx_redirected,
             rx_delivered: ports.rx_delivered,
+            rx_limited: ports.rx_limited,
             rx_dropped: ports.rx_dropped,
             rx: ports.rx,
             rx_passed: ports.rx_passed,

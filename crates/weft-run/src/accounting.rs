@@ -55,11 +55,16 @@ fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
     Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
 }
 
+/// The received packets that are counted at both ends: not those behind a token bucket, which cuts super-packets.
+fn counted(totals: &Totals) -> Count {
+    totals.received().minus(totals.rx_limited)
+}
+
 /// The received packets that did not reach the port: refused by it, or dropped by the kernel on the way. Two counters of
 /// the kernel may overlap, so they bound the number.
 pub(crate) fn undelivered(totals: &Totals) -> Drops {
     let refused = totals.rx_refused;
-    let (entered, left) = (totals.received().minus(refused), totals.rx_delivered);
+    let (entered, left) = (counted(totals).minus(refused), totals.rx_delivered);
     let bounds = totals.rx_dropped.bounds(refused.packets.get());
     let missing = entered.minus(left).packets.get().clamp(*bounds.start(), *bounds.end());
     let by_kernel = dropped_on_the_way(missing, entered, left);
@@ -96,7 +101,7 @@ pub fn conservation(totals: &Totals, qdisc: QdiscDrops) -> Conservation {
         ));
     }
     let undelivered = undelivered(totals);
-    stages.push(stage("receive", balance(totals.received(), totals.rx_delivered, undelivered, none)));
+    stages.push(stage("receive", balance(counted(totals), totals.rx_delivered, undelivered, none)));
     let uncounted = [
         ("descriptor rings", lost.packets + totals.strays),
         ("uplink", on_wire.packets),

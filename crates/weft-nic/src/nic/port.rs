@@ -7,7 +7,7 @@ use crate::doorbell::Doorbells;
 use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
 use crate::plan::change::RingUse;
-use crate::port::{Port, Uplink};
+use crate::port::{Deliveries, Port, Uplink};
 use crate::readings::LastReadings;
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
@@ -143,6 +143,10 @@ impl NicPort {
     pub fn totals(&self) -> PortTotals {
         let readings = self.readings.read(&self.port, &self.doorbells, &self.receive);
         let (c, guard) = (&self.counters, self.doorbells.guard());
+        let (deliveries, limited) = match self.port.limits_received() {
+            true => (Deliveries::default(), c.rx_passed.get().plus(readings.redirected)),
+            false => (readings.deliveries, Count::default()),
+        };
         PortTotals {
             classes: self.class_totals(),
             drops: readings.drops,
@@ -150,8 +154,9 @@ impl NicPort {
             guard: readings.guard,
             records: self.doorbells.shared().records.load(Ordering::Relaxed),
             rx_redirected: readings.redirected,
-            rx_delivered: readings.deliveries.delivered,
-            rx_dropped: readings.deliveries.dropped,
+            rx_limited: limited,
+            rx_delivered: deliveries.delivered,
+            rx_dropped: deliveries.dropped,
             rx: c.rx.get(),
             rx_passed: c.rx_passed.get(),
             rx_refused: c.rx_refused.get(),

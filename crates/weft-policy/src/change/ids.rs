@@ -2,6 +2,7 @@
 
 use super::Resting;
 use crate::compiled::{ClassInfo, CompiledPolicy};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use weft_sched::{Child, LaneSpec, LeafSpec, LimitSpec, NodeSpec};
@@ -21,19 +22,23 @@ impl Ids {
     /// Gives each key of `new` its number in `old`, or else a vacant number of `old`, or else the next beyond. `None` is
     /// vacant.
     fn assign<K: Hash + Eq>(
-        old: impl ExactSizeIterator<Item = Option<K>>,
-        new: impl Iterator<Item = Option<K>>,
+        old: impl ExactSizeIterator<Item = Option<K>> + Clone,
+        new: impl ExactSizeIterator<Item = Option<K>> + Clone,
     ) -> Self {
         Self::assign_around(old, new, |_| false)
     }
 
     /// Gives the keys their numbers as [`Self::assign`], and no vacant number that `rests`.
     fn assign_around<K: Hash + Eq>(
-        old: impl ExactSizeIterator<Item = Option<K>>,
-        new: impl Iterator<Item = Option<K>>,
+        old: impl ExactSizeIterator<Item = Option<K>> + Clone,
+        new: impl ExactSizeIterator<Item = Option<K>> + Clone,
         rests: impl Fn(u32) -> bool,
     ) -> Self {
         let mut len = old.len();
+        // Most changes are of a few values: everything has its place already, and no key need be looked up.
+        if new.len() == len && old.clone().zip(new.clone()).all(|(old, new)| new.is_some() && old == new) {
+            return Self { ids: (0..len as u32).collect(), len };
+        }
         let mut known = HashMap::with_capacity(len);
         let mut vacant = Vec::new();
         for (at, key) in old.enumerate() {
@@ -60,7 +65,10 @@ impl Ids {
     }
 
     /// The table with `items` at their new numbers.
-    fn place<T>(&self, items: impl IntoIterator<Item = T>, vacant: impl Fn() -> T) -> Vec<T> {
+    fn place<T>(&self, items: Vec<T>, vacant: impl Fn() -> T) -> Vec<T> {
+        if items.len() == self.len && self.ids.iter().zip(0..).all(|(id, at)| *id == at) {
+            return items;
+        }
         let mut table: Vec<T> = (0..self.len).map(|_| vacant()).collect();
         for (item, id) in items.into_iter().zip(&self.ids) {
             if let Some(place) = table.get_mut(*id as usize) {
@@ -71,29 +79,31 @@ impl Ids {
     }
 }
 
-fn name<T>(vacant: impl Fn(&T) -> bool, name: impl Fn(&T) -> &str) -> impl Fn(&T) -> Option<String> {
-    move |item| (!vacant(item)).then(|| name(item).to_owned())
-}
+/// Reads the name of an item that is not vacant.
+type Name<T> = fn(&T) -> Option<&str>;
+
+const CLASS: Name<ClassInfo> = |class| Some(class.name.as_str()).filter(|_| !class.is_vacant());
+const LEAF: Name<LeafSpec> = |leaf| Some(leaf.name.as_str()).filter(|_| !leaf.is_vacant());
+const LIMIT: Name<LimitSpec> = |limit| Some(limit.name.as_str()).filter(|_| !limit.is_vacant());
+const NODE: Name<NodeSpec> = |node| Some(node.name.as_str()).filter(|_| !node.is_vacant());
 
 /// The class, the leaf and the limits of a lane, which make it what it is.
-fn lane_key(lane: &LaneSpec) -> Option<(ClassId, LeafId, Vec<LimitId>)> {
-    let mut limits = lane.limits.clone();
-    limits.sort_unstable();
+fn lane_key(lane: &LaneSpec) -> Option<(ClassId, LeafId, Cow<'_, [LimitId]>)> {
+    let mut limits = Cow::Borrowed(lane.limits.as_slice());
+    if !limits.is_sorted() {
+        limits.to_mut().sort_unstable();
+    }
     (!lane.is_vacant()).then_some((lane.class, lane.leaf, limits))
 }
 
 /// Gives `new` the numbers of `old`.
 pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy, resting: &Resting) -> CompiledPolicy {
     let (before, mut program) = (&old.program, new.program);
-    let key = name(ClassInfo::is_vacant, |class: &ClassInfo| &class.name);
     let rests = |id| resting.classes.contains(&ClassId(id));
-    let classes = Ids::assign_around(old.classes.iter().map(&key), new.classes.iter().map(&key), rests);
-    let key = name(LeafSpec::is_vacant, |leaf: &LeafSpec| &leaf.name);
-    let leaves = Ids::assign(before.leaves.iter().map(&key), program.leaves.iter().map(&key));
-    let key = name(LimitSpec::is_vacant, |limit: &LimitSpec| &limit.name);
-    let limits = Ids::assign(before.limits.iter().map(&key), program.limits.iter().map(&key));
-    let key = name(NodeSpec::is_vacant, |node: &NodeSpec| &node.name);
-    let nodes = Ids::assign(before.nodes.iter().map(&key), program.nodes.iter().map(&key));
+    let classes = Ids::assign_around(old.classes.iter().map(CLASS), new.classes.iter().map(CLASS), rests);
+    let leaves = Ids::assign(before.leaves.iter().map(LEAF), program.leaves.iter().map(LEAF));
+    let limits = Ids::assign(before.limits.iter().map(LIMIT), program.limits.iter().map(LIMIT));
+    let nodes = Ids::assign(before.nodes.iter().map(NODE), program.nodes.iter().map(NODE));
     let child = |child: Child| match child {
         Child::Leaf(leaf) => Child::Leaf(LeafId(leaves.of(leaf.index()))),
         Child::Node(node) => Child::Node(NodeId(nodes.of(node.index()))),

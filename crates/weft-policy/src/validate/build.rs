@@ -10,7 +10,7 @@ use weft_packet::Match;
 use weft_text::{LineIndex, Span, nearest, quoted};
 
 /// The most classes and nodes that a policy may have.
-pub(crate) const NODES_MAX: usize = 4096;
+pub(crate) const NODES_MAX: usize = 16_384;
 
 pub(crate) use crate::compiled::DEFAULT;
 

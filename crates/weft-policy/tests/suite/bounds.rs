@@ -110,13 +110,15 @@ fn levels() {
 #[test]
 fn nodes() {
     check_first(
-        &classes(5000, |number| format!("priority {number}")),
-        &expect!["p:5001:1: error[E0406]: the policy has 5001 classes and nodes; at most 4096 are possible"],
+        &classes(17_000, |number| format!("priority {number}")),
+        &expect![
+            "p:17001:1: error[E0406]: the policy has 17001 classes and nodes; at most 16384 are possible"
+        ],
     );
-    let inline = "fair of default: 1, ".repeat(5000);
+    let inline = "fair of default: 1, ".repeat(17_000);
     check_first(
         &format!("root = wfq {{ {inline} }}"),
-        &expect!["p:1:81894: error[E0406]: the policy has more than 4096 classes and nodes"],
+        &expect!["p:1:327654: error[E0406]: the policy has more than 16384 classes and nodes"],
     );
 }
 

@@ -111,7 +111,7 @@ impl Session {
         let receive = Uplink::on_interface(parent, (&self.namespace, &device), settings.mac)?
             .with_receive(settings.receive);
         let rings = u32::try_from(plan.rings.len()).unwrap_or(u32::MAX);
-        let port = settings.create_port((&app, &self.namespace), rings)?;
+        let mut port = settings.create_port((&app, &self.namespace), rings)?;
         link::set_alias(&app, &settings.name, &self.run().alias())?;
         port.follow(state.mtu, true)?;
         if let Some(limit) = settings.ingress {

@@ -421,3 +421,47 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     let ports: Vec<_> = service.latest().uplinks[1].ports.iter().map(|port| port.port.clone()).collect();
     assert_eq!(ports, ["b"]);
 }
+
+fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply, ControlError> {
+    let limit = Some(weft_control::interface::PortLimit { rate_bps, burst_bytes: 30_000 });
+    let port =
+        AddPort { name: name.to_owned(), egress_limit: limit, ingress_limit: limit, ..AddPort::default() };
+    service.handle(Request::AddPort(port), ROOT)
+}
+
+/// The limits of the policy in force, and the limited ports of the status.
+fn limits(service: &mut Service) -> (Vec<String>, Vec<String>) {
+    let of_policy = service.uplinks[0].policy.compiled.program.limits.iter().map(|limit| limit.name.clone()).collect();
+    let ports = service.status().expect("status").ports.into_iter();
+    let of_ports = ports.filter(|port| port.egress_limit.is_some() && port.ingress_limit.is_some());
+    (of_policy, of_ports.map(|port| port.port).collect())
+}
+
+#[test]
+fn limits_of_ports_are_beside_the_operator_s_policy() {
+    let (_folder, mut service) = service(Vec::new());
+    let hash = service.policy_hash().to_owned();
+    add_limited(&mut service, "vm1", 10_000_000).expect("added");
+    let both = (vec!["port[vm1]".to_owned()], vec!["vm1".to_owned()]);
+    assert_eq!(limits(&mut service), both);
+    assert_eq!((service.generation(), service.policy_hash()), (1, hash.as_str()), "the operator's policy");
+    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else { panic!("a reply") };
+    assert!(config.text == POLICY && config.is_default);
+    let source = PolicySource { name: "x".to_owned(), text: POLICY.to_owned(), uplink: None };
+    let Ok(Reply::Change(same)) = service.handle(Request::DiffPolicy(source), ALICE) else {
+        panic!("a reply")
+    };
+    assert_eq!(same.steps, [""; 0], "a difference does not speak of limits of ports");
+    load(&mut service, &POLICY.replace("a: 1", "a: 3"), None).expect("loads");
+    assert_eq!(limits(&mut service), both, "another policy has them too");
+    service.handle(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
+    assert_eq!(limits(&mut service), both);
+    let error = add_limited(&mut service, "broken", 10_000_000).unwrap_err();
+    assert!(matches!(error, ControlError::Failed { .. }), "{error}");
+    assert_eq!(limits(&mut service), both, "nothing of a port that cannot be made remains");
+    let error = add_limited(&mut service, "vm2", 0).unwrap_err();
+    assert!(error.to_string().contains("egress_limit: a rate above zero"), "{error}");
+    remove(&mut service, "vm1", ROOT).expect("removed");
+    assert_eq!(limits(&mut service), (Vec::new(), Vec::new()));
+    assert_eq!((service.generation(), service.policy_hash()), (3, hash.as_str()));
+}
