@@ -11,6 +11,7 @@
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
+//! | [`steering`] | the receive steering of the host's NIC |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -38,3 +39,4 @@ pub mod policy;
 pub mod server;
 pub mod service;
 pub mod sockets;
+pub mod steering;

@@ -284,3 +284,33 @@ fn ports_of_an_uplink_that_is_configured_no_more_are_removed() {
     transfer(&two.service.world.app, &two.service.world.far, FAR);
     two.stop(daemon);
 }
+
+#[test]
+fn a_nic_that_cannot_be_steered_is_refused_in_a_line() {
+    if !privileged("a_nic_that_cannot_be_steered_is_refused_in_a_line") {
+        return;
+    }
+    let service = Service::new();
+    let text = std::fs::read_to_string(&service.config).expect("read");
+    let steer = format!("{text}[steer]\npolicy = \"balance\"\nwatch = true\n");
+    std::fs::write(&service.config, &steer).expect("write");
+    let said: Said = service.command().output().expect("run").into();
+    assert!(
+        said.code == 1 && said.err.contains("error: steer: ") && said.err.contains("veth"),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    service.world.assert_clean();
+    let absent = steer.replace("[steer]", "[steer]\ndevice = \"absent0\"");
+    std::fs::write(&service.config, absent).expect("write");
+    let said: Said = service.command().output().expect("run").into();
+    assert!(said.code == 1 && said.err.contains("absent0"), "{}", said.err);
+    std::fs::write(&service.config, text).expect("write");
+    let daemon = service.start();
+    std::fs::write(&service.config, &steer).expect("write");
+    daemon.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(600));
+    let said = service.stop(daemon);
+    assert!(said.err.contains("`steer` changes with the next start of the daemon"), "{}", said.err);
+}

@@ -113,12 +113,13 @@ fn config(uplinks: Vec<UplinkConfig>) -> Config {
         hold: Hold::Off,
         on_failure: OnFailure::Hold,
         watchdog: Watchdog::Auto,
+        steer: None,
     }
 }
 
 /// A data path for each uplink.
 fn service_of(config: Config, folders: Folders) -> Service {
-    let surroundings = Surroundings { maker: Box::new(Fakes), given: Given::default() };
+    let surroundings = Surroundings { maker: Box::new(Fakes), given: Given::default(), steering: None };
     let start = |uplink: &UplinkConfig| {
         let policy = Policy::read(&uplink.policy, None).expect("valid");
         let started = Fakes.start(&policy, uplink, &config, None).expect("started");
