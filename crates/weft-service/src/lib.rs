@@ -19,7 +19,7 @@
 //!
 //! These rules hold:
 //!
-//! - One thread serves everything but packets. Nothing that a client does or leaves undone stops it for others.
+//! - One thread serves everything but packets and the NIC's receive rules. Nothing that a client does or leaves undone stops it for others.
 //! - A call changes what it says, or nothing. A refused policy leaves the one in force untouched.
 //! - It needs no service manager, and works as process 1 of a container.
 #![forbid(unsafe_code)]
