@@ -58,6 +58,49 @@ pub struct ServiceStatus {
     /// uplink, or of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<ServiceStatus>,
+    /// The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steer: Option<StatusSteer>,
+}
+
+/// The receive steering that the daemon keeps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusSteer {
+    /// The interface.
+    pub interface: String,
+    /// Its namespace; null for the daemon's.
+    #[serde(default)]
+    pub netns: Option<String>,
+    /// The model of the NIC.
+    pub nic: String,
+    /// The steering policy.
+    pub policy: String,
+    /// The flows of the plan.
+    pub flows: u64,
+    /// The rules that are set.
+    pub rules: u64,
+    /// Whether the main table is set.
+    pub table: bool,
+    /// The changes made so far.
+    pub changes: u64,
+    /// The wishes of the policy that were given up, as sentences.
+    #[serde(default)]
+    pub degraded: Vec<String>,
+    /// The reason for which the plan is not applied at present.
+    #[serde(default)]
+    pub error: Option<String>,
+}
+
+impl StatusSteer {
+    /// The state in a line.
+    pub fn headline(&self) -> String {
+        let Self { interface, nic, policy, flows, rules, changes, .. } = self;
+        let table = if self.table { " and the table" } else { "" };
+        let error = self.error.as_ref().map_or_else(String::new, |error| format!("; NOT APPLIED: {error}"));
+        format!(
+            "steer {interface} ({nic}) by {policy}: {rules} rules{table} for {flows} flows, {changes} changes so far{error}"
+        )
+    }
 }
 
 /// The state of the transmit worker.
@@ -369,7 +412,11 @@ impl Document for StatusReport {
     const SCHEMA: &'static str = "weft-status/1";
 
     fn tables(&self) -> Vec<Table> {
-        self.status.each().into_iter().flat_map(ServiceStatus::tables).collect()
+        let mut tables: Vec<Table> = self.status.each().into_iter().flat_map(ServiceStatus::tables).collect();
+        if let (Some(steer), Some(first)) = (&self.status.steer, tables.first_mut()) {
+            first.note(steer.headline());
+        }
+        tables
     }
 }
 

@@ -1,9 +1,13 @@
 //! Alarms: log lines when something goes wrong, and when it is right again.
 //!
 //! Each kind of alarm has a line of its own at most once a minute. What happens meanwhile is counted and told with the
-//! next line, so a flood of drops is a few lines and no loss of facts.
+//! next line, so a flood of drops is a few lines and no loss of facts. A class that drops packets has a line when that begins
+//! and one when it is over.
+
+mod losses;
 
 use crate::log::Log;
+use losses::Losses;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -59,6 +63,7 @@ pub struct Alarms {
     up: Option<bool>,
     /// The time since which a class is short, and whether that was told.
     short: BTreeMap<String, (Instant, bool)>,
+    losses: Losses,
     ended: bool,
     /// The warnings that were told and still hold.
     warned: Vec<String>,
@@ -72,6 +77,7 @@ impl Alarms {
             counters: BTreeMap::new(),
             up: None,
             short: BTreeMap::new(),
+            losses: Losses::default(),
             ended: false,
             warned: Vec::new(),
         }
@@ -86,6 +92,7 @@ impl Alarms {
         self.count(Kind::Untracked, untracked, now);
         self.carrier(status);
         status.classes.iter().for_each(|class| self.share(class, now));
+        self.losses.check(&status.classes, now).iter().for_each(|line| self.log.warning(line));
         if status.worker == WorkerState::Ended && !self.ended {
             self.ended = true;
             self.log.error("the transmit worker has ended by itself; nothing leaves the ports");

@@ -44,10 +44,17 @@
 //! [[ports]]
 //! name = "weft0"
 //! uplink = "wan"
+//!
+//! [steer]                      # the receive queues of the host's NIC; see docs/steering.md
+//! device = "eth0"              # with one uplink, its device
+//! nic = "e810"                 # a model
+//! policy = "balance"
+//! watch = true                 # for the flows of the host's sockets; or flows = "flows.csv"
 //! ```
 
 mod folders;
 mod read;
+mod steer;
 mod uplinks;
 
 pub(crate) use read::parse_address;
@@ -83,6 +90,34 @@ pub struct Config {
     pub on_failure: OnFailure,
     /// Whether the service manager's watchdog is served.
     pub watchdog: Watchdog,
+    /// The receive steering of the host's NIC, if it is wanted.
+    pub steer: Option<SteerConfig>,
+}
+
+/// The receive steering of a NIC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SteerConfig {
+    /// The interface.
+    pub device: String,
+    /// Its namespace, whose sockets are watched; `None` for the daemon's.
+    pub netns: Option<String>,
+    /// The model of the NIC: a name or a file.
+    pub nic: String,
+    /// The steering policy: its text or a file.
+    pub policy: String,
+    /// The origin of the flows.
+    pub flows: FlowSource,
+    /// The most queues to use; `None` for all.
+    pub queues: Option<u32>,
+}
+
+/// The origin of the flows for which receive queues are planned.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum FlowSource {
+    /// The sockets of the namespace, as they come and go.
+    Sockets,
+    /// A file.
+    File(PathBuf),
 }
 
 /// An uplink: an interface with a policy and ports of its own.

@@ -15,6 +15,7 @@ use crate::policy::{Policy, PolicyError};
 use crate::server::{End, Server, ServerError};
 use crate::service::{Service, Surroundings, UplinkStart};
 use crate::sockets::{SocketError, Sockets, group_id};
+use crate::steering::{After, SteerError, Steering};
 use std::path::PathBuf;
 use std::rc::Rc;
 use weft_host::store::StoreError;
@@ -55,6 +56,9 @@ pub enum DaemonError {
     /// The store of the ports cannot be had.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The host's NIC cannot be steered as configured.
+    #[error(transparent)]
+    Steer(#[from] SteerError),
     /// The transmit worker ended by itself.
     #[error("the transmit worker ended by itself; the ports were removed")]
     WorkerEnded,
@@ -133,8 +137,18 @@ pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonE
     }
     let mut sockets = Sockets::open(&config.socket, group, &config.metrics)?;
     let given = Given::from_environment(core::mem::take(&mut sockets.kept));
-    let mut surroundings = Surroundings { maker, given };
-    let starts = start(&config, policies, &mut surroundings, &log)?;
+    let mut surroundings = Surroundings { maker, given, steering: None };
+    let steering = config.steer.as_ref().map(Steering::start).transpose()?;
+    let starts = match start(&config, policies, &mut surroundings, &log) {
+        Ok(starts) => starts,
+        Err(error) => {
+            if let Some(steering) = steering {
+                steering.end(After::Undo);
+            }
+            return Err(error);
+        }
+    };
+    surroundings.steering = steering;
     let service = Service::resume(starts, surroundings, config, folders, Rc::clone(&log));
     match Server::new(service, sockets, manager, log)?.run()? {
         End::Signal(number) => Ok(number),

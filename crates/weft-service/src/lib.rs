@@ -11,6 +11,7 @@
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
+//! | [`steering`] | the receive steering of the host's NIC |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -18,7 +19,7 @@
 //!
 //! These rules hold:
 //!
-//! - One thread serves everything but packets. Nothing that a client does or leaves undone stops it for others.
+//! - One thread serves everything but packets and the NIC's receive rules. Nothing that a client does or leaves undone stops it for others.
 //! - A call changes what it says, or nothing. A refused policy leaves the one in force untouched.
 //! - It needs no service manager, and works as process 1 of a container.
 #![forbid(unsafe_code)]
@@ -38,3 +39,4 @@ pub mod policy;
 pub mod server;
 pub mod service;
 pub mod sockets;
+pub mod steering;

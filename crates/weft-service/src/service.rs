@@ -17,6 +17,7 @@ use crate::data_path::{DataPathError, Maker, Started};
 use crate::holding::Given;
 use crate::log::Log;
 use crate::policy::Policy;
+use crate::steering::{After, Steering};
 use std::rc::Rc;
 use std::time::Instant;
 use uplink::Uplink;
@@ -50,6 +51,8 @@ pub struct Surroundings {
     pub maker: Box<dyn Maker>,
     /// The service manager's part in holding.
     pub given: Given,
+    /// The receive steering of the host's NIC, if it is wanted.
+    pub steering: Option<Steering>,
 }
 
 /// The state of the daemon.
@@ -62,6 +65,8 @@ pub struct Service {
     /// The counters of the last tick.
     latest: ServiceStatus,
     next_attempt: Instant,
+    steering: Option<Steering>,
+    log: Rc<Log>,
 }
 
 impl Service {
@@ -70,7 +75,7 @@ impl Service {
     /// configured ports; one that cannot be made is logged, and the others are made.
     pub fn resume(
         starts: Vec<UplinkStart>,
-        surroundings: Surroundings,
+        mut surroundings: Surroundings,
         config: Config,
         folders: Folders,
         log: Rc<Log>,
@@ -86,14 +91,18 @@ impl Service {
         // After all have given up the ports that the configuration moved to another uplink.
         uplinks.iter_mut().for_each(Uplink::make_configured);
         let (latest, next_attempt) = (ServiceStatus::default(), Instant::now());
-        Self { uplinks, surroundings, folders, config, latest, next_attempt }
+        let steering = surroundings.steering.take();
+        Self { uplinks, surroundings, folders, config, latest, next_attempt, steering, log }
     }
 
     /// Leaves the data paths to a successor of this process.
     ///
     /// # Errors
     /// When one ends with the daemon, and had failed before.
-    pub fn hand_over(self) -> Result<(), DataPathError> {
+    pub fn hand_over(mut self) -> Result<(), DataPathError> {
+        if let Some(steering) = self.steering.take() {
+            steering.end(After::Keep);
+        }
         each(self.uplinks, Uplink::hand_over)
     }
 
@@ -101,7 +110,10 @@ impl Service {
     ///
     /// # Errors
     /// When a data path had failed before.
-    pub fn finish(self) -> Result<(), DataPathError> {
+    pub fn finish(mut self) -> Result<(), DataPathError> {
+        if let Some(steering) = self.steering.take() {
+            steering.end(After::Undo);
+        }
         each(self.uplinks, Uplink::finish)
     }
 

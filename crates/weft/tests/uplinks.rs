@@ -236,11 +236,23 @@ fn one_uplink_s_failure_does_not_end_the_other() {
     link::add_address(far, "far0", FAR, 24).expect("address");
     assert!(until(PATIENCE, || two.is_up("wan0")), "the uplink does not come back");
     transfer(&two.wan.app, &two.wan.far, FAR);
-    // Its port is deleted, which ends the session.
-    let before = link::show(&two.wan.app, "wan0").expect("the port").index;
+    // Its port's devices are deleted behind its back, which is told; the port is made anew.
     link::delete(&two.wan.app, "wan0").expect("delete");
-    let again = || link::show(&two.wan.app, "wan0").is_ok_and(|link| link.running && link.index != before);
-    assert!(until(PATIENCE, again), "the port does not come back");
+    std::thread::sleep(Duration::from_millis(600));
+    two.service.done(&["port", "remove", "wan0"]);
+    let app = two.wan.app.name();
+    two.service.done(&[
+        "port",
+        "add",
+        "wan0",
+        "--netns",
+        app,
+        "--address",
+        "10.97.0.1/24",
+        "--uplink",
+        "wan",
+    ]);
+    assert!(until(PATIENCE, || two.is_up("wan0")), "the port does not come back");
     transfer(&two.wan.app, &two.wan.far, FAR);
     flows.assert_all_go_on();
     drop(flows);
@@ -248,7 +260,7 @@ fn one_uplink_s_failure_does_not_end_the_other() {
     for line in [
         "error: uplink wan: there is no interface up0",
         "uplink wan: runs again",
-        "error: uplink wan: the transmit worker has ended by itself",
+        "warning: uplink wan: the devices of port wan0 were deleted; remove the port",
     ] {
         assert!(said.err.contains(line), "{line}: {}", said.err);
     }
@@ -271,4 +283,34 @@ fn ports_of_an_uplink_that_is_configured_no_more_are_removed() {
     two.wan.assert_clean();
     transfer(&two.service.world.app, &two.service.world.far, FAR);
     two.stop(daemon);
+}
+
+#[test]
+fn a_nic_that_cannot_be_steered_is_refused_in_a_line() {
+    if !privileged("a_nic_that_cannot_be_steered_is_refused_in_a_line") {
+        return;
+    }
+    let service = Service::new();
+    let text = std::fs::read_to_string(&service.config).expect("read");
+    let steer = format!("{text}[steer]\npolicy = \"balance\"\nwatch = true\n");
+    std::fs::write(&service.config, &steer).expect("write");
+    let said: Said = service.command().output().expect("run").into();
+    assert!(
+        said.code == 1 && said.err.contains("error: steer: ") && said.err.contains("veth"),
+        "{}",
+        said.err
+    );
+    assert_eq!(said.err.lines().count(), 1, "{}", said.err);
+    service.world.assert_clean();
+    let absent = steer.replace("[steer]", "[steer]\ndevice = \"absent0\"");
+    std::fs::write(&service.config, absent).expect("write");
+    let said: Said = service.command().output().expect("run").into();
+    assert!(said.code == 1 && said.err.contains("absent0"), "{}", said.err);
+    std::fs::write(&service.config, text).expect("write");
+    let daemon = service.start();
+    std::fs::write(&service.config, &steer).expect("write");
+    daemon.signal(Signal::HUP);
+    std::thread::sleep(Duration::from_millis(600));
+    let said = service.stop(daemon);
+    assert!(said.err.contains("`steer` changes with the next start of the daemon"), "{}", said.err);
 }

@@ -58,9 +58,8 @@ impl Watch {
     /// # Errors
     /// When the kernel does not list its sockets, or planning fails.
     pub fn look(&mut self) -> Result<Option<Update>, WatchError> {
-        let sockets = self.sockets.list()?;
         let there: BTreeMap<HeaderMatch, Flow> =
-            sockets.iter().filter_map(flow_of).map(|flow| (flow.headers, flow)).collect();
+            flows(&mut self.sockets)?.into_iter().map(|flow| (flow.headers, flow)).collect();
         let gone: BTreeSet<HeaderMatch> =
             self.known.keys().filter(|headers| !there.contains_key(*headers)).copied().collect();
         let new: Vec<Flow> = there
@@ -110,6 +109,16 @@ impl Watch {
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
+}
+
+/// The flows of the sockets of a namespace, ordered by their headers.
+///
+/// # Errors
+/// When the kernel does not list its sockets.
+pub fn flows(sockets: &mut SockDiag) -> Result<Vec<Flow>, SockDiagError> {
+    let there: BTreeMap<HeaderMatch, Flow> =
+        sockets.list()?.iter().filter_map(flow_of).map(|flow| (flow.headers, flow)).collect();
+    Ok(there.into_values().collect())
 }
 
 /// The flow that a socket receives; `None` for a socket that receives nothing from outside, or only new connections.

@@ -1,5 +1,6 @@
 //! One file of a configuration, with the place of what is wrong.
 
+use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
 use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use weft_units::BitsPerSec;
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
 /// The keys of a file.
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "uplink",
     "uplink-netns",
     "default-uplink",
@@ -27,6 +28,7 @@ const KEYS: [&str; 12] = [
     "on-failure",
     "watchdog",
     "ports",
+    "steer",
 ];
 /// The keys of a port.
 const PORT_KEYS: [&str; 5] = ["name", "netns", "addresses", "mac", "uplink"];
@@ -56,6 +58,7 @@ pub(super) struct Layer {
     hold: Option<Hold>,
     on_failure: Option<OnFailure>,
     watchdog: Option<Watchdog>,
+    steer: Option<SteerLayer>,
     ports: Vec<PortConfig>,
 }
 
@@ -78,6 +81,7 @@ impl Layer {
             hold: above.hold.or(self.hold),
             on_failure: above.on_failure.or(self.on_failure),
             watchdog: above.watchdog.or(self.watchdog),
+            steer: above.steer.or(self.steer),
             ports,
         }
     }
@@ -85,6 +89,7 @@ impl Layer {
     /// The configuration, if no required key is missing.
     pub(super) fn complete(self, main: &Path) -> Result<Config, ConfigError> {
         let (uplinks, default_uplink) = self.head.complete(self.uplinks, self.ports, main)?;
+        let steer = self.steer.map(|steer| steer.complete(&uplinks, main)).transpose()?;
         Ok(Config {
             uplinks,
             default_uplink,
@@ -94,19 +99,20 @@ impl Layer {
             hold: self.hold.unwrap_or_default(),
             on_failure: self.on_failure.unwrap_or_default(),
             watchdog: self.watchdog.unwrap_or_default(),
+            steer,
         })
     }
 }
 
 /// A value with its key.
 #[derive(Clone, Copy)]
-struct Item<'a> {
-    key: &'a str,
-    value: &'a Spanned<DeValue<'a>>,
+pub(super) struct Item<'a> {
+    pub(super) key: &'a str,
+    pub(super) value: &'a Spanned<DeValue<'a>>,
 }
 
 impl<'a> Item<'a> {
-    fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
+    pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
         ParseError::new(self.value.span(), what, hint)
     }
 
@@ -119,7 +125,7 @@ impl<'a> Item<'a> {
     }
 
     /// A text that is not empty.
-    fn name(&self) -> Result<String, ParseError> {
+    pub(super) fn name(&self) -> Result<String, ParseError> {
         match self.text()? {
             "" => Err(self.error(format!("`{}` is empty", self.key), "leave the key out, or name something")),
             text => Ok(text.to_owned()),
@@ -127,7 +133,7 @@ impl<'a> Item<'a> {
     }
 
     /// The name of an interface, by the kernel's rules (`dev_valid_name`, net/core/dev.c).
-    fn interface(&self) -> Result<String, ParseError> {
+    pub(super) fn interface(&self) -> Result<String, ParseError> {
         let name = self.name()?;
         let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
         if name.len() > NAME_MAX || name == "." || name == ".." || name.contains(odd) {
@@ -135,6 +141,17 @@ impl<'a> Item<'a> {
             return Err(self.error(what, format!("use at most {NAME_MAX} letters, digits, dots and dashes")));
         }
         Ok(name)
+    }
+
+    /// A value of `true` or `false`.
+    pub(super) fn flag(&self) -> Result<bool, ParseError> {
+        match self.value.get_ref() {
+            DeValue::Boolean(flag) => Ok(*flag),
+            _ => Err(self.error(
+                format!("`{}` must be true or false", self.key),
+                format!("write `{} = true`", self.key),
+            )),
+        }
     }
 
     fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, ParseError> {
@@ -180,7 +197,7 @@ fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, ParseError> 
     Ok(layer)
 }
 
-fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Result<(), ParseError> {
+pub(super) fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Result<(), ParseError> {
     let name: &str = key.get_ref();
     if keys.contains(&name) {
         return Ok(());
@@ -223,6 +240,7 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
         "watchdog" => {
             layer.watchdog = Some(item.one_of(&[("auto", Watchdog::Auto), ("off", Watchdog::Off)])?)
         }
+        "steer" => layer.steer = Some(read_steer(item, file)?),
         _ => {
             for port in item.list()? {
                 let port = read_port(port, &layer.ports)?;

@@ -74,9 +74,12 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
         parse_address(text).ok_or_else(what)
     };
     let addresses = port.addresses.iter().map(address).collect::<Result<_, _>>()?;
-    let mac =
-        port.mac.map(|text| text.parse().map_err(|_| invalid("mac: six bytes with colons"))).transpose()?;
-    let mac = mac.unwrap_or_else(random_mac);
+    let is_own = |mac: &Mac| mac.0[0] & 1 == 0 && mac.0 != [0; 6];
+    let mac = port.mac.map(|text| text.parse().ok().filter(is_own));
+    if mac == Some(None) {
+        return Err(invalid("mac: six bytes with colons, of no group"));
+    }
+    let mac = mac.flatten().unwrap_or_else(random_mac);
     Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac, egress, ingress })
 }
 

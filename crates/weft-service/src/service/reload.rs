@@ -192,6 +192,7 @@ fn restarts(old: &Config, new: &Config) -> Vec<String> {
         ("hold", old.hold != new.hold),
         ("on-failure", old.on_failure != new.on_failure),
         ("watchdog", old.watchdog != new.watchdog),
+        ("steer", old.steer != new.steer),
     ];
     let changed = keys.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key.to_owned());
     let told = |key: String| format!("`{key}` changes with the next start of the daemon");

@@ -3,6 +3,7 @@
 use super::{Owner, Service, Uplink};
 use crate::data_path::{PathClass, PathPort, PathStatus};
 use crate::entitlement::{Entitlement, entitlements, limits, of_another};
+use crate::steering::Steering;
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_control::error::ControlError;
@@ -57,6 +58,9 @@ impl Service {
     pub fn tick(&mut self, now: Instant) {
         let all = self.uplinks.iter_mut().map(|uplink| uplink.tick(now)).collect();
         self.latest = self.together(all);
+        if let Some(steering) = &mut self.steering {
+            steering.tell(&self.log);
+        }
         self.attempt(now);
     }
 
@@ -76,11 +80,12 @@ impl Service {
 
     /// The counters of all uplinks: those of the default one, beside all if there are several.
     fn together(&self, mut all: Vec<ServiceStatus>) -> ServiceStatus {
+        let steer = self.steering.as_ref().map(Steering::status);
         if all.len() == 1 {
-            return all.remove(0);
+            return ServiceStatus { steer, ..all.remove(0) };
         }
         let first = all.get(self.config.default_uplink.unwrap_or(0)).cloned().unwrap_or_default();
-        ServiceStatus { uplinks: all, ..first }
+        ServiceStatus { uplinks: all, steer, ..first }
     }
 }
 
@@ -143,6 +148,7 @@ impl Uplink {
             dropped: names(path.dropped),
             failed_readings: path.failed_readings,
             uplinks: Vec::new(),
+            steer: None,
         }
     }
 

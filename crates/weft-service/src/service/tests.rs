@@ -113,12 +113,13 @@ fn config(uplinks: Vec<UplinkConfig>) -> Config {
         hold: Hold::Off,
         on_failure: OnFailure::Hold,
         watchdog: Watchdog::Auto,
+        steer: None,
     }
 }
 
 /// A data path for each uplink.
 fn service_of(config: Config, folders: Folders) -> Service {
-    let surroundings = Surroundings { maker: Box::new(Fakes), given: Given::default() };
+    let surroundings = Surroundings { maker: Box::new(Fakes), given: Given::default(), steering: None };
     let start = |uplink: &UplinkConfig| {
         let policy = Policy::read(&uplink.policy, None).expect("valid");
         let started = Fakes.start(&policy, uplink, &config, None).expect("started");
@@ -431,7 +432,8 @@ fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply
 
 /// The limits of the policy in force, and the limited ports of the status.
 fn limits(service: &mut Service) -> (Vec<String>, Vec<String>) {
-    let of_policy = service.uplinks[0].policy.compiled.program.limits.iter().map(|limit| limit.name.clone()).collect();
+    let of_policy =
+        service.uplinks[0].policy.compiled.program.limits.iter().map(|limit| limit.name.clone()).collect();
     let ports = service.status().expect("status").ports.into_iter();
     let of_ports = ports.filter(|port| port.egress_limit.is_some() && port.ingress_limit.is_some());
     (of_policy, of_ports.map(|port| port.port).collect())
@@ -445,7 +447,9 @@ fn limits_of_ports_are_beside_the_operator_s_policy() {
     let both = (vec!["port[vm1]".to_owned()], vec!["vm1".to_owned()]);
     assert_eq!(limits(&mut service), both);
     assert_eq!((service.generation(), service.policy_hash()), (1, hash.as_str()), "the operator's policy");
-    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else { panic!("a reply") };
+    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+        panic!("a reply")
+    };
     assert!(config.text == POLICY && config.is_default);
     let source = PolicySource { name: "x".to_owned(), text: POLICY.to_owned(), uplink: None };
     let Ok(Reply::Change(same)) = service.handle(Request::DiffPolicy(source), ALICE) else {

@@ -1,0 +1,150 @@
+//! The table `[steer]`: the receive steering of the host's NIC.
+
+use super::read::Item;
+use super::{ConfigError, FlowSource, SteerConfig, UplinkConfig};
+use std::path::{Path, PathBuf};
+use toml::de::DeValue;
+use weft_run::steering::input;
+use weft_text::ParseError;
+
+/// The keys of the table.
+const KEYS: [&str; 7] = ["device", "netns", "nic", "policy", "flows", "watch", "queues"];
+/// The model of a NIC of which nothing is known.
+const MODEL: &str = "ethtool-generic";
+/// The most receive queues of a NIC.
+const QUEUES_MAX: i64 = 65_536;
+
+/// The table of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct SteerLayer {
+    device: Option<String>,
+    netns: Option<String>,
+    nic: String,
+    policy: String,
+    flows: FlowSource,
+    queues: Option<u32>,
+}
+
+impl SteerLayer {
+    /// The table with the device of the only uplink, if it names none.
+    pub(super) fn complete(self, uplinks: &[UplinkConfig], main: &Path) -> Result<SteerConfig, ConfigError> {
+        let (device, netns) = match (self.device, uplinks) {
+            (Some(device), _) => (device, self.netns),
+            (None, [only]) => (only.device.clone(), only.netns.clone()),
+            (None, _) => {
+                return Err(ConfigError::Uplinks {
+                    file: main.to_owned(),
+                    what: "[steer] names no `device`, and there are several uplinks".to_owned(),
+                    hint: "write `device = \"eth0\"` into it".to_owned(),
+                });
+            }
+        };
+        let Self { nic, policy, flows, queues, .. } = self;
+        Ok(SteerConfig { device, netns, nic, policy, flows, queues })
+    }
+}
+
+/// Reads the table of `file`, with model and policy.
+pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, ParseError> {
+    let DeValue::Table(table) = item.value.get_ref() else {
+        return Err(item.error("`steer` must be a table", "begin it with [steer]"));
+    };
+    let (mut device, mut netns, mut nic, mut policy) = (None, None, None, None);
+    let (mut from, mut watch, mut queues) = (None, false, None);
+    for (key, value) in table {
+        super::read::known(key, &KEYS)?;
+        let item = Item { key: key.get_ref(), value };
+        match item.key {
+            "device" => device = Some(item.interface()?),
+            "netns" => netns = Some(item.name()?),
+            "nic" => nic = Some(checked(item, |text| input::model(text).map(|_| ()))?),
+            "policy" => policy = Some(checked(item, |text| input::policy(text).map(|_| ()))?),
+            "flows" => from = Some(beside(file, &item.name()?)),
+            "watch" => watch = item.flag()?,
+            _ => queues = Some(count(item)?),
+        }
+    }
+    let flows = match (from, watch) {
+        (Some(path), false) => FlowSource::File(path),
+        (None, true) => FlowSource::Sockets,
+        (Some(_), true) => {
+            return Err(item.error("[steer] has both `flows` and `watch`", "leave one of them out"));
+        }
+        (None, false) => {
+            return Err(item.error("[steer] does not say for which flows", "write `watch = true`"));
+        }
+    };
+    let Some(policy) = policy else {
+        return Err(item.error("[steer] needs a policy", "write `policy = \"balance\"`"));
+    };
+    Ok(SteerLayer { device, netns, nic: nic.unwrap_or_else(|| MODEL.to_owned()), policy, flows, queues })
+}
+
+/// A text that `check` accepts.
+fn checked(
+    item: Item<'_>,
+    check: impl Fn(&str) -> Result<(), input::InputError>,
+) -> Result<String, ParseError> {
+    let text = item.name()?;
+    check(&text).map_err(|error| {
+        let what = error.to_string().replace('\n', " ");
+        item.error(what, "`weft steer models` and `weft steer plan` try it out")
+    })?;
+    Ok(text)
+}
+
+/// A path that counts from the folder of `file`.
+fn beside(file: &Path, name: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(name)
+}
+
+fn count(item: Item<'_>) -> Result<u32, ParseError> {
+    let hint = || format!("write a number from 1 to {QUEUES_MAX}");
+    let DeValue::Integer(number) = item.value.get_ref() else {
+        return Err(item.error(format!("`{}` must be a number", item.key), hint()));
+    };
+    let found = i64::from_str_radix(number.as_str(), number.radix()).ok();
+    let found = found.filter(|count| (1..=QUEUES_MAX).contains(count)).and_then(|n| u32::try_from(n).ok());
+    found.ok_or_else(|| item.error(format!("`{}` is out of range", item.key), hint()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::super::read::read;
+    use super::*;
+
+    fn config(text: &str) -> Result<Config, String> {
+        let (main, text) = (Path::new("/c/weft.toml"), format!("uplink = \"eth0\"\npolicy = \"p\"\n{text}"));
+        let layer = read(&text, main, Path::new("/p")).map_err(|error| error.to_string())?;
+        layer.complete(main).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_table_is_read() {
+        let steer = |text: &str| config(text).expect("valid").steer.expect("the table");
+        let watch = steer("[steer]\npolicy = \"balance\"\nwatch = true\nqueues = 4\n");
+        assert_eq!((watch.device.as_str(), watch.nic.as_str(), watch.queues), ("eth0", MODEL, Some(4)));
+        assert_eq!(watch.flows, FlowSource::Sockets);
+        let file =
+            steer("[steer]\ndevice = \"e1\"\nnic = \"e810\"\npolicy = \"balance\"\nflows = \"f.csv\"\n");
+        assert_eq!((file.device.as_str(), file.flows), ("e1", FlowSource::File("/c/f.csv".into())));
+        assert!(config("").expect("valid").steer.is_none());
+    }
+
+    #[test]
+    fn errors_have_a_place() {
+        for (text, expected) in [
+            ("[steer]\npolicy = \"balance\"\n", "does not say for which flows"),
+            ("[steer]\nwatch = true\n", "needs a policy"),
+            ("[steer]\nwatch = true\npolicy = \"balanc\"\n", "4"),
+            ("[steer]\nnic = \"e8100\"\n", "4:7: error: the NIC model e8100 does not exist"),
+            ("[steer]\nwatch = 1\n", "4:9: error: `watch` must be true or false"),
+            ("[steer]\nqueues = 0\n", "4:10: error: `queues` is out of range"),
+            ("[steer]\nflow = \"x\"\n", "4:1: error: there is no key `flow`"),
+        ] {
+            let error = config(text).unwrap_err();
+            assert!(error.starts_with("/c/weft.toml:") && error.contains(expected), "{text}: {error}");
+        }
+    }
+}
