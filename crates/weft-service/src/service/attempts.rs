@@ -5,10 +5,12 @@
 //! interface that was deleted and made again, by the same name at the same place, is treated alike.
 
 use super::{Service, Surroundings, Uplink};
+use crate::alarms::Alarms;
 use crate::config::Config;
 use crate::data_path::missing::Missing;
 use crate::data_path::{DataPathError, Started};
 use crate::holding;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weft_report::status::WorkerState;
 
@@ -97,6 +99,7 @@ impl Uplink {
         let Started { path, former, notes, missing } = started;
         notes.iter().for_each(|note| self.log.warning(note));
         (self.path, self.missing) = (path, missing);
+        self.alarms = Alarms::new(Rc::clone(&self.log));
         self.log.notice("runs again");
         let known = std::mem::take(&mut self.ports);
         if let Some(former) = former {

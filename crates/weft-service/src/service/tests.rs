@@ -110,7 +110,7 @@ fn config(uplinks: Vec<UplinkConfig>) -> Config {
         socket: weft_control::SOCKET.into(),
         group: "weft".to_owned(),
         metrics: Metrics::Off,
-        hold: Hold::Off,
+        hold: Hold::Auto,
         on_failure: OnFailure::Hold,
         watchdog: Watchdog::Auto,
         steer: None,
@@ -328,7 +328,7 @@ fn two() -> (TempDir, Service) {
     (folder, service)
 }
 
-const TWO: &str = "policy = \"p.weft\"\n[uplink.lan]\ndevice = \"eth0\"\n[[uplink.lan.ports]]\nname = \"a\"\n\
+const TWO: &str = "policy = \"p.weft\"\nhold = \"off\"\n[uplink.lan]\ndevice = \"eth0\"\n[[uplink.lan.ports]]\nname = \"a\"\n\
     [uplink.wan]\ndevice = \"eth1\"\n[[uplink.wan.ports]]\nname = \"b\"\n";
 
 fn load_at(service: &mut Service, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
