@@ -191,6 +191,9 @@ pub fn wf2q() -> Algorithm {
         let lowest = b.select(none, zero, lowest);
         let later = b.max(served, lowest);
         b.store(v, later);
+        // A jump leaves no fraction behind.
+        let jumped = b.lt(served, lowest);
+        b.store_if(jumped, node_rest, zero);
     });
     Algorithm {
         parameters: vec![Field::unsigned("weight", 1)],

@@ -1,8 +1,6 @@
 //! The algorithms on small cases with published orders: the numbers are those of the design study's corpus, each with its source.
 
-mod common;
-
-use common::{Arrival, Node, Packet, schedule};
+use crate::node::{Arrival, Node, Packet, schedule};
 use weft_rank::{Algorithm, Metadatum, Part, Scale, samples};
 use weft_units::BitsPerSec;
 
