@@ -9,7 +9,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Function, InstBuilder, Value as Ssa, types};
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use weft_rank::{Effect, Effects, Input, Inputs, Operation, Place, Product, Program, Rank, Slot, Value};
+use weft_rank::{Effect, Effects, Input, Inputs, Operation, Place, Product, Program, Slot, Value};
 
 /// The addresses that a compiled program gets.
 #[derive(Clone, Copy)]
@@ -20,6 +20,9 @@ struct Addresses {
     child: Ssa,
     effects: Ssa,
 }
+
+/// The words of effects.
+const WORDS: usize = size_of::<Effects>() / 8;
 
 /// The content of a slot, and whether it differs from the memory's.
 #[derive(Clone, Copy)]
@@ -47,7 +50,7 @@ pub(crate) fn lower(
     let block = builder.create_block();
     builder.append_block_params_for_function_params(block);
     builder.switch_to_block(block);
-    if let [inputs, parameters, node, child, effects] = *builder.block_params(block) {
+    if let [effects, inputs, parameters, node, child] = *builder.block_params(block) {
         let mut lowering = Lowering {
             ins: Ins::new(&mut builder),
             addresses: Addresses { inputs, parameters, node, child, effects },
@@ -176,34 +179,45 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Writes all words of the effects; those that the program does not have are 0.
     fn effects(&mut self, effects: &[Effect]) {
-        let mut present = 0;
-        let mut conditions = Vec::new();
+        let mut words = [None; WORDS];
+        let (mut always, mut conditions) = (0, Vec::new());
+        let mut put = |at: usize, value: Value| words[at / 8] = Some(value);
         for effect in effects {
             match *effect {
                 Effect::Rank(first, second) => {
-                    self.write_rank(offset_of!(Effects, rank), (first, second));
-                    present |= Effects::RANK;
+                    put(offset_of!(Effects, rank.first), first);
+                    put(offset_of!(Effects, rank.second), second);
+                    always |= Effects::RANK;
                 }
                 Effect::FromTime(time) => {
-                    self.write_effect(offset_of!(Effects, from), time);
-                    present |= Effects::FROM_TIME;
+                    put(offset_of!(Effects, from), time);
+                    always |= Effects::FROM_TIME;
                 }
                 Effect::FromVirtualTime(time) => {
-                    self.write_effect(offset_of!(Effects, from), time);
-                    present |= Effects::FROM_VIRTUAL_TIME;
+                    put(offset_of!(Effects, from), time);
+                    always |= Effects::FROM_VIRTUAL_TIME;
                 }
-                Effect::Until { time, rank } => {
-                    self.write_effect(offset_of!(Effects, until), time);
-                    self.write_rank(offset_of!(Effects, until_rank), rank);
-                    present |= Effects::UNTIL;
+                Effect::Until { time, rank: (first, second) } => {
+                    put(offset_of!(Effects, until), time);
+                    put(offset_of!(Effects, until_rank.first), first);
+                    put(offset_of!(Effects, until_rank.second), second);
+                    always |= Effects::UNTIL;
                 }
                 Effect::Rerank(condition) => conditions.push((condition, Effects::RERANK)),
                 Effect::Drop(condition) => conditions.push((condition, Effects::DROP)),
                 Effect::Mark(condition) => conditions.push((condition, Effects::MARK)),
             }
         }
-        self.write_present(present, &conditions);
+        for (index, value) in words.into_iter().enumerate() {
+            let word = value.map_or(Lowered::Nothing, |value| self.values[value.index()]);
+            let word = word.word(&mut self.ins);
+            if 8 * index != offset_of!(Effects, present) {
+                self.ins.store(word, self.addresses.effects, offset(index));
+            }
+        }
+        self.write_present(always, &conditions);
     }
 
     /// The bits of effects that are always there, and of those whose conditions hold.
@@ -216,15 +230,5 @@ impl Lowering<'_, '_> {
             present = self.ins.or(present, bit);
         }
         self.ins.store(present, self.addresses.effects, offset_of!(Effects, present) as i32);
-    }
-
-    fn write_effect(&mut self, at: usize, value: Value) {
-        let word = self.word(value);
-        self.ins.store(word, self.addresses.effects, at as i32);
-    }
-
-    fn write_rank(&mut self, at: usize, (first, second): (Value, Value)) {
-        self.write_effect(at + offset_of!(Rank, first), first);
-        self.write_effect(at + offset_of!(Rank, second), second);
     }
 }
