@@ -8,6 +8,7 @@
 
 mod arithmetic;
 mod code;
+mod guard;
 mod lower;
 
 pub use code::Compiled;

@@ -1,9 +1,11 @@
 //! From a program to Cranelift's intermediate form.
 //!
 //! A slot is loaded at its first use and written once, at the end: between them its content is a value, so there is nothing for an alias
-//! analysis to find out. A condition that holds or not selects between two values; there are no branches.
+//! analysis to find out. A condition that holds or not selects between two values. There is a branch only around an expensive operation
+//! whose result nothing but a conditional store takes.
 
 use crate::arithmetic::{self, Ins, Lowered};
+use crate::guard;
 use core::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Function, InstBuilder, Value as Ssa, types};
@@ -34,6 +36,9 @@ struct Content {
 struct Lowering<'a, 'f> {
     ins: Ins<'a, 'f>,
     addresses: Addresses,
+    program: &'a Program,
+    /// The stores that operations wait for; the others are lowered in order.
+    guarded: Vec<Option<usize>>,
     values: Vec<Lowered>,
     node: [Option<Content>; Program::NODE_SLOTS_MAX],
     child: [Option<Content>; Program::CHILD_SLOTS_MAX],
@@ -51,15 +56,21 @@ pub(crate) fn lower(
     builder.append_block_params_for_function_params(block);
     builder.switch_to_block(block);
     if let [effects, inputs, parameters, node, child] = *builder.block_params(block) {
+        let taken = program.effects().iter().flat_map(Effect::operands).map(Value::index);
         let mut lowering = Lowering {
             ins: Ins::new(&mut builder),
             addresses: Addresses { inputs, parameters, node, child, effects },
+            program,
+            guarded: guard::guarded(program.operations(), taken),
             values: Vec::with_capacity(program.operations().len()),
             node: [None; Program::NODE_SLOTS_MAX],
             child: [None; Program::CHILD_SLOTS_MAX],
         };
-        for operation in program.operations() {
-            let lowered = lowering.operation(operation);
+        for (at, operation) in program.operations().iter().enumerate() {
+            let lowered = match lowering.guarded[at] {
+                Some(_) => Lowered::Nothing,
+                None => lowering.operation(at, operation),
+            };
             lowering.values.push(lowered);
         }
         lowering.write_slots();
@@ -86,7 +97,7 @@ impl Lowering<'_, '_> {
         self.values[value.index()].truth(&mut self.ins)
     }
 
-    fn operation(&mut self, operation: &Operation) -> Lowered {
+    fn operation(&mut self, at: usize, operation: &Operation) -> Lowered {
         match *operation {
             Operation::Constant(value) => Lowered::Word(self.ins.constant(value)),
             Operation::Input(input) => self.input(input),
@@ -96,7 +107,7 @@ impl Lowering<'_, '_> {
             }
             Operation::Load(slot) => Lowered::Word(self.load(slot)),
             Operation::Store { slot, value, when } => {
-                self.store(slot, value, when);
+                self.store(at, slot, value, when);
                 Lowered::Nothing
             }
             Operation::Not(value) => {
@@ -159,13 +170,33 @@ impl Lowering<'_, '_> {
         value
     }
 
-    fn store(&mut self, slot: Slot, value: Value, when: Option<Value>) {
-        let mut new = self.word(value);
-        if let Some(condition) = when {
-            let (condition, old) = (self.truth(condition), self.load(slot));
-            new = self.ins.select(condition, new, old);
-        }
+    fn store(&mut self, at: usize, slot: Slot, value: Value, when: Option<Value>) {
+        let new = match when {
+            None => self.word(value),
+            Some(condition) => {
+                let (condition, old) = (self.truth(condition), self.load(slot));
+                match self.guarded.contains(&Some(at)) {
+                    true => self.guarded_word(at, value, condition, old),
+                    false => {
+                        let new = self.word(value);
+                        self.ins.select(condition, new, old)
+                    }
+                }
+            }
+        };
         *self.content(slot) = Some(Content { value: new, dirty: true });
+    }
+
+    /// `value` if the condition holds, otherwise `old`. The operations that wait for the store `at` are done only if it holds.
+    fn guarded_word(&mut self, at: usize, value: Value, condition: Ssa, old: Ssa) -> Ssa {
+        let merged = self.ins.branch(condition, old);
+        for (index, operation) in self.program.operations().iter().enumerate() {
+            if self.guarded[index] == Some(at) {
+                self.values[index] = self.operation(index, operation);
+            }
+        }
+        let new = self.word(value);
+        self.ins.merge(merged, new)
     }
 
     fn write_slots(&mut self) {
