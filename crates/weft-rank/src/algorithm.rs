@@ -1,5 +1,6 @@
 //! Algorithms: programs for the parts, with the state and the parameters that they use.
 
+use crate::operation::{Effect, RankWord};
 use crate::part::Part;
 use crate::program::{Program, ProgramError};
 use thiserror::Error;
@@ -16,14 +17,17 @@ pub enum Kind {
     Dropper,
 }
 
-/// The reading of a word. Programs read words as their operations say; the sign is for people, and for texts.
+/// The reading of a word. Programs read words as their operations say; the reading is for people, for texts, and for an engine
+/// that rebases virtual times.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Sign {
+pub enum Reading {
     /// A number from 0.
     #[default]
     Unsigned,
     /// A number in two's complement.
     Signed,
+    /// A virtual time. An engine may subtract one number from all virtual times of a node, its children and their ranks.
+    VirtualTime,
 }
 
 /// A word of state, or a parameter.
@@ -32,7 +36,7 @@ pub struct Field {
     /// The name in the policy.
     pub name: String,
     /// The reading of the word.
-    pub sign: Sign,
+    pub reading: Reading,
     /// The first content; of a parameter, the default.
     pub initial: u64,
     /// The silence of a child after which the content may be forgotten; `None`: with the child. Of a parameter, `None`.
@@ -42,12 +46,17 @@ pub struct Field {
 impl Field {
     /// An unsigned field that begins as `initial`.
     pub fn unsigned(name: &str, initial: u64) -> Self {
-        Self { name: name.to_owned(), sign: Sign::Unsigned, initial, forget: None }
+        Self { name: name.to_owned(), reading: Reading::Unsigned, initial, forget: None }
     }
 
     /// A signed field that begins as `initial`.
     pub fn signed(name: &str, initial: i64) -> Self {
-        Self { name: name.to_owned(), sign: Sign::Signed, initial: initial as u64, forget: None }
+        Self { name: name.to_owned(), reading: Reading::Signed, initial: initial as u64, forget: None }
+    }
+
+    /// A virtual time, which begins as 0.
+    pub fn virtual_time(name: &str) -> Self {
+        Self { reading: Reading::VirtualTime, ..Self::unsigned(name, 0) }
     }
 
     /// The same field, forgotten after a silence.
@@ -122,16 +131,19 @@ impl FromIterator<Program> for Parts {
     }
 }
 
-/// The sums and minima over a node's children that the engine keeps for the programs, which have no loops.
+/// The engine's part in an algorithm: the sums and minima over a node's children, which programs without loops cannot compute, and the
+/// place of virtual times.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Aggregates {
-    /// The parameter whose sum over the active children is [`Input::Weights`](crate::Input::Weights).
+    /// The parameter whose sum over all children, active or not, is [`Input::Weights`](crate::Input::Weights).
     pub weights: Option<u8>,
     /// The field of children whose least value is [`Input::Lowest`](crate::Input::Lowest).
     pub lowest: Option<u8>,
     /// The field of the node that [`Effect::FromVirtualTime`](crate::Effect::FromVirtualTime) is compared with, and that
     /// jumps ahead if no child is eligible.
     pub clock: Option<u8>,
+    /// The component of ranks that is a virtual time.
+    pub virtual_rank: Option<RankWord>,
 }
 
 /// An algorithm: the order of a node's children, a shaper, or a dropper.
@@ -283,7 +295,7 @@ impl Algorithm {
     }
 
     fn check_aggregates(&self) -> Result<(), AlgorithmError> {
-        let Aggregates { weights, lowest, clock } = self.aggregates;
+        let Aggregates { weights, lowest, clock, virtual_rank: _ } = self.aggregates;
         let words = |index: Option<u8>| index.map_or(0, |index| usize::from(index) + 1);
         missing("`weights`", "parameter", words(weights), self.parameters.len())?;
         missing("`lowest`", "field of the child", words(lowest), self.child.len())?;
@@ -291,7 +303,6 @@ impl Algorithm {
     }
 
     fn check_kind(&self) -> Result<(), AlgorithmError> {
-        use crate::operation::Effect;
         let effects = self.parts.rank.as_ref().map(Program::effects);
         let has = |wanted: fn(&Effect) -> bool| effects.is_some_and(|effects| effects.iter().any(wanted));
         let ranks = has(|effect| matches!(effect, Effect::Rank(..) | Effect::Until { .. }));

@@ -153,6 +153,9 @@ impl Scale {
     }
 }
 
+/// Units of virtual time for one byte at weight 1. The native disciplines of the engine have the same.
+pub const VIRTUAL_UNITS_PER_BYTE: u64 = 1 << 12;
+
 /// The bits of the fraction in [`OVER_SQRT`].
 pub const OVER_SQRT_BITS: u32 = 31;
 

@@ -70,7 +70,7 @@ pub struct Inputs {
     pub more: bool,
     /// The rank with which the turn was won.
     pub rank: Rank,
-    /// The sum of the weights of all active children, this one included.
+    /// The sum of the weights of the node's children, active or not.
     pub weights: u64,
     /// The least value of [`Aggregates::lowest`](crate::Aggregates::lowest) over the other active children; `u64::MAX` if
     /// there are none.

@@ -20,10 +20,11 @@ pub mod inputs;
 pub mod operation;
 pub mod part;
 pub mod program;
+pub mod samples;
 
 mod interpreter;
 
-pub use algorithm::{Aggregates, Algorithm, AlgorithmError, Cost, Field, Kind, Parts, Sign};
+pub use algorithm::{Aggregates, Algorithm, AlgorithmError, Cost, Field, Kind, Parts, Reading};
 pub use arithmetic::Scale;
 pub use builder::ProgramBuilder;
 pub use effects::{Effects, Eligibility, Rank, Until};

@@ -88,7 +88,7 @@ pub enum Input {
     More,
     /// A component of the rank with which the turn was won. Only in `begin` and `sent`.
     Rank(RankWord),
-    /// The sum of the weights of all active children, this one included.
+    /// The sum of the weights of the node's children, active or not.
     Weights,
     /// The least value of a field over the other active children; `u64::MAX` if there are none.
     Lowest,

@@ -1,6 +1,9 @@
 //! The parts of an algorithm: the events at which one of its programs runs.
 
 /// An event at which an algorithm's program runs for a child.
+///
+/// A turn is `begin`, `fetched` for each packet at hand, `sent`, and then `rank` or `idle`. All of them have the time at which the turn
+/// begins, whenever the engine learns what was sent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Part {
     /// An idle child has something to send again. A return from the shaping queue is not such an event.
