@@ -347,7 +347,7 @@ impl RingPlan {
 fn loom_demand(policy: &CompiledPolicy, lane: &LaneSpec) -> usize {
     match policy.program.leaves[lane.leaf.index()].discipline {
         LeafDiscipline::Fifo => 1,
-        LeafDiscipline::Fair => RINGS,
+        LeafDiscipline::Fair | LeafDiscipline::Custom(_) => RINGS,
     }
 }
 

@@ -98,7 +98,7 @@ fn draw(out: &mut String, policy: &CompiledPolicy, child: Child, level: usize, m
 /// The words for a discipline of inner nodes.
 struct Words<'a> {
     /// The language's word.
-    keyword: &'static str,
+    keyword: &'a str,
     meaning: &'static str,
     /// The children's weights, where they have some.
     weights: &'a [Weight],
@@ -112,14 +112,20 @@ fn words_of(discipline: &Discipline) -> Words<'_> {
             weights: &[],
         },
         Discipline::Wfq(weights) => Words { keyword: "wfq", meaning: "weighted fair queueing", weights },
+        Discipline::Custom(custom) => Words {
+            keyword: &custom.algorithm.name,
+            meaning: "an algorithm of the policy's own",
+            weights: &[],
+        },
     }
 }
 
 fn describe_leaf(policy: &CompiledPolicy, id: LeafId) -> String {
     let Some(leaf) = policy.program.leaves.get(id.index()) else { return String::new() };
-    let kind = match leaf.discipline {
+    let kind = match &leaf.discipline {
         LeafDiscipline::Fifo => "FIFO",
         LeafDiscipline::Fair => "fair over its flows",
+        LeafDiscipline::Custom(custom) => &custom.algorithm.name,
     };
     let mut classes: Vec<&str> = Vec::new();
     for lane in policy.program.lanes.iter().filter(|lane| lane.leaf == id) {
@@ -223,9 +229,10 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
         let _ = writeln!(out, "  limit{number} [label=\"{label}\", shape=box, style=rounded];");
     }
     for (number, leaf) in program.leaves.iter().enumerate().filter(|(_, leaf)| !leaf.is_vacant()) {
-        let kind = match leaf.discipline {
+        let kind = match &leaf.discipline {
             LeafDiscipline::Fifo => "fifo",
             LeafDiscipline::Fair => "fair",
+            LeafDiscipline::Custom(custom) => &custom.algorithm.name,
         };
         let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
     }

@@ -191,7 +191,7 @@ impl Flows {
                 .add_flow(LaneId::from_index(i), Weight::ONE)
                 .map_err(|refused| ReplayError::Policy(format!("lane {i}: {}", S::reason(&refused))))?;
             let leaf = policy.program.leaves.get(lane.leaf.index());
-            let fair = leaf.is_some_and(|leaf| leaf.discipline == LeafDiscipline::Fair);
+            let fair = leaf.is_some_and(|leaf| leaf.discipline != LeafDiscipline::Fifo);
             lanes.push(LaneFlows { shared, fair, count: 0 });
         }
         Ok(Self { queues: HashMap::new(), lanes, bound, port, overflow_packets: 0 })

@@ -87,7 +87,10 @@ impl FluidLag {
     pub fn new(program: &Program) -> Self {
         let node = |spec: &crate::program::NodeSpec| NodeShare {
             children: match &spec.discipline {
-                Discipline::Priority => spec.children.iter().map(|child| (*child, 1)).collect(),
+                // Nothing is known of an algorithm of one's own: equal shares.
+                Discipline::Priority | Discipline::Custom(_) => {
+                    spec.children.iter().map(|child| (*child, 1)).collect()
+                }
                 Discipline::Wfq(weights) => {
                     spec.children.iter().zip(weights).map(|(child, weight)| (*child, weight.get())).collect()
                 }

@@ -7,7 +7,29 @@ use weft_units::LimitId;
 
 use crate::pifo::{Entry, Pifo};
 use crate::program::LeafDiscipline;
+use crate::script::leaf::ScriptLeaf;
 use crate::winner::WinnerTree;
+
+/// The order of a leaf's flows, in a byte.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LeafOrder {
+    /// By arrival.
+    Fifo,
+    /// By start tags.
+    Fair,
+    /// By an algorithm of one's own.
+    Script,
+}
+
+impl LeafOrder {
+    pub(crate) fn of(discipline: &LeafDiscipline) -> Self {
+        match discipline {
+            LeafDiscipline::Fifo => Self::Fifo,
+            LeafDiscipline::Fair => Self::Fair,
+            LeafDiscipline::Custom(_) => Self::Script,
+        }
+    }
+}
 
 /// The state of a leaf.
 #[derive(Debug)]
@@ -15,7 +37,11 @@ pub(crate) struct Leaf {
     /// The heads of the lanes that are not parked.
     pub(crate) heads: WinnerTree,
     pub(crate) virtual_time: u64,
-    pub(crate) discipline: LeafDiscipline,
+    pub(crate) order: LeafOrder,
+    /// Whether an algorithm of one's own orders its flows, or the children of a node above.
+    pub(crate) scripted: bool,
+    /// The algorithm of one's own that orders its flows.
+    pub(crate) script: Option<Box<ScriptLeaf>>,
     /// The lane at each slot of `heads`.
     pub(crate) lanes: Vec<u32>,
     /// The path from the leaf upwards: (node, slot at that node). Static, so that the charges of all levels start at
@@ -39,10 +65,16 @@ impl Leaf {
         }
     }
 
+    /// Whether the leaf has the order that `old` has, so that its state is of use here.
+    pub(crate) fn continues(&self, old: &Self) -> bool {
+        let same = self.script.as_ref().zip(old.script.as_ref());
+        self.order == old.order && same.is_none_or(|(new, old)| new.continues(old))
+    }
+
     /// Whether the ranks are start tags.
     #[inline]
     pub(crate) fn is_fair(&self) -> bool {
-        self.discipline == LeafDiscipline::Fair
+        self.order == LeafOrder::Fair
     }
 
     /// Puts a flow of rank `rank` into service.

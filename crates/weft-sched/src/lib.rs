@@ -4,6 +4,7 @@
 //! * [`PolicyTree`] schedules flows whose packets are stored elsewhere: flows take turns and are charged the bytes they
 //!   sent.
 //! * [`PacketScheduler`] also stores the packets, as descriptors.
+//! * [`Custom`] is an algorithm of one's own at a node or a leaf; the module `script` has its semantics.
 //! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It knows queues and weights, and no policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
@@ -24,16 +25,22 @@ mod limit;
 mod node;
 mod pifo;
 mod prefetch;
+mod script;
+mod traffic;
 mod validate;
 mod virtual_time;
 mod winner;
 
 pub use packets::{
     Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler,
-    PreparedPackets, Traffic,
+    PreparedPackets,
 };
-pub use program::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
+pub use program::{
+    Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
+};
 pub use queues::{QueueScheduler, WeightUpdates};
+pub use script::leaf::Verdict;
+pub use traffic::Traffic;
 pub use tree::{
     ChangeError, Changed, FlowError, InvariantError, Next, PolicyTree, Prepared, RateError, Refused,
     StaleTurn, TreeCounters, Turn,

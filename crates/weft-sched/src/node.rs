@@ -3,6 +3,7 @@
 use weft_units::{Bytes, Weight};
 
 use crate::program::Discipline;
+use crate::script::node::ScriptNode;
 use crate::virtual_time::{self, Account};
 use crate::winner::{NO_VALUE, WinnerTree};
 
@@ -35,13 +36,20 @@ pub(crate) enum Node {
     Strict(StrictNode),
     /// Start-time fair queueing.
     Wfq(WfqNode),
+    /// An algorithm of one's own. Events come to it by [`ScriptNode::pass`] only.
+    Script(Box<ScriptNode>),
 }
 
 impl Node {
-    pub(crate) fn new(discipline: &Discipline, children: usize) -> Self {
+    /// The node of a discipline. `first_child` is the number of its first child among those of nodes with an algorithm of
+    /// one's own.
+    pub(crate) fn new(discipline: &Discipline, children: usize, first_child: u32) -> Self {
         match discipline {
             Discipline::Priority => Self::Strict(StrictNode::new(children)),
             Discipline::Wfq(weights) => Self::Wfq(WfqNode::new(weights)),
+            Discipline::Custom(custom) => {
+                Self::Script(Box::new(ScriptNode::new(custom, children, first_child)))
+            }
         }
     }
 
@@ -51,6 +59,7 @@ impl Node {
         match self {
             Self::Strict(node) => node.offer,
             Self::Wfq(node) => node.tree.best(),
+            Self::Script(node) => node.offer(),
         }
     }
 
@@ -58,6 +67,7 @@ impl Node {
         match self {
             Self::Strict(node) => node.slots.contains(slot),
             Self::Wfq(node) => node.tree.contains(slot),
+            Self::Script(node) => node.leads_to(slot) != NO_LEAF,
         }
     }
 
@@ -66,12 +76,13 @@ impl Node {
         match self {
             Self::Strict(node) => node.leads_to[slot],
             Self::Wfq(node) => node.tree.value(slot),
+            Self::Script(node) => node.leads_to(slot),
         }
     }
 
     /// Inserts the child at `slot`, which has a backlogged flow again and leads to `leaf`. Returns the leaf that this node
     /// now leads to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enter(&mut self, slot: usize, leaf: u32, tie: u64, why: Return) -> u32 {
         match self {
             Self::Strict(node) => {
@@ -82,11 +93,12 @@ impl Node {
                 node.enter(slot, leaf, tie, why);
                 node.tree.best()
             }
+            Self::Script(node) => node.offer(),
         }
     }
 
     /// Changes the leaf that the child at `slot`, which takes part, leads to. Returns the leaf that this node now leads to.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
         match self {
             Self::Strict(node) => node.lead(slot, leaf),
@@ -94,6 +106,7 @@ impl Node {
                 node.tree.set_value(slot, leaf);
                 node.tree.best()
             }
+            Self::Script(node) => node.offer(),
         }
     }
 
@@ -102,6 +115,7 @@ impl Node {
         match self {
             Self::Strict(node) => node.remove(slot),
             Self::Wfq(node) => node.leave_unserved(slot, why),
+            Self::Script(_) => {}
         }
     }
 
@@ -124,11 +138,11 @@ impl Node {
     ) {
         match (self, entry) {
             (Self::Strict(node), Some((_, leaf))) => node.insert(slot, leaf),
-            (Self::Strict(_), None) => {}
+            (Self::Strict(_), None) | (Self::Script(_), _) => {}
             (Self::Wfq(node), entry) => {
                 let old = old.and_then(|(old, before)| match old {
                     Self::Wfq(old) => Some((old, before)),
-                    Self::Strict(_) => None,
+                    Self::Strict(_) | Self::Script(_) => None,
                 });
                 node.carry_child(slot, old, entry);
             }
@@ -152,7 +166,7 @@ impl Node {
 
     /// Puts the child at `slot` into service, charges it with `bytes`, and keeps it in place if it still leads to a leaf.
     /// Returns the leaf that this node now leads to. Counts a rebase in `rebases`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn served(
         &mut self,
         slot: usize,
@@ -172,6 +186,7 @@ impl Node {
                 }
                 node.tree.best()
             }
+            Self::Script(node) => node.offer(),
         }
     }
 
@@ -179,6 +194,7 @@ impl Node {
         match self {
             Self::Strict(node) => node.is_valid(),
             Self::Wfq(node) => node.is_valid(),
+            Self::Script(node) => node.is_valid(),
         }
     }
 }

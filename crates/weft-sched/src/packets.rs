@@ -6,14 +6,17 @@
 //! slab whose free places are reused, last freed first.
 
 mod change;
+mod scripted;
 
 pub use change::PreparedPackets;
 
 use thiserror::Error;
+use weft_rank::Metadata;
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
 use crate::prefetch::prefetch;
 use crate::program::{LaneSpec, Program};
+use crate::traffic::Traffic;
 use crate::tree::{FlowError, InvariantError, PolicyTree, RateError, Served};
 use crate::validate::ProgramError;
 
@@ -92,34 +95,7 @@ pub enum EnqueueError {
     },
 }
 
-/// A number of packets and their bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Traffic {
-    /// The number of packets.
-    pub packets: Packets,
-    /// Their bytes.
-    pub bytes: Bytes,
-}
-
-impl Traffic {
-    #[inline]
-    fn add(&mut self, len: Bytes) {
-        self.packets += Packets(1);
-        self.bytes += len;
-    }
-
-    fn merge(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-
-    fn remove(&mut self, other: Self) {
-        self.packets = self.packets.saturating_sub(other.packets);
-        self.bytes = self.bytes.saturating_sub(other.bytes);
-    }
-}
-
-/// The packets of a lane since the start. Offered = enqueued + refused; enqueued = dequeued + held.
+/// The packets of a lane since the start. Offered = enqueued + refused; enqueued = dequeued + dropped + held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneCounters {
     /// Packets accepted.
@@ -128,16 +104,18 @@ pub struct LaneCounters {
     pub dequeued: Traffic,
     /// Packets refused because the class was full.
     pub refused: Traffic,
+    /// Accepted packets that an algorithm of one's own dropped.
+    pub dropped: Traffic,
 }
 
 impl LaneCounters {
     /// The packets that wait.
     #[inline]
     pub fn held(&self) -> Traffic {
-        Traffic {
-            packets: self.enqueued.packets.saturating_sub(self.dequeued.packets),
-            bytes: self.enqueued.bytes.saturating_sub(self.dequeued.bytes),
-        }
+        let mut held = self.enqueued;
+        held.remove(self.dequeued);
+        held.remove(self.dropped);
+        held
     }
 }
 
@@ -187,6 +165,17 @@ impl LaneState {
     fn new(spec: &LaneSpec) -> Self {
         Self { counters: LaneCounters::default(), bound: spec.packet_bound, class: spec.class }
     }
+
+    /// Counts a packet as accepted, or refuses it.
+    #[inline]
+    fn admit(&mut self, lane: LaneId, len: Bytes) -> Result<(), EnqueueError> {
+        if self.counters.held().packets >= self.bound {
+            self.counters.refused.add(len);
+            return Err(EnqueueError::ClassFull { class: self.class, lane, bound: self.bound });
+        }
+        self.counters.enqueued.add(len);
+        Ok(())
+    }
 }
 
 /// A packet scheduler: the policy tree with its packets.
@@ -198,6 +187,10 @@ pub struct PacketScheduler {
     /// The first free place of the slab, or [`NONE`].
     free: u32,
     lanes: Vec<LaneState>,
+    /// The metadata of the packets in the slab, where an algorithm of one's own may read it; else empty.
+    metadata: Vec<Metadata>,
+    /// Whether the last packet that was dequeued is to be marked.
+    marked: bool,
 }
 
 impl PacketScheduler {
@@ -208,7 +201,8 @@ impl PacketScheduler {
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
         let tree = PolicyTree::new(program)?;
         let lanes = program.lanes.iter().map(LaneState::new).collect();
-        Ok(Self { tree, queues: Vec::new(), slab: Vec::new(), free: NONE, lanes })
+        let (queues, slab, metadata) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { tree, queues, slab, free: NONE, lanes, metadata, marked: false })
     }
 
     /// Reserves memory for `packets` waiting packets beyond one per flow. Without it the slab grows, and allocates, up
@@ -216,6 +210,9 @@ impl PacketScheduler {
     pub fn reserve(&mut self, packets: Packets) {
         let total = usize::try_from(packets.get()).unwrap_or(usize::MAX).min(NONE as usize);
         self.slab.reserve(total.saturating_sub(self.slab.len()));
+        if self.tree.has_scripts() {
+            self.metadata.reserve(total.saturating_sub(self.metadata.len()));
+        }
     }
 
     /// Adds an idle flow to `lane`; see [`PolicyTree::add_flow`].
@@ -238,8 +235,8 @@ impl PacketScheduler {
         self.tree.remove_flow(flow)
     }
 
-    /// Enqueues a packet of `flow` at `now`. No discipline yet ranks by the time of arrival; the argument is for those
-    /// that will.
+    /// Enqueues a packet of `flow` at `now`. An algorithm of one's own sees the time of its arrival and its length;
+    /// [`PacketScheduler::enqueue_with`] has more.
     ///
     /// # Errors
     /// [`EnqueueError::ClassFull`] when the lane's packet bound is reached, [`EnqueueError::UnknownFlow`].
@@ -250,18 +247,20 @@ impl PacketScheduler {
         descriptor: Descriptor,
         now: Instant,
     ) -> Result<(), EnqueueError> {
-        let _ = now;
         let (lane, active) = self.tree.standing_of(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
-        let state = &mut self.lanes[lane.index()];
-        if state.counters.held().packets >= state.bound {
-            state.counters.refused.add(descriptor.len);
-            return Err(EnqueueError::ClassFull { class: state.class, lane, bound: state.bound });
+        self.lanes[lane.index()].admit(lane, descriptor.len)?;
+        if self.tree.has_scripts() && self.tree.is_scripted(lane) {
+            self.accept(flow, descriptor, active, &Metadata::UNKNOWN, now);
+            return Ok(());
         }
-        state.counters.enqueued.add(descriptor.len);
         let arrival = self.tree.tick();
         let waiting = Waiting { descriptor, arrival };
         if active {
-            self.append(flow, waiting);
+            let at = self.append(flow, waiting);
+            // Nothing is known of it, should its flow come below an algorithm.
+            if let Some(metadata) = self.metadata.get_mut(at as usize) {
+                *metadata = Metadata::UNKNOWN;
+            }
         } else {
             self.queues[flow.index()].first = waiting;
             self.tree.activate_at(flow, arrival);
@@ -272,7 +271,7 @@ impl PacketScheduler {
     /// Dequeues the next packet at `now` and charges it as sent at `now`.
     #[inline]
     pub fn dequeue(&mut self, now: Instant) -> Dequeue {
-        let Self { tree, queues, slab, free, lanes } = self;
+        let Self { tree, queues, slab, free, lanes, .. } = self;
         let mut descriptor = Descriptor::default();
         let served = tree.serve(now, |flow| {
             let queue = &mut queues[flow.index()];
@@ -289,6 +288,7 @@ impl PacketScheduler {
             }
             Served::Wait(until) => Dequeue::Wait(until),
             Served::Idle => Dequeue::Empty,
+            Served::Scripted => self.dequeue_scripted(now),
         }
     }
 
@@ -337,7 +337,7 @@ impl PacketScheduler {
 
     /// Appends to a flow that holds at least one descriptor.
     #[inline]
-    fn append(&mut self, flow: FlowId, waiting: Waiting) {
+    fn append(&mut self, flow: FlowId, waiting: Waiting) -> u32 {
         let at = self.allocate(Place { waiting, next: NONE });
         let queue = &mut self.queues[flow.index()];
         if queue.second == NONE {
@@ -346,6 +346,7 @@ impl PacketScheduler {
             self.slab[queue.last as usize].next = at;
         }
         queue.last = at;
+        at
     }
 
     #[inline]

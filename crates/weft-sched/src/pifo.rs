@@ -129,6 +129,11 @@ impl Pifo {
         self.heap.sort_unstable_by_key(Entry::key);
     }
 
+    /// Removes all entries and keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.heap.clear();
+    }
+
     /// The number of entries for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
         self.heap.capacity()

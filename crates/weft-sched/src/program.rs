@@ -11,6 +11,9 @@
 //! * a vacant leaf or node has no name and is not in the tree, and a vacant node has no children;
 //! * a vacant limit has no name and no lane.
 
+use std::sync::Arc;
+
+use weft_rank::{Algorithm, Effect, Effects, Execute, Inputs, Part};
 use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// A child of an inner node.
@@ -29,6 +32,8 @@ pub enum Discipline {
     Priority,
     /// Weighted fair queueing (start-time fair queueing), one weight per child, in the order of the children.
     Wfq(Vec<Weight>),
+    /// An algorithm of one's own, with parameters for each child, in the order of the children.
+    Custom(Arc<Custom>),
 }
 
 /// An inner node.
@@ -48,6 +53,11 @@ impl NodeSpec {
         Self { name: String::new(), discipline: Discipline::Priority, children: Vec::new() }
     }
 
+    /// The algorithm of one's own, if it has one.
+    pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
+        if let Discipline::Custom(custom) = &self.discipline { Some(custom) } else { None }
+    }
+
     /// Whether no node has this id.
     pub fn is_vacant(&self) -> bool {
         self.name.is_empty() && self.children.is_empty()
@@ -55,12 +65,99 @@ impl NodeSpec {
 }
 
 /// The order in which a leaf serves its flows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LeafDiscipline {
     /// One queue: packets leave in the order of arrival, whatever their flow.
     Fifo,
     /// Fair queueing over the flows (start-time fair queueing). A flow's weight is given when it is added.
     Fair,
+    /// An algorithm of one's own, with one list of parameters for all flows. A flow's weight is the parameter `weight`.
+    Custom(Arc<Custom>),
+}
+
+/// The use that an inner node's algorithm makes of packets.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum HeadUse {
+    /// Programs see no packet, so a packet's sender has no influence on the order of the children.
+    Hidden,
+    /// Programs see the first packet of a child and arriving packets, and a child whose first packet changes is ranked anew.
+    Followed,
+}
+
+/// An algorithm of one's own, at one node or leaf. Equal ones have equal algorithms, parameters, uses and droppers; what
+/// runs them does not matter.
+#[derive(Clone)]
+pub struct Custom {
+    /// The algorithm. At an inner node it orders or shapes the children.
+    pub algorithm: Arc<Algorithm>,
+    /// The compiled form of the algorithm, which runs instead of the interpreter.
+    pub executor: Option<Arc<dyn Execute>>,
+    /// The parameters of each child, or one list for all flows of a leaf.
+    pub parameters: Vec<Vec<u64>>,
+    /// The use of packets; leaves always see them.
+    pub head: HeadUse,
+    /// An algorithm that drops or marks packets, with one list of parameters; only in leaves.
+    pub dropper: Option<Arc<Custom>>,
+}
+
+impl Custom {
+    /// The algorithm by the interpreter, without a dropper, and with hidden packets.
+    pub fn new(algorithm: Arc<Algorithm>, parameters: Vec<Vec<u64>>) -> Self {
+        Self { algorithm, executor: None, parameters, head: HeadUse::Hidden, dropper: None }
+    }
+
+    /// Whether `other` has the same algorithm, so that its state is of use here.
+    pub(crate) fn continues(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.algorithm, &other.algorithm) || self.algorithm == other.algorithm
+    }
+
+    /// The parameter that is the weight of a child.
+    pub(crate) fn weight_parameter(&self) -> Option<usize> {
+        let named = || self.algorithm.parameters.iter().position(|parameter| parameter.name == "weight");
+        self.algorithm.aggregates.weights.map(usize::from).or_else(named)
+    }
+
+    /// Whether references may wait for times.
+    pub(crate) fn has_times(&self) -> bool {
+        let effects = self.algorithm.parts.rank.iter().flat_map(|program| program.effects());
+        effects.into_iter().any(|effect| matches!(effect, Effect::FromTime(_) | Effect::Until { .. }))
+    }
+}
+
+impl Execute for Custom {
+    #[inline]
+    fn run(
+        &self,
+        part: Part,
+        inputs: &Inputs,
+        parameters: &[u64],
+        node: &mut [u64],
+        child: &mut [u64],
+    ) -> Effects {
+        match &self.executor {
+            Some(compiled) => compiled.run(part, inputs, parameters, node, child),
+            None => self.algorithm.run(part, inputs, parameters, node, child),
+        }
+    }
+}
+
+impl PartialEq for Custom {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { parameters, head, dropper, .. } = self;
+        self.continues(other)
+            && (parameters, head, dropper) == (&other.parameters, &other.head, &other.dropper)
+    }
+}
+
+impl Eq for Custom {}
+
+impl core::fmt::Debug for Custom {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self { algorithm, parameters, head, dropper, .. } = self;
+        let mut out = f.debug_struct("Custom");
+        out.field("algorithm", &algorithm.name).field("parameters", parameters);
+        out.field("head", head).field("dropper", dropper).finish_non_exhaustive()
+    }
 }
 
 /// A leaf: the place of waiting packets.
@@ -76,6 +173,11 @@ impl LeafSpec {
     /// The spec of an id that no leaf has.
     pub fn vacant() -> Self {
         Self { name: String::new(), discipline: LeafDiscipline::Fifo }
+    }
+
+    /// The algorithm of one's own, if it has one.
+    pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
+        if let LeafDiscipline::Custom(custom) = &self.discipline { Some(custom) } else { None }
     }
 
     /// Whether no leaf has this id.
@@ -150,4 +252,12 @@ pub struct Program {
     pub limits: Vec<LimitSpec>,
     /// Lanes.
     pub lanes: Vec<LaneSpec>,
+}
+
+impl Program {
+    /// The algorithms of one's own, without droppers.
+    pub(crate) fn customs(&self) -> impl Iterator<Item = &Arc<Custom>> {
+        let nodes = self.nodes.iter().filter_map(NodeSpec::custom);
+        nodes.chain(self.leaves.iter().filter_map(LeafSpec::custom))
+    }
 }

@@ -1,9 +1,10 @@
 //! Validation of a program, and its layout: the path from every leaf to the root.
 
 use thiserror::Error;
+use weft_rank::{AlgorithmError, Kind};
 use weft_units::{LaneId, LeafId, LimitId, NodeId};
 
-use crate::program::{Child, Discipline, Program};
+use crate::program::{Child, Custom, Discipline, Program};
 
 /// Errors in a program. Every message names the place in the program and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -73,6 +74,41 @@ pub enum ProgramError {
         /// The number of weights.
         weights: usize,
     },
+    /// An algorithm of one's own is not one that can run.
+    #[error("{child:?} (`{name}`): its algorithm cannot run: {why}")]
+    Algorithm {
+        /// The node or leaf.
+        child: Child,
+        /// The name in the policy.
+        name: String,
+        /// The reason.
+        why: AlgorithmError,
+    },
+    /// An algorithm of one's own is of a kind that has no use at its place.
+    #[error("{child:?} (`{name}`): {why}")]
+    AlgorithmPlace {
+        /// The node or leaf.
+        child: Child,
+        /// The name in the policy.
+        name: String,
+        /// The reason.
+        why: &'static str,
+    },
+    /// The parameters of an algorithm of one's own do not match its children.
+    #[error(
+        "{child:?} (`{name}`): its algorithm needs {lists} lists of {parameters} parameters; give one list per child of a \
+         node, and one in a leaf"
+    )]
+    ParameterCount {
+        /// The node or leaf.
+        child: Child,
+        /// The name in the policy.
+        name: String,
+        /// The lists that it needs.
+        lists: usize,
+        /// The parameters of each list.
+        parameters: usize,
+    },
     /// A node or leaf has two parents, or a node is below itself: not a tree (Loom, section 3).
     #[error("{child:?} has more than one parent; without its shaping nodes a policy must be a tree")]
     NotATree {
@@ -103,6 +139,7 @@ pub(crate) struct Layout {
 /// Checks `program` and returns its shape.
 pub(crate) fn check(program: &Program) -> Result<Layout, ProgramError> {
     check_nodes(program)?;
+    check_customs(program)?;
     check_limits(program)?;
     check_lanes(program)?;
     let layout = check_shape(program)?;
@@ -123,8 +160,52 @@ fn check_nodes(program: &Program) -> Result<(), ProgramError> {
             let (name, weights) = (spec.name.clone(), weights.len());
             return Err(ProgramError::WeightCount { node, name, children, weights });
         }
+        if let Discipline::Custom(custom) = &spec.discipline {
+            let place = (Child::Node(node), spec.name.as_str());
+            check_custom(place, custom, children)?;
+            if custom.algorithm.kind == Kind::Dropper || custom.dropper.is_some() {
+                return Err(misplaced(place, "a dropper has no packets at an inner node; give it to a leaf"));
+            }
+        }
     }
     Ok(())
+}
+
+/// Checks the algorithms of leaves.
+fn check_customs(program: &Program) -> Result<(), ProgramError> {
+    for (index, spec) in program.leaves.iter().enumerate() {
+        let Some(custom) = spec.custom() else { continue };
+        let place = (Child::Leaf(LeafId::from_index(index)), spec.name.as_str());
+        check_custom(place, custom, 1)?;
+        if let Some(dropper) = &custom.dropper {
+            check_custom(place, dropper, 1)?;
+            if dropper.algorithm.kind != Kind::Dropper || dropper.dropper.is_some() {
+                return Err(misplaced(
+                    place,
+                    "its dropper is no algorithm that drops; give it one of that kind",
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn misplaced((child, name): (Child, &str), why: &'static str) -> ProgramError {
+    ProgramError::AlgorithmPlace { child, name: name.to_owned(), why }
+}
+
+/// Checks an algorithm with its `lists` lists of parameters.
+fn check_custom((child, name): (Child, &str), custom: &Custom, lists: usize) -> Result<(), ProgramError> {
+    let refused = |why| ProgramError::Algorithm { child, name: name.to_owned(), why };
+    custom.algorithm.validate().map_err(refused)?;
+    let parameters = custom.algorithm.parameters.len();
+    let fits =
+        custom.parameters.len() == lists && custom.parameters.iter().all(|list| list.len() == parameters);
+    if fits {
+        Ok(())
+    } else {
+        Err(ProgramError::ParameterCount { child, name: name.to_owned(), lists, parameters })
+    }
 }
 
 fn check_limits(program: &Program) -> Result<(), ProgramError> {

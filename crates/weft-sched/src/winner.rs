@@ -128,7 +128,7 @@ impl WinnerTree {
         self.update(slot, ABSENT, NO_VALUE);
     }
 
-    #[inline]
+    #[inline(always)]
     fn update(&mut self, slot: usize, key: u128, value: u32) {
         // Up to four slots: no loop and no pointer.
         let (place, key, value) =

@@ -6,8 +6,11 @@
 
 use weft_units::{FlowId, Instant, LaneId};
 
-use super::{LaneState, PacketScheduler, Traffic};
+use super::scripted::waiting;
+use super::{LaneState, PacketScheduler};
+use crate::pifo::Entry;
 use crate::program::Program;
+use crate::traffic::Traffic;
 use crate::tree::{ChangeError, Changed, FlowError, PolicyTree, Prepared, Refused};
 use crate::validate::ProgramError;
 
@@ -44,9 +47,11 @@ impl PacketScheduler {
         let Some(tree) = prepared.tree.take() else {
             return Err(Refused { why: ChangeError::Spent, prepared });
         };
-        let queues = &self.queues;
+        let (queues, slab) = (&self.queues, &self.slab);
         let arrival = |flow: u32| queues[flow as usize].first.arrival;
-        let Changed { moved, retired } = match self.tree.change_by(tree, now, |entry, _| arrival(entry.id)) {
+        let waiting = |flow: FlowId| waiting(&queues[flow.index()], slab);
+        let changed = self.tree.change_by(tree, now, |entry, _| arrival(entry.id), waiting);
+        let Changed { moved, retired } = match changed {
             Ok(changed) => changed,
             Err(Refused { why, prepared: tree }) => {
                 prepared.tree = Some(tree);
@@ -78,7 +83,9 @@ impl PacketScheduler {
     pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
         let from = self.tree.lane_of(flow).ok_or(FlowError::UnknownFlow { given: flow })?;
         let queues = &self.queues;
-        self.tree.move_flow_by(flow, lane, |entry| queues[entry.id as usize].first.arrival)?;
+        let arrival = |entry: &Entry| queues[entry.id as usize].first.arrival;
+        let first = || waiting(&queues[flow.index()], &self.slab);
+        self.tree.move_flow_by(flow, lane, arrival, first)?;
         let mut held = Traffic::default();
         if self.tree.is_active(flow) {
             let queue = &self.queues[flow.index()];

@@ -1,6 +1,7 @@
 //! Rare and slow operations: rebasing the virtual time of a leaf, and checking the invariants of the tree.
 
 use super::{FlowState, PolicyTree};
+use crate::leaf::Leaf;
 use crate::node::NO_LEAF;
 use crate::virtual_time;
 use thiserror::Error;
@@ -57,6 +58,7 @@ impl PolicyTree {
                 })?;
             }
         }
+        self.check_script_flows(&mut referred)?;
         let mut counted = vec![0; self.lanes.len()];
         for flow in self.flows.iter().filter(|flow| flow.state != FlowState::Vacant) {
             counted[flow.lane as usize] += 1;
@@ -78,6 +80,32 @@ impl PolicyTree {
         })
     }
 
+    /// Counts the references to flows under algorithms of one's own in `referred`.
+    fn check_script_flows(&self, referred: &mut [u32]) -> Result<(), InvariantError> {
+        let Some(scripts) = &self.scripts else { return Ok(()) };
+        for (at, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.state != FlowState::Vacant) {
+            let leaf = &self.leaves[self.lanes[flow.lane as usize].leaf as usize];
+            if leaf.script.is_some() {
+                referred[at] += u32::from(scripts.flows.references[at].active);
+                ensure(scripts.flows.is_placed_right(at as u32), || format!("flow {at}: in a wrong order"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_script_leaf(&self, leaf: &Leaf) -> Result<(), &'static str> {
+        let (Some(scripts), Some(script)) = (&self.scripts, &leaf.script) else { return Ok(()) };
+        let first = script.scheduler.first().map(|(lane, _)| lane);
+        let offered = if leaf.heads.is_empty() { None } else { Some(leaf.best_lane()) };
+        if !script.scheduler.is_valid(&scripts.flows) {
+            Err("its orders are broken")
+        } else if script.offered != first || first.map(|slot| leaf.lanes[slot]) != offered {
+            Err("it does not offer its first flow")
+        } else {
+            Ok(())
+        }
+    }
+
     fn check_lanes(&self) -> Result<(), InvariantError> {
         let parked = self.lanes.iter().filter(|lane| lane.parked).count();
         ensure(self.shaping.is_valid(), || "the shaping queue is not in rank order".to_owned())?;
@@ -92,6 +120,13 @@ impl PolicyTree {
                 continue;
             };
             let slot = lane.slot as usize;
+            if let Some(script) = &leaf.script {
+                ensure(lane.pifo.is_empty(), || format!("lane {at} has native references"))?;
+                ensure(!lane.parked || !script.scheduler.is_empty(slot), || {
+                    format!("lane {at}: parked, empty")
+                })?;
+                continue;
+            }
             let present = leaf.heads.contains(slot);
             let expected = !lane.parked && !lane.pifo.is_empty();
             ensure(present == expected, || format!("lane {at}: in its leaf {present}, expected {expected}"))?;
@@ -110,6 +145,7 @@ impl PolicyTree {
     fn check_nodes(&self) -> Result<(), InvariantError> {
         for (at, leaf) in self.leaves.iter().enumerate() {
             ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is inconsistent"))?;
+            self.check_script_leaf(leaf).map_err(|what| InvariantError(format!("leaf {at}: {what}")))?;
             ensure(!leaf.is_fair() || leaf.virtual_time < u64::MAX / 2, || {
                 format!("leaf {at}: virtual time")
             })?;

@@ -31,11 +31,12 @@
 use thiserror::Error;
 use weft_units::{FlowId, Instant, LaneId};
 
-use super::{FlowState, PolicyTree, service};
-use crate::leaf::Leaf;
-use crate::node::NO_LEAF;
+use super::script_change::{arrival_of, list_script};
+use super::{FlowHead, FlowState, PolicyTree, service};
+use crate::leaf::{Leaf, LeafOrder};
+use crate::node::{NO_LEAF, Node};
 use crate::pifo::{Entry, Pifo};
-use crate::program::{Child, LeafDiscipline, Program};
+use crate::program::{Child, Program};
 use crate::validate::{self, ProgramError};
 
 /// A tree that is ready to take over from the running one, and after the change the old tree. Free it outside the worker.
@@ -132,7 +133,7 @@ impl PolicyTree {
         let mut layout = validate::check(program)?;
         let mut upwards = core::mem::take(&mut layout.order);
         upwards.reverse();
-        let tree = Self::build(program, layout);
+        let tree = Self::build(program, layout, flows);
         let last = heirs.iter().map(|(gone, _)| gone.index() + 1).max().unwrap_or(0);
         let kept = |lane: usize| tree.lanes.get(lane).is_some_and(|lane| lane.leaf != NO_LEAF);
         let target = |at: usize| if kept(at) { at as u32 } else { NO_LANE };
@@ -157,20 +158,22 @@ impl PolicyTree {
     /// # Errors
     /// See [`ChangeError`]; the tree is unchanged then.
     pub fn change(&mut self, prepared: Prepared, now: Instant) -> Result<Changed, Refused> {
-        self.change_by(prepared, now, |entry, order| match order {
-            LeafDiscipline::Fifo => entry.rank,
+        let arrival = |entry: &Entry, order| match order {
+            LeafOrder::Fifo => entry.rank,
             // A turn takes its arrival number when its reference goes in.
-            LeafDiscipline::Fair => entry.tie,
-        })
+            LeafOrder::Fair | LeafOrder::Script => entry.tie,
+        };
+        self.change_by(prepared, now, arrival, |_| FlowHead::default())
     }
 
     /// Exchanges the program as [`PolicyTree::change`]. `arrival` gives the number of arrival of a flow's first packet, from
-    /// its reference and the discipline of its old leaf.
+    /// its reference and the order of its old leaf; `waiting` its metadata, and what waits in the flow.
     pub(crate) fn change_by(
         &mut self,
         mut prepared: Prepared,
         now: Instant,
-        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+        arrival: impl Fn(&Entry, LeafOrder) -> u64,
+        waiting: impl Fn(FlowId) -> FlowHead,
     ) -> Result<Changed, Refused> {
         if let Err(why) = self.check_change(&prepared.0) {
             return Err(Refused { why, prepared });
@@ -185,14 +188,17 @@ impl PolicyTree {
             }
         }
         for (leaf, old) in self.leaves.iter_mut().zip(&old.leaves) {
-            if leaf.discipline == old.discipline && !leaf.lanes.is_empty() {
+            if leaf.continues(old) && !leaf.lanes.is_empty() {
                 leaf.virtual_time = old.virtual_time;
             }
         }
+        self.carry_lane_states(old, targets);
+        self.carry_scripts(old, targets, now, &arrival, waiting);
         self.carry_flows(old, targets);
         let moved = self.carry_lanes(old, targets, spare, arrival);
         self.carry_parked(old, targets);
         self.fill_leaves();
+        self.count_below();
         self.carry_nodes(old, upwards);
         self.first_leaf = self.offered_by(self.root);
         Ok(Changed { moved, retired: prepared })
@@ -206,6 +212,8 @@ impl PolicyTree {
             return Err(ChangeError::TurnOutstanding { flow });
         }
         let flows = self.flows.len() - self.vacant.len();
+        // The state of an algorithm's flows is found by the flow's number.
+        let flows = if parts.tree.has_scripts() { self.flows.len() } else { flows };
         if flows > parts.flows {
             return Err(ChangeError::TooManyFlows { flows, prepared: parts.flows });
         }
@@ -226,11 +234,10 @@ impl PolicyTree {
     }
 
     /// Whether the flows of lane `at` of `old` keep their ranks in lane `target`.
-    fn keeps_ranks(&self, old: &Self, at: usize, target: u32) -> bool {
+    pub(super) fn keeps_ranks(&self, old: &Self, at: usize, target: u32) -> bool {
         let (before, after) = (old.lanes[at].leaf, self.lanes[target as usize].leaf);
-        let discipline = |leaf: Option<&Leaf>| leaf.map(|leaf| leaf.discipline);
-        before == after
-            && discipline(old.leaves.get(before as usize)) == discipline(self.leaves.get(after as usize))
+        let leaves = old.leaves.get(before as usize).zip(self.leaves.get(after as usize));
+        before == after && leaves.is_some_and(|(before, after)| after.continues(before))
     }
 
     /// Gives each flow its new lane, and a new account if it enters another leaf.
@@ -253,29 +260,34 @@ impl PolicyTree {
         old: &mut Self,
         targets: &[u32],
         spare: &mut Spare,
-        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+        arrival: impl Fn(&Entry, LeafOrder) -> u64,
     ) -> usize {
         let mut moved = 0;
         for at in 0..old.lanes.len() {
             let flows = old.lanes[at].flows;
             let Some(target) = targets.get(at).copied().filter(|_| flows > 0) else { continue };
             let keeps = self.keeps_ranks(old, at, target);
-            let before = &mut old.lanes[at];
             let lane = &mut self.lanes[target as usize];
             lane.flows += flows;
             if target as usize != at {
                 moved += flows as usize;
                 continue;
             }
-            core::mem::swap(&mut lane.pifo, &mut before.pifo);
-            lane.parked = before.parked;
-            if !keeps {
-                let order = old.leaves[before.leaf as usize].discipline;
-                join(lane.pifo.sorted(), &self.leaves[lane.leaf as usize], &mut self.ticks, |entry| {
-                    arrival(entry, order)
-                });
-                lane.pifo.sorted();
+            let order = if keeps { LeafOrder::Fair } else { list_script(old, at) };
+            let lane = &mut self.lanes[target as usize];
+            core::mem::swap(&mut lane.pifo, &mut old.lanes[at].pifo);
+            if keeps {
+                continue;
             }
+            let mut entries = core::mem::take(&mut lane.pifo);
+            self.join_leaf(target, entries.sorted(), |entry| {
+                arrival_of(entry, order, old.scripts.as_deref(), &arrival)
+            });
+            if self.has_script(target) {
+                entries.clear();
+            }
+            entries.sorted();
+            self.lanes[target as usize].pifo = entries;
         }
         if moved > 0 {
             self.take_over(old, targets, spare, arrival);
@@ -289,7 +301,7 @@ impl PolicyTree {
         old: &mut Self,
         targets: &[u32],
         spare: &mut Spare,
-        arrival: impl Fn(&Entry, LeafDiscipline) -> u64,
+        arrival: impl Fn(&Entry, LeafOrder) -> u64,
     ) {
         for (at, &target) in targets.iter().enumerate().take(old.lanes.len()) {
             let gone = old.lanes[at].flows > 0 && target as usize != at;
@@ -297,19 +309,30 @@ impl PolicyTree {
                 continue;
             }
             let keeps = self.keeps_ranks(old, at, target);
+            let order = if keeps { LeafOrder::Fair } else { list_script(old, at) };
             let lane = &mut self.lanes[target as usize];
             spare.enlarge(&mut lane.pifo, lane.flows as usize);
-            let before = &mut old.lanes[at];
-            let entries = before.pifo.sorted();
+            let entries = old.lanes[at].pifo.sorted();
             if !keeps {
-                let order = old.leaves[before.leaf as usize].discipline;
-                join(entries, &self.leaves[lane.leaf as usize], &mut self.ticks, |entry| {
-                    arrival(entry, order)
+                self.join_leaf(target, entries, |entry| {
+                    arrival_of(entry, order, old.scripts.as_deref(), &arrival)
                 });
             }
-            for entry in entries {
-                lane.pifo.push(*entry);
+            if !self.has_script(target) {
+                let lane = &mut self.lanes[target as usize];
+                entries.iter().for_each(|entry| lane.pifo.push(*entry));
             }
+        }
+    }
+
+    /// Ranks `entries`, which are in order, as references to flows that join the leaf of `lane`.
+    fn join_leaf(&mut self, lane: u32, entries: &mut [Entry], arrival: impl Fn(&Entry) -> u64) {
+        self.keep_arrivals(entries, &arrival);
+        if self.has_script(lane) {
+            self.join_script(lane, entries);
+        } else {
+            let leaf = &self.leaves[self.lanes[lane as usize].leaf as usize];
+            join(entries, leaf, &mut self.ticks, arrival);
         }
     }
 
@@ -337,12 +360,17 @@ impl PolicyTree {
                 leaf.heads.rebuild();
             }
         }
+        self.fill_scripts();
     }
 
     /// Takes over the nodes, every child before its parent.
     fn carry_nodes(&mut self, old: &Self, upwards: &[u32]) {
         for &at in upwards {
             let before = old.nodes.get(at as usize).map(|inner| &inner.node);
+            if matches!(self.nodes[at as usize].node, Node::Script(_)) {
+                self.carry_script_node(old, at);
+                continue;
+            }
             if let Some(before) = before {
                 self.nodes[at as usize].node.carry(before);
             }
@@ -360,7 +388,7 @@ impl PolicyTree {
     }
 
     /// The parent of `child` and its slot there.
-    fn place_of(&self, child: Child) -> Option<(u32, u32)> {
+    pub(super) fn place_of(&self, child: Child) -> Option<(u32, u32)> {
         match child {
             Child::Leaf(leaf) => self.leaves.get(leaf.index()).and_then(|leaf| leaf.path.first().copied()),
             Child::Node(node) => self.node_parents.get(node.index()).copied().flatten(),

@@ -75,20 +75,25 @@
 mod audit;
 mod change;
 mod moving;
+mod script;
+mod script_change;
 mod service;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
+pub(crate) use script::{FlowHead, Scripts};
 pub(crate) use service::Served;
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
-use crate::leaf::{Lane, Leaf};
+use crate::leaf::{Lane, Leaf, LeafOrder};
 use crate::limit::Limit;
 use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
+use crate::script::leaf::ScriptLeaf;
+use crate::script::timers::FLOWS_MAX;
 use crate::validate::{self, Layout, Parent, ProgramError};
 use crate::virtual_time::Account;
 use crate::winner::WinnerTree;
@@ -256,6 +261,8 @@ pub struct PolicyTree {
     posted: bool,
     backlogged: usize,
     counters: TreeCounters,
+    /// The state of algorithms of one's own, if there are any.
+    scripts: Option<Box<Scripts>>,
 }
 
 impl PolicyTree {
@@ -265,15 +272,17 @@ impl PolicyTree {
     /// When the program is not a tree, contains an invalid reference, or could never send. See [`ProgramError`].
     pub fn new(program: &Program) -> Result<Self, ProgramError> {
         let layout = validate::check(program)?;
-        Ok(Self::build(program, layout))
+        Ok(Self::build(program, layout, 0))
     }
 
-    /// Builds a tree that runs `program`, which was checked.
-    fn build(program: &Program, layout: Layout) -> Self {
+    /// Builds a tree that runs `program`, which was checked, with room for algorithms of one's own for `flows` flows.
+    fn build(program: &Program, layout: Layout, flows: usize) -> Self {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
-        let inner = |spec: &crate::program::NodeSpec| Inner {
-            node: Node::new(&spec.discipline, spec.children.len()),
-            children: spec.children.clone().into(),
+        let scripts = Scripts::new(program, flows);
+        let inner = |(at, spec): (usize, &crate::program::NodeSpec)| {
+            let first = scripts.as_ref().map_or(0, |scripts| scripts.first_child(at as u32));
+            let node = Node::new(&spec.discipline, spec.children.len(), first);
+            Inner { node, children: spec.children.clone().into() }
         };
         let (leaves, lanes) = leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
@@ -281,7 +290,7 @@ impl PolicyTree {
         Self {
             root: program.root,
             first_leaf: NO_LEAF,
-            nodes: program.nodes.iter().map(inner).collect(),
+            nodes: program.nodes.iter().enumerate().map(inner).collect(),
             node_parents: layout.node_parents,
             leaves,
             lanes,
@@ -295,6 +304,7 @@ impl PolicyTree {
             posted: false,
             backlogged: 0,
             counters: TreeCounters::default(),
+            scripts,
         }
     }
 
@@ -316,7 +326,7 @@ impl PolicyTree {
             None => {
                 let count = self.flows.len();
                 // The last id stays free: it is what an out-of-range position saturates to.
-                if count >= u32::MAX as usize {
+                if count >= u32::MAX as usize || (self.has_scripts() && count >= FLOWS_MAX) {
                     self.lanes[lane.index()].flows -= 1;
                     return Err(FlowError::TooManyFlows { count });
                 }
@@ -324,6 +334,7 @@ impl PolicyTree {
                 FlowId::from_index(count)
             }
         };
+        self.make_script_flow(id);
         Ok(id)
     }
 
@@ -404,7 +415,10 @@ impl PolicyTree {
     /// # Errors
     /// [`FlowError::UnknownFlow`].
     pub fn set_weight(&mut self, flow: FlowId, weight: Weight) -> Result<(), FlowError> {
-        self.flow_mut(flow)?.account.set_weight(weight);
+        let slot = self.flow_mut(flow)?;
+        let before = slot.account.weight();
+        slot.account.set_weight(weight);
+        self.reweigh_scripted(flow, before, weight);
         Ok(())
     }
 
@@ -450,12 +464,20 @@ fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>
             members.push(index as u32);
         }
     }
-    let leaf = |(index, lanes): (usize, Vec<u32>)| Leaf {
-        heads: WinnerTree::new(lanes.len()),
-        virtual_time: 0,
-        discipline: program.leaves[index].discipline,
-        lanes,
-        path: path_to_root(layout, LeafId::from_index(index)),
+    let leaf = |(index, lanes): (usize, Vec<u32>)| {
+        let spec = &program.leaves[index];
+        let path = path_to_root(layout, LeafId::from_index(index));
+        let script = spec.custom().map(|custom| Box::new(ScriptLeaf::new(custom, lanes.len())));
+        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].custom().is_some());
+        Leaf {
+            heads: WinnerTree::new(lanes.len()),
+            virtual_time: 0,
+            order: LeafOrder::of(&spec.discipline),
+            scripted: above || script.is_some(),
+            script,
+            lanes,
+            path,
+        }
     };
     (slots.into_iter().enumerate().map(leaf).collect(), lanes)
 }

@@ -2,7 +2,7 @@
 
 use weft_units::{FlowId, LaneId};
 
-use super::{FlowError, FlowState, PolicyTree};
+use super::{FlowError, FlowHead, FlowState, PolicyTree};
 use crate::node::{Leave, Return};
 use crate::pifo::Entry;
 
@@ -15,15 +15,18 @@ impl PolicyTree {
     /// [`FlowError::UnknownFlow`], [`FlowError::UnknownLane`], [`FlowError::InService`].
     pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
         let fair = self.lane_of(flow).is_some_and(|lane| self.is_fair(lane));
-        self.move_flow_by(flow, lane, |entry| if fair { entry.tie } else { entry.rank })
+        let arrival = |entry: &Entry| if fair { entry.tie } else { entry.rank };
+        self.move_flow_by(flow, lane, arrival, FlowHead::default)
     }
 
-    /// Moves a flow as [`PolicyTree::move_flow`]. `arrival` gives the number of arrival of its first packet.
+    /// Moves a flow as [`PolicyTree::move_flow`]. `arrival` gives the number of arrival of its first packet, `waiting` the
+    /// packet's metadata and what waits in the flow.
     pub(crate) fn move_flow_by(
         &mut self,
         id: FlowId,
         lane: LaneId,
         arrival: impl Fn(&Entry) -> u64,
+        waiting: impl FnOnce() -> FlowHead,
     ) -> Result<(), FlowError> {
         self.lane_mut(lane)?;
         let flow = self.flow_mut(id)?;
@@ -45,6 +48,12 @@ impl PolicyTree {
         target.flows += 1;
         target.pifo.reserve_total(target.flows as usize);
         let reference = if backlogged { self.lanes[from.index()].pifo.remove(id.0) } else { None };
+        if self.is_scripted(from) || self.is_scripted(lane) {
+            let arrival = reference.filter(|_| !stays).map(|entry| arrival(&entry));
+            let head = if self.is_scripted(from) { None } else { Some(waiting()) };
+            self.move_scripted(id, from, (reference, arrival), head);
+            return Ok(());
+        }
         if let Some(mut entry) = reference {
             if !stays {
                 let rank = if self.is_fair(lane) { self.virtual_time_of(lane) } else { arrival(&entry) };

@@ -24,6 +24,7 @@
 //! Only bytes that were sent are charged, and only after they were sent. Parking therefore changes no account, and an
 //! abandoned turn needs no undo.
 
+use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
 use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
@@ -32,6 +33,7 @@ use crate::limit::Limit;
 use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Entry;
 use crate::prefetch::prefetch;
+use crate::traffic::Traffic;
 use crate::virtual_time;
 
 /// The decision of [`PolicyTree::serve`].
@@ -42,6 +44,8 @@ pub(crate) enum Served {
     Wait(Instant),
     /// No flow is backlogged.
     Idle,
+    /// The next turn is below an algorithm of one's own, and takes its steps one by one.
+    Scripted,
 }
 
 /// The time from which on all limits of `lane` allow it to send.
@@ -52,7 +56,7 @@ pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Instant {
 
 /// The rank of a reference to `flow` that is inserted now.
 #[inline]
-fn rank_of(flow: &Flow, leaf: &Leaf, arrival: u64) -> u64 {
+pub(super) fn rank_of(flow: &Flow, leaf: &Leaf, arrival: u64) -> u64 {
     if leaf.is_fair() { flow.account.start(leaf.virtual_time) } else { arrival }
 }
 
@@ -73,6 +77,7 @@ impl PolicyTree {
     pub fn activate(&mut self, flow: FlowId) -> bool {
         if self.is_active(flow) {
             self.posted |= self.in_service == Some(flow);
+            self.arrived_unknown(flow);
             return false;
         }
         let arrival = self.tick();
@@ -81,16 +86,20 @@ impl PolicyTree {
 
     /// Activates an idle flow, as [`PolicyTree::activate`], with the arrival number of its first packet, which is also
     /// the order of its insertion.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn activate_at(&mut self, id: FlowId, arrival: u64) -> bool {
         let Some(flow) = self.flows.get_mut(id.index()) else { return false };
         if flow.state != FlowState::Idle {
             return false;
         }
-        flow.state = FlowState::Backlogged;
-        self.backlogged += 1;
         let lane = &mut self.lanes[flow.lane as usize];
         let leaf = &mut self.leaves[lane.leaf as usize];
+        if leaf.scripted {
+            self.activate_unknown(id, arrival);
+            return true;
+        }
+        flow.state = FlowState::Backlogged;
+        self.backlogged += 1;
         let entry = Entry { rank: rank_of(flow, leaf, arrival), tie: arrival, id: id.0 };
         lane.pifo.push(entry);
         // Only a new head changes the lane's rank in the leaf.
@@ -137,17 +146,16 @@ impl PolicyTree {
         self.abandon();
         match self.peek(now) {
             Some((leaf, id)) => self.begin(leaf, id),
-            None => match self.shaping.peek() {
-                Some(first) => Next::Wait(Instant::from_nanos(first.rank)),
-                None => Next::Idle,
-            },
+            None => self.first_release().map_or(Next::Idle, Next::Wait),
         }
     }
 
     /// Ends the outstanding turn, if any, without a charge, as [`next`](Self::next) does.
     #[inline]
     pub fn abandon(&mut self) {
-        self.in_service = None;
+        if let (Some(flow), true) = (self.in_service.take(), self.has_scripts()) {
+            self.abandon_scripted(flow);
+        }
         self.posted = false;
         self.serial += 1;
     }
@@ -160,8 +168,11 @@ impl PolicyTree {
     }
 
     /// The leaf and the lane whose turn it is at `now`. Parks lanes that a limit delays.
-    #[inline]
+    #[inline(always)]
     fn peek(&mut self, now: Instant) -> Option<(u32, u32)> {
+        if self.has_scripts() {
+            self.release_scripted(now);
+        }
         self.release_due(now);
         // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
@@ -179,6 +190,11 @@ impl PolicyTree {
     /// Puts the first flow of `lane` into service and advances virtual time at every level.
     #[inline]
     fn begin(&mut self, leaf: u32, lane: u32) -> Next {
+        if self.leaves[leaf as usize].scripted {
+            self.in_service = self.begin_scripted(leaf, lane);
+            let turn = |flow| Next::Turn(Turn { flow, lane: LaneId(lane), serial: self.serial });
+            return self.in_service.map_or(Next::Idle, turn);
+        }
         let Some(&Entry { rank, id, .. }) = self.lanes[lane as usize].pifo.peek() else { return Next::Idle };
         let state = &mut self.leaves[leaf as usize];
         state.begin(rank);
@@ -238,7 +254,12 @@ impl PolicyTree {
             return Err(StaleTurn { flow: turn.flow });
         }
         self.in_service = None;
-        self.settle(turn.lane.0, turn.flow, (sent, share), next_arrival, now);
+        if self.is_scripted(turn.lane) {
+            let next = next_arrival.map(|arrival| (arrival, Metadata::UNKNOWN));
+            self.settle_scripted(turn.lane.0, turn.flow, (sent, share), Traffic::default(), next, now);
+        } else {
+            self.settle(turn.lane.0, turn.flow, (sent, share), next_arrival, now);
+        }
         Ok(())
     }
 
@@ -250,12 +271,12 @@ impl PolicyTree {
         now: Instant,
         segment: impl FnOnce(FlowId) -> (Bytes, Option<u64>),
     ) -> Served {
-        let Some((_, id)) = self.peek(now) else {
-            return self
-                .shaping
-                .peek()
-                .map_or(Served::Idle, |first| Served::Wait(Instant::from_nanos(first.rank)));
+        let Some((leaf, id)) = self.peek(now) else {
+            return self.first_release().map_or(Served::Idle, Served::Wait);
         };
+        if self.leaves[leaf as usize].scripted {
+            return Served::Scripted;
+        }
         let Some(first) = self.lanes[id as usize].pifo.peek() else { return Served::Idle };
         let flow = FlowId(first.id);
         let (sent, next_arrival) = segment(flow);
@@ -288,7 +309,7 @@ impl PolicyTree {
     /// Charges a segment of `flow`, the first of `lane`, at every level and to every limit, and reinserts the flow if it
     /// has a next packet.
     #[inline]
-    fn settle(
+    pub(super) fn settle(
         &mut self,
         id: u32,
         flow: FlowId,
@@ -327,6 +348,10 @@ impl PolicyTree {
         lane.parked = true;
         self.shaping.push(Entry { rank: release.as_nanos(), tie, id });
         let leaf = &mut self.leaves[lane.leaf as usize];
+        if leaf.scripted {
+            self.shape_scripted(id);
+            return;
+        }
         leaf.heads.clear(lane.slot as usize);
         let leaf = lane.leaf;
         self.leave(leaf, Leave::Parked);
@@ -356,13 +381,17 @@ impl PolicyTree {
         }
     }
 
-    fn release_first(&mut self) {
+    pub(super) fn release_first(&mut self) {
         let Some(first) = self.shaping.pop() else { return };
         let tie = self.tick();
         let lane = &mut self.lanes[first.id as usize];
         lane.parked = false;
         let at = lane.leaf;
         let leaf = &mut self.leaves[at as usize];
+        if leaf.scripted {
+            self.shape_scripted(first.id);
+            return;
+        }
         let was_empty = leaf.heads.is_empty();
         leaf.set_head(lane.slot as usize, first.id, lane.pifo.peek());
         if was_empty {
@@ -374,7 +403,7 @@ impl PolicyTree {
 /// Puts the first flow of `lane` into service, charges it and replaces its reference by `entry`, or removes it if the flow
 /// has no next packet.
 #[inline]
-fn charge_first(
+pub(super) fn charge_first(
     lane: &mut Lane,
     leaf: &mut Leaf,
     flow: &mut Flow,

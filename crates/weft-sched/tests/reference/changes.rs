@@ -11,12 +11,19 @@ struct Change {
     program: Program,
     old: Program,
     rng: Rng,
+    /// Whether algorithms of one's own are among the changes.
+    scripted: bool,
 }
 
 /// A random change of `program` in up to four steps, with a random heir for each lane that is gone; equal seeds, equal
 /// changes.
 pub(crate) fn changed(program: &Program, seed: u64) -> (Program, Vec<(LaneId, LaneId)>) {
-    let mut change = Change { program: program.clone(), old: program.clone(), rng: Rng::new(seed) };
+    let mut change = Change {
+        program: program.clone(),
+        old: program.clone(),
+        rng: Rng::new(seed),
+        scripted: is_scripted(program),
+    };
     for _ in 0..1 + change.rng.below(4) {
         change.step();
     }
@@ -48,7 +55,10 @@ impl Change {
             10 => self.remove_limit(),
             11 => self.wrap(),
             12 => self.move_lane(),
-            _ if self.rng.below(4) == 0 => self.program = random::program(u64::from(self.rng.below(1 << 30))),
+            _ if self.rng.below(4) == 0 => {
+                let seed = u64::from(self.rng.below(1 << 30));
+                self.program = if self.scripted { random::scripted(seed) } else { random::program(seed) };
+            }
             _ => {}
         }
     }
@@ -82,6 +92,12 @@ impl Change {
             for weight in weights {
                 *weight = Weight::new(random::weight(&mut self.rng)).unwrap();
             }
+        } else if let Discipline::Custom(custom) = &mut self.program.nodes[node].discipline {
+            let mut new = (**custom).clone();
+            for list in &mut new.parameters {
+                *list = random::parameters(&mut self.rng, &new.algorithm);
+            }
+            *custom = new.into();
         }
     }
 
@@ -132,7 +148,7 @@ impl Change {
 
     fn add_leaf(&mut self) {
         let Some(node) = self.pick_node(1) else { return };
-        let discipline = [LeafDiscipline::Fifo, LeafDiscipline::Fair][self.below(2)];
+        let discipline = random::leaf_discipline(&mut self.rng, self.scripted);
         let spec = LeafSpec { name: "added".to_owned(), discipline };
         let free = self.old.leaves.iter().position(LeafSpec::is_vacant);
         let free = free.filter(|at| self.program.leaves.get(*at).is_some_and(LeafSpec::is_vacant));
@@ -152,12 +168,22 @@ impl Change {
         if let Discipline::Wfq(weights) = &mut self.program.nodes[node].discipline {
             weights.insert(at, Weight::new(random::weight(&mut self.rng)).unwrap());
         }
+        if let Discipline::Custom(custom) = &mut self.program.nodes[node].discipline {
+            let mut new = (**custom).clone();
+            new.parameters.insert(at, random::parameters(&mut self.rng, &new.algorithm));
+            *custom = new.into();
+        }
     }
 
     fn take(&mut self, node: usize, slot: usize) -> Child {
         let spec = &mut self.program.nodes[node];
         if let Discipline::Wfq(weights) = &mut spec.discipline {
             weights.remove(slot);
+        }
+        if let Discipline::Custom(custom) = &mut spec.discipline {
+            let mut new = (**custom).clone();
+            new.parameters.remove(slot);
+            *custom = new.into();
         }
         spec.children.remove(slot)
     }
@@ -179,9 +205,12 @@ impl Change {
     fn flip_node(&mut self) {
         let Some(node) = self.pick_node(1) else { return };
         let spec = &mut self.program.nodes[node];
-        spec.discipline = match spec.discipline {
+        spec.discipline = match &spec.discipline {
+            _ if self.scripted && self.rng.below(2) == 0 => {
+                random::custom_node(&mut self.rng, spec.children.len())
+            }
             Discipline::Priority => Discipline::Wfq(vec![Weight::ONE; spec.children.len()]),
-            Discipline::Wfq(_) => Discipline::Priority,
+            Discipline::Wfq(_) | Discipline::Custom(_) => Discipline::Priority,
         };
     }
 
@@ -189,7 +218,8 @@ impl Change {
         let Some(leaf) = self.pick_leaf() else { return };
         let discipline = &mut self.program.leaves[leaf].discipline;
         *discipline = match discipline {
-            LeafDiscipline::Fifo => LeafDiscipline::Fair,
+            _ if self.scripted && self.rng.below(2) == 0 => random::leaf_discipline(&mut self.rng, true),
+            LeafDiscipline::Fifo | LeafDiscipline::Custom(_) => LeafDiscipline::Fair,
             LeafDiscipline::Fair => LeafDiscipline::Fifo,
         };
     }
@@ -265,4 +295,10 @@ impl Change {
             self.program.lanes[lane].leaf = LeafId::from_index(leaf);
         }
     }
+}
+
+/// Whether a program has algorithms of one's own.
+pub(crate) fn is_scripted(program: &Program) -> bool {
+    let leaf = program.leaves.iter().any(|leaf| matches!(leaf.discipline, LeafDiscipline::Custom(_)));
+    leaf || program.nodes.iter().any(|node| matches!(node.discipline, Discipline::Custom(_)))
 }

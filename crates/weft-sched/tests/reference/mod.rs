@@ -8,7 +8,11 @@ mod change;
 pub(crate) mod changes;
 pub(crate) mod packets;
 pub(crate) mod random;
+mod script;
 
+pub(crate) use script::Head;
+use script::{Event, Script};
+use weft_rank::Metadata;
 use weft_sched::{Child, Discipline, LeafDiscipline, Program};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId};
 
@@ -41,6 +45,9 @@ struct Flow {
     backlogged: bool,
     removed: bool,
     tags: Tags,
+    script: Script,
+    /// A flow on its way to another leaf is still offered by the old one, but is not its head.
+    leaves: bool,
 }
 
 /// A place in the tree below an inner node.
@@ -49,6 +56,7 @@ struct Place {
     present: bool,
     held: Option<u128>,
     tags: Tags,
+    script: Script,
 }
 
 #[derive(Clone, Debug)]
@@ -76,9 +84,10 @@ struct Parked {
 /// The reason for which a subtree became or ceased to be backlogged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
+    /// Also when a packet's arrival lets something wait for a time.
     Activation,
-    Release,
-    Parking,
+    /// To the shaping queue, or from there.
+    Shaping,
     Service,
     Change,
 }
@@ -102,6 +111,7 @@ pub(crate) struct Reference {
     orders: u64,
     in_service: Option<usize>,
     posted: bool,
+    scripts: script::States,
 }
 
 impl Reference {
@@ -113,10 +123,11 @@ impl Reference {
             parked: Vec::new(),
             leaf_time: vec![0; program.leaves.len()],
             node_time: vec![0; program.nodes.len()],
-            places: program.nodes.iter().map(|n| vec![Place::default(); n.children.len()]).collect(),
+            places: (0..program.nodes.len()).map(|node| script::places(program, node)).collect(),
             orders: 0,
             in_service: None,
             posted: false,
+            scripts: script::States::new(program),
             program: program.clone(),
         }
     }
@@ -128,7 +139,10 @@ impl Reference {
             backlogged: false,
             removed: false,
             tags: Tags::default(),
+            script: script::of_flow(&self.program, lane.index()),
+            leaves: false,
         };
+        self.scripts.forget(at.index());
         if at.index() == self.flows.len() {
             self.flows.push(flow);
         } else {
@@ -187,6 +201,7 @@ impl Reference {
     pub(crate) fn activate(&mut self, at: FlowId) {
         if self.is_active(at) {
             self.posted |= self.in_service == Some(at.index());
+            self.arrived(at, &Metadata::UNKNOWN);
         } else if self.exists(at) {
             let arrival = self.order();
             self.activate_at(at, arrival);
@@ -194,9 +209,7 @@ impl Reference {
     }
 
     pub(crate) fn activate_at(&mut self, at: FlowId, arrival: u64) {
-        self.flows[at.index()].backlogged = true;
-        self.insert_flow(at.index(), arrival);
-        self.settle(Cause::Activation);
+        self.activate_packet(at, arrival, &Metadata::UNKNOWN);
     }
 
     fn insert_flow(&mut self, at: usize, arrival: u64) {
@@ -207,6 +220,7 @@ impl Reference {
         tags.start = match self.program.leaves[leaf].discipline {
             LeafDiscipline::Fifo => arrival.into(),
             LeafDiscipline::Fair => tags.finish.max(self.leaf_time[leaf]),
+            LeafDiscipline::Custom(_) => unreachable!("programs rank its flows"),
         };
     }
 
@@ -221,41 +235,92 @@ impl Reference {
 
     /// The flow that a leaf offers.
     fn best_flow(&self, leaf: usize) -> Option<usize> {
+        self.best_flow_of(leaf, |_| true)
+    }
+
+    fn best_flow_of(&self, leaf: usize, wanted: impl Fn(&Flow) -> bool) -> Option<usize> {
         let offers = |flow: &Flow| {
             flow.backlogged
+                && wanted(flow)
                 && !flow.removed
                 && self.program.lanes[flow.lane].leaf.index() == leaf
                 && !self.is_parked(flow.lane)
         };
         let candidates = self.flows.iter().enumerate().filter(|(_, flow)| offers(flow));
+        if let LeafDiscipline::Custom(_) = self.program.leaves[leaf].discipline {
+            let eligible = candidates.filter(|(_, flow)| flow.script.is_eligible());
+            return eligible.min_by_key(|(_, flow)| flow.script.key()).map(|(at, _)| at);
+        }
         candidates.min_by_key(|(_, flow)| (flow.tags.start, flow.tags.order)).map(|(at, _)| at)
     }
 
     fn offers(&self, child: Child) -> bool {
         match child {
             Child::Leaf(leaf) => self.best_flow(leaf.index()).is_some(),
-            Child::Node(node) => self.program.nodes[node.index()].children.iter().any(|c| self.offers(*c)),
+            Child::Node(node) => {
+                (0..self.places[node.index()].len()).any(|slot| self.takes_part(node.index(), slot))
+            }
         }
     }
 
-    /// Compares every child's offer with its previous one, and gives tags to those that changed.
-    fn settle(&mut self, cause: Cause) {
-        for node in 0..self.places.len() {
-            for slot in 0..self.places[node].len() {
-                let offers = self.offers(self.program.nodes[node].children[slot]);
-                let order = self.order();
-                let time = self.node_time[node];
-                let place = &mut self.places[node][slot];
-                if offers && !place.present {
-                    let fresh = place.tags.finish.max(time);
-                    let held = place.held.take();
-                    place.tags.start = if cause == Cause::Release { held.unwrap_or(fresh) } else { fresh };
-                    place.tags.order = order;
+    /// Whether a child offers something and its node may serve it.
+    fn takes_part(&self, node: usize, slot: usize) -> bool {
+        let spec = &self.program.nodes[node];
+        let custom = matches!(spec.discipline, Discipline::Custom(_));
+        self.offers(spec.children[slot]) && (!custom || self.places[node][slot].script.is_eligible())
+    }
+
+    /// Compares the offer of each child of a node with its previous one, and gives tags to those that changed.
+    fn settle(&mut self, node: usize, cause: Cause) {
+        for slot in 0..self.places[node].len() {
+            let offers = self.offers(self.program.nodes[node].children[slot]);
+            let order = self.order();
+            let time = self.node_time[node];
+            let place = &mut self.places[node][slot];
+            if offers && !place.present {
+                let fresh = place.tags.finish.max(time);
+                let held = place.held.take();
+                place.tags.start = if cause == Cause::Shaping { held.unwrap_or(fresh) } else { fresh };
+                place.tags.order = order;
+            }
+            if !offers && place.present && matches!(cause, Cause::Shaping | Cause::Activation) {
+                place.held = Some(place.tags.start);
+            }
+            place.present = offers;
+        }
+    }
+
+    /// Carries an event in a leaf up to the root.
+    fn rise(&mut self, leaf: usize, event: &Event<'_>, cause: Cause) {
+        self.settle_leaf(leaf);
+        self.rise_from(Child::Leaf(weft_units::LeafId::from_index(leaf)), event, cause);
+    }
+
+    fn rise_from(&mut self, mut child: Child, event: &Event<'_>, cause: Cause) {
+        while let Some((node, slot)) = self.parent(child) {
+            if let Discipline::Custom(_) = self.program.nodes[node].discipline {
+                self.pass(node, slot, event);
+            } else {
+                if let Event::Sent { bytes, .. } = event {
+                    self.charge(node, slot, u128::from(*bytes));
                 }
-                if !offers && place.present && cause == Cause::Parking {
-                    place.held = Some(place.tags.start);
-                }
-                place.present = offers;
+                self.settle(node, cause);
+            }
+            child = Child::Node(weft_units::NodeId::from_index(node));
+        }
+    }
+
+    /// The child that a node serves next.
+    fn best_slot(&self, node: usize) -> Option<usize> {
+        let slots = 0..self.places[node].len();
+        let tags = |slot: &usize| (self.places[node][*slot].tags.start, self.places[node][*slot].tags.order);
+        let present = |slot: &usize| self.places[node][*slot].present;
+        match self.program.nodes[node].discipline {
+            Discipline::Priority => slots.filter(present).min(),
+            Discipline::Wfq(_) => slots.filter(present).min_by_key(tags),
+            Discipline::Custom(_) => {
+                let part = slots.filter(|slot| self.takes_part(node, *slot));
+                part.min_by_key(|slot| self.places[node][*slot].script.key())
             }
         }
     }
@@ -269,14 +334,7 @@ impl Reference {
                 Child::Leaf(leaf) => return self.best_flow(leaf.index()).map(|flow| (path, flow)),
                 Child::Node(node) => node.index(),
             };
-            let present = (0..self.places[node].len()).filter(|slot| self.places[node][*slot].present);
-            let slot = match self.program.nodes[node].discipline {
-                Discipline::Priority => present.min(),
-                Discipline::Wfq(_) => present.min_by_key(|slot| {
-                    let tags = &self.places[node][*slot].tags;
-                    (tags.start, tags.order)
-                }),
-            }?;
+            let slot = self.best_slot(node)?;
             path.push((node, slot));
             at = self.program.nodes[node].children[slot];
         }
@@ -285,12 +343,8 @@ impl Reference {
     pub(crate) fn next(&mut self, now: Instant) -> Answer {
         self.in_service = None;
         self.posted = false;
-        loop {
-            let due = self.parked.iter().enumerate().filter(|(_, p)| p.release <= now.as_nanos());
-            let Some(at) = due.min_by_key(|(_, p)| (p.release, p.order)).map(|(at, _)| at) else { break };
-            self.parked.remove(at);
-            self.settle(Cause::Release);
-        }
+        self.observe(now);
+        while self.release_first(now.as_nanos()) {}
         while let Some((path, flow)) = self.best() {
             let lane = self.flows[flow].lane;
             let release = self.lane_release(lane);
@@ -300,9 +354,10 @@ impl Reference {
             }
             let order = self.order();
             self.parked.push(Parked { lane, release, order });
-            self.settle(Cause::Parking);
+            let leaf = self.program.lanes[lane].leaf.index();
+            self.rise(leaf, &Event::Reordered, Cause::Shaping);
         }
-        let first = self.parked.iter().map(|parked| parked.release).min();
+        let first = self.parked.iter().map(|parked| parked.release).chain(self.waits()).min();
         first.map_or(Answer::Idle, |release| Answer::Wait(Instant::from_nanos(release)))
     }
 
@@ -315,6 +370,7 @@ impl Reference {
             self.leaf_time[leaf] = self.leaf_time[leaf].max(self.flows[flow].tags.start);
         }
         self.in_service = Some(flow);
+        self.begin_scripts(path, flow);
     }
 
     pub(crate) fn finish(&mut self, sent: Bytes, backlogged: bool, now: Instant) {
@@ -323,6 +379,18 @@ impl Reference {
     }
 
     pub(crate) fn finish_at(&mut self, sent: Bytes, next_arrival: Option<u64>, now: Instant) {
+        self.finish_packet(sent, (0, 0), next_arrival.map(|arrival| (arrival, Metadata::UNKNOWN)), now);
+    }
+
+    /// Ends a turn in which `taken` packets and bytes left the flow.
+    pub(crate) fn finish_packet(
+        &mut self,
+        sent: Bytes,
+        taken: (u64, u64),
+        next: Option<(u64, Metadata)>,
+        now: Instant,
+    ) {
+        self.observe(now);
         let at = self.in_service.take().expect("a turn is outstanding");
         let bytes = u128::from(sent.get());
         let lane = self.flows[at].lane;
@@ -335,33 +403,29 @@ impl Reference {
             let weight = self.flows[at].weight;
             self.flows[at].tags.charge(bytes, weight);
         }
-        self.flows[at].backlogged = next_arrival.is_some();
-        if let Some(arrival) = next_arrival {
+        self.flows[at].backlogged = next.is_some();
+        let packet = self.scripts.take(at, taken, next);
+        if let LeafDiscipline::Custom(_) = self.program.leaves[leaf.index()].discipline {
+            self.end_turn(at, sent, &packet);
+        } else if let Some((arrival, _)) = next {
             self.insert_flow(at, arrival);
         }
-        self.charge_above(Child::Leaf(leaf), bytes);
-        self.settle(Cause::Service);
+        let event = Event::Sent { bytes: sent.get(), packet: &packet };
+        self.rise(leaf.index(), &event, Cause::Service);
     }
 
-    /// Charges every child from `child` up to the root. Each node is asked whether it is the parent.
-    fn charge_above(&mut self, child: Child, bytes: u128) {
-        let mut child = child;
-        while let Some((node, slot)) = self.parent(child) {
-            let offers = self.offers(child);
-            let order = self.order();
-            let time = self.node_time[node];
-            let tags = &mut self.places[node][slot].tags;
-            match &self.program.nodes[node].discipline {
-                Discipline::Priority => {}
-                Discipline::Wfq(weights) => {
-                    tags.charge(bytes, weights[slot].get().into());
-                    if offers {
-                        tags.start = tags.finish.max(time);
-                        tags.order = order;
-                    }
-                }
+    /// Charges the child at `slot` of a node.
+    fn charge(&mut self, node: usize, slot: usize, bytes: u128) {
+        let offers = self.offers(self.program.nodes[node].children[slot]);
+        let order = self.order();
+        let time = self.node_time[node];
+        let tags = &mut self.places[node][slot].tags;
+        if let Discipline::Wfq(weights) = &self.program.nodes[node].discipline {
+            tags.charge(bytes, weights[slot].get().into());
+            if offers {
+                tags.start = tags.finish.max(time);
+                tags.order = order;
             }
-            child = Child::Node(weft_units::NodeId::from_index(node));
         }
     }
 
@@ -370,9 +434,12 @@ impl Reference {
         nodes.filter_map(|(n, node)| Some((n, node.children.iter().position(|c| *c == child)?))).next()
     }
 
-    /// Whether a packet could be sent at `now`, as work conservation requires.
-    pub(crate) fn could_send(&self, now: Instant) -> bool {
+    /// Whether a packet could be sent at `now`, as work conservation requires. Unknown where programs may hold packets back.
+    pub(crate) fn could_send(&self, now: Instant) -> Option<bool> {
+        if changes::is_scripted(&self.program) {
+            return None;
+        }
         let backlogged = self.flows.iter().filter(|flow| flow.backlogged && !flow.removed);
-        backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.as_nanos())
+        Some(backlogged.map(|flow| self.lane_release(flow.lane)).any(|release| release <= now.as_nanos()))
     }
 }

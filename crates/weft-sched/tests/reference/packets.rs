@@ -2,16 +2,18 @@
 
 use std::collections::VecDeque;
 
-use weft_sched::{Departure, Dequeue, Descriptor, Program};
-use weft_units::{FlowId, Instant, LaneId};
+use weft_rank::{Metadata, Metadatum};
+use weft_sched::{Departure, Dequeue, Descriptor, Program, Verdict};
+use weft_units::{Bytes, FlowId, Instant, LaneId};
 
-use super::{Answer, Reference};
+use super::{Answer, Head, Reference};
 
 pub(crate) struct PacketReference {
     pub(crate) tree: Reference,
-    queues: Vec<VecDeque<(Descriptor, u64)>>,
+    queues: Vec<VecDeque<(Descriptor, u64, Metadata)>>,
     bounds: Vec<u64>,
     pub(crate) held: Vec<u64>,
+    pub(crate) dropped: u64,
 }
 
 impl PacketReference {
@@ -21,6 +23,7 @@ impl PacketReference {
             queues: Vec::new(),
             bounds: program.lanes.iter().map(|lane| lane.packet_bound.get()).collect(),
             held: vec![0; program.lanes.len()],
+            dropped: 0,
         }
     }
 
@@ -31,16 +34,17 @@ impl PacketReference {
 
     pub(crate) fn change(&mut self, program: &Program, heirs: &[(LaneId, LaneId)], now: Instant) {
         let queues = &self.queues;
-        let arrival = |at: usize| queues[at].front().map_or(0, |(_, arrival): &(Descriptor, u64)| *arrival);
-        self.tree.change_by(program, heirs, now, |at, _, _| arrival(at));
+        let arrival = |at: usize| queues[at].front().map_or(0, |first: &(Descriptor, u64, _)| first.1);
+        self.tree.change_by(program, heirs, now, |at, _, _| arrival(at), |at| waiting(&queues[at]));
         self.bounds = program.lanes.iter().map(|lane| lane.packet_bound.get()).collect();
         self.count(program.lanes.len());
     }
 
     /// Whether the flow exists.
     pub(crate) fn move_flow(&mut self, at: FlowId, lane: LaneId) -> bool {
-        let arrival = self.queues.get(at.index()).and_then(|queue| queue.front()).map_or(0, |(_, n)| *n);
-        let moved = self.tree.move_flow_by(at, lane, |_, _| arrival);
+        let queue = self.queues.get(at.index()).cloned().unwrap_or_default();
+        let arrival = queue.front().map_or(0, |first| first.1);
+        let moved = self.tree.move_flow_by(at, lane, |_, _| arrival, || waiting(&queue));
         self.count(self.held.len());
         moved
     }
@@ -54,7 +58,13 @@ impl PacketReference {
     }
 
     /// Whether the packet was taken.
-    pub(crate) fn enqueue(&mut self, flow: FlowId, descriptor: Descriptor) -> bool {
+    pub(crate) fn enqueue(
+        &mut self,
+        flow: FlowId,
+        descriptor: Descriptor,
+        told: Metadata,
+        now: Instant,
+    ) -> bool {
         if !self.tree.exists(flow) {
             return false;
         }
@@ -63,27 +73,53 @@ impl PacketReference {
             return false;
         }
         self.held[lane] += 1;
+        let mut packet = Metadata::UNKNOWN;
+        if self.tree.is_scripted(flow) {
+            self.tree.observe_time(now);
+            packet =
+                told.with(Metadatum::Length, descriptor.len.get()).with(Metadatum::Arrived, now.as_nanos());
+        }
         let arrival = self.tree.arrival();
         let queue = &mut self.queues[flow.index()];
-        queue.push_back((descriptor, arrival));
+        queue.push_back((descriptor, arrival, packet));
         if queue.len() == 1 {
-            self.tree.activate_at(flow, arrival);
+            self.tree.activate_packet(flow, arrival, &packet);
+        } else {
+            self.tree.arrived(flow, &packet);
         }
         true
     }
 
     pub(crate) fn dequeue(&mut self, now: Instant) -> Dequeue {
-        match self.tree.next(now) {
-            Answer::Idle => Dequeue::Empty,
-            Answer::Wait(until) => Dequeue::Wait(until),
-            Answer::Turn(flow, lane) => {
-                let queue = &mut self.queues[flow.index()];
-                let (descriptor, _) = queue.pop_front().expect("a backlogged flow holds a packet");
-                let next = queue.front().map(|(_, arrival)| *arrival);
-                self.tree.finish_at(descriptor.len, next, now);
-                self.held[lane.index()] -= 1;
-                Dequeue::Packet(Departure { flow, lane, descriptor })
+        loop {
+            let (flow, lane) = match self.tree.next(now) {
+                Answer::Idle => return Dequeue::Empty,
+                Answer::Wait(until) => return Dequeue::Wait(until),
+                Answer::Turn(flow, lane) => (flow, lane),
+            };
+            let verdict = self.tree.fetched(flow, now);
+            let queue = &mut self.queues[flow.index()];
+            let (descriptor, ..) = queue.pop_front().expect("a backlogged flow holds a packet");
+            let next = queue.front().map(|(descriptor, arrival, packet)| {
+                (*arrival, packet.with(Metadatum::Length, descriptor.len.get()))
+            });
+            let sent = if verdict == Verdict::Drop { Bytes::ZERO } else { descriptor.len };
+            self.tree.finish_packet(sent, (1, descriptor.len.get()), next, now);
+            self.held[lane.index()] -= 1;
+            if verdict != Verdict::Drop {
+                return Dequeue::Packet(Departure { flow, lane, descriptor });
             }
+            self.dropped += 1;
         }
     }
+}
+
+/// The first packet of a flow that was below no algorithm, and what waits.
+fn waiting(queue: &VecDeque<(Descriptor, u64, Metadata)>) -> Head {
+    let bytes = queue.iter().map(|(descriptor, ..)| descriptor.len.get()).sum();
+    let first = queue.front();
+    let packet = first.map_or(Metadata::UNKNOWN, |(descriptor, ..)| {
+        Metadata::UNKNOWN.with(Metadatum::Length, descriptor.len.get())
+    });
+    Head { packet, arrival: first.map_or(0, |first| first.1), queued: (queue.len() as u64, bytes) }
 }

@@ -1,8 +1,94 @@
 //! Random programs.
 
+use std::sync::Arc;
+
+use weft_rank::{Algorithm, Kind, Metadata, Metadatum, Scale, samples};
 use weft_sched::workload::Rng;
-use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
+use weft_sched::{
+    Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
+};
 use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, LimitId, NodeId, Packets, Weight};
+
+/// A random program with algorithms of one's own among its disciplines.
+pub(crate) fn scripted(seed: u64) -> Program {
+    let mut rng = Rng::new(seed ^ 0x5c71);
+    let mut program = program(seed);
+    for leaf in &mut program.leaves {
+        if rng.below(2) == 0 {
+            leaf.discipline = leaf_discipline(&mut rng, true);
+        }
+    }
+    for node in &mut program.nodes {
+        if rng.below(2) == 0 {
+            node.discipline = custom_node(&mut rng, node.children.len());
+        }
+    }
+    program
+}
+
+/// A discipline for a leaf.
+pub(crate) fn leaf_discipline(rng: &mut Rng, scripted: bool) -> LeafDiscipline {
+    if !scripted || rng.below(4) == 0 {
+        return if rng.below(2) == 0 { LeafDiscipline::Fifo } else { LeafDiscipline::Fair };
+    }
+    let algorithm = pick(rng, |_| true);
+    let parameters = vec![parameters(rng, &algorithm)];
+    let mut custom = Custom::new(algorithm, parameters);
+    if rng.below(3) == 0 {
+        let dropper = pick(rng, |kind| kind == Kind::Dropper);
+        let parameters = vec![self::parameters(rng, &dropper)];
+        custom.dropper = Some(Arc::new(Custom::new(dropper, parameters)));
+    }
+    LeafDiscipline::Custom(Arc::new(custom))
+}
+
+/// An algorithm for a node with `children` children.
+pub(crate) fn custom_node(rng: &mut Rng, children: usize) -> Discipline {
+    let algorithm = pick(rng, |kind| kind != Kind::Dropper);
+    let parameters = (0..children).map(|_| parameters(rng, &algorithm)).collect();
+    let mut custom = Custom::new(algorithm, parameters);
+    custom.head = if rng.below(2) == 0 { HeadUse::Hidden } else { HeadUse::Followed };
+    Discipline::Custom(Arc::new(custom))
+}
+
+fn pick(rng: &mut Rng, kind: impl Fn(Kind) -> bool) -> Arc<Algorithm> {
+    let fitting: Vec<Algorithm> = algorithms().into_iter().filter(|algorithm| kind(algorithm.kind)).collect();
+    Arc::new(fitting[rng.below(fitting.len() as u32) as usize].clone())
+}
+
+/// The published algorithms.
+fn algorithms() -> Vec<Algorithm> {
+    samples::all()
+}
+
+/// Random parameters of an algorithm, of the size of what happens in a test.
+pub(crate) fn parameters(rng: &mut Rng, algorithm: &Algorithm) -> Vec<u64> {
+    let parameter = |field: &weft_rank::Field, rng: &mut Rng| match field.name.as_str() {
+        "weight" => weight(rng).into(),
+        "rate" | "min" | "max" | "line" => Scale::time_per_byte(BitsPerSec(rate(rng))).word(),
+        "burst" | "quantum" | "least" => [0, 300, 1500, 20_000][rng.below(4) as usize],
+        "level" => rng.below(3).into(),
+        _ => rng.below(60_000).into(),
+    };
+    algorithm.parameters.iter().map(|field| parameter(field, rng)).collect()
+}
+
+/// Random metadata of a packet, small enough for ties.
+pub(crate) fn metadata(rng: &mut Rng, now: u64) -> Metadata {
+    let mut metadata = Metadata::UNKNOWN;
+    for metadatum in Metadatum::ALL {
+        let value = match metadatum {
+            Metadatum::Length | Metadatum::Arrived => continue,
+            Metadatum::Deadline | Metadatum::SendTime => now + u64::from(rng.below(5)) * 10_000,
+            Metadatum::Pace => Scale::time_per_byte(BitsPerSec(rate(rng))).word(),
+            _ => u64::from(rng.below(5)) * 1000,
+        };
+        if rng.below(2) == 0 {
+            metadata.set(metadatum, value);
+        }
+    }
+    metadata
+}
 
 /// A random program of depth 1 to 5 with random disciplines, lanes and shared limits; equal seeds, equal programs.
 pub(crate) fn program(seed: u64) -> Program {

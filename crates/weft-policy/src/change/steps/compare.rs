@@ -247,6 +247,7 @@ fn leaves(old: &View<'_>, new: &View<'_>, steps: &mut Vec<Step>) {
         let order = |view: &View<'_>| match view.policy.program.leaves[at].discipline {
             LeafDiscipline::Fifo => "fifo",
             LeafDiscipline::Fair => "fair",
+            LeafDiscipline::Custom(_) => "algorithm",
         };
         discipline(name, order(old), order(new), steps);
         moved(name, (old, old.leaf_parents[at]), (new, new.leaf_parents[at]), steps);
@@ -293,6 +294,7 @@ fn word(node: &NodeSpec) -> &'static str {
     match node.discipline {
         Discipline::Priority => "priority",
         Discipline::Wfq(_) => "wfq",
+        Discipline::Custom(_) => "algorithm",
     }
 }
 

@@ -1,0 +1,297 @@
+//! An inner node under an algorithm of one's own.
+
+use std::sync::Arc;
+
+use weft_rank::Metadata;
+use weft_units::{Bytes, Instant, Packets};
+
+use super::scheduler::{At, Children, Cx, Joins, Reference, Scheduler, Sight, Tie, TurnEnd};
+use super::timers::{Alarm, Owner, Timers};
+use crate::program::{Custom, HeadUse};
+use crate::traffic::Traffic;
+use crate::winner::NO_VALUE as NO_LEAF;
+
+/// The first packet below a child.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head<'a> {
+    /// The flow and the number of arrival: equal numbers, equal packets.
+    pub(crate) id: (u32, u64),
+    pub(crate) packet: &'a Metadata,
+}
+
+/// An event below a node, as it comes up to the root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Event<'a> {
+    /// A packet or a doorbell reached a flow.
+    Arrived {
+        /// Whether the flow was idle.
+        activated: bool,
+        packet: &'a Metadata,
+        /// The packet, if its length is known.
+        queued: Traffic,
+    },
+    /// A turn ended.
+    Sent {
+        /// The bytes that are charged.
+        share: Bytes,
+        /// The packets that left the flow.
+        taken: Traffic,
+        /// Whether the flow has nothing left.
+        idle: bool,
+        /// The packet of the turn.
+        packet: &'a Metadata,
+    },
+    /// A backlogged flow came from elsewhere, with what it has.
+    Joined { queued: Traffic },
+    /// A backlogged flow went elsewhere.
+    Left { queued: Traffic },
+    /// A lane or a child was parked or returned from the shaping queue, or the order below changed.
+    Reordered,
+}
+
+/// The subtree of a child, as its node knows it.
+#[derive(Clone, Debug)]
+struct Below {
+    /// The leaf that it leads to, or [`NO_LEAF`].
+    leaf: u32,
+    /// The backlogged flows.
+    backlog: u32,
+    queued: Traffic,
+    /// The head with which it was ranked.
+    head: Option<(u32, u64)>,
+}
+
+/// An inner node under an algorithm of one's own.
+#[derive(Debug)]
+pub(crate) struct ScriptNode {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) children: Children,
+    below: Box<[Below]>,
+    /// The number of its first child among the children of all nodes with an algorithm.
+    first_child: u32,
+}
+
+impl ScriptNode {
+    pub(crate) fn new(custom: &Arc<Custom>, count: usize, first_child: u32) -> Self {
+        let algorithm = &custom.algorithm;
+        let scheduler = Scheduler::of_node(custom);
+        let mut children = Children::new(count, algorithm.child.len(), algorithm.aggregates.lowest.is_some());
+        for id in 0..count as u32 {
+            scheduler.make_new(&mut children, id);
+            children.references[id as usize].withheld = true;
+        }
+        let below = Below { leaf: NO_LEAF, backlog: 0, queued: Traffic::default(), head: None };
+        Self { scheduler, children, below: vec![below; count].into(), first_child }
+    }
+
+    /// The leaf that the node leads to, or [`NO_LEAF`].
+    #[inline]
+    pub(crate) fn offer(&self) -> u32 {
+        self.scheduler.first().map_or(NO_LEAF, |(_, slot)| self.below[slot as usize].leaf)
+    }
+
+    /// The leaf that the child at `slot` leads to, or [`NO_LEAF`].
+    pub(crate) fn leads_to(&self, slot: usize) -> u32 {
+        self.below[slot].leaf
+    }
+
+    fn at(&self, slot: u32) -> At {
+        At { owner: Owner::Child(self.first_child + slot), id: slot, lane: 0 }
+    }
+
+    fn follows(&self) -> bool {
+        self.scheduler.custom.head == HeadUse::Followed
+    }
+
+    /// The circumstances of an event of the child at `slot`.
+    fn sight<'a>(
+        &self,
+        slot: u32,
+        now: Instant,
+        head: Option<&'a Metadata>,
+        packet: Option<&'a Metadata>,
+    ) -> Sight<'a> {
+        let seen =
+            |packet: Option<&'a Metadata>| packet.filter(|_| self.follows()).unwrap_or(&Metadata::UNKNOWN);
+        let queued = self.below[slot as usize].queued;
+        Sight { now, head: seen(head), packet: seen(packet), queued, arrival: 0, weight: 0 }
+    }
+
+    /// Begins a turn of the child at `slot`.
+    pub(crate) fn begin(&mut self, slot: u32, now: Instant, packet: &Metadata) {
+        let (at, sight) = (self.at(slot), self.sight(slot, now, Some(packet), None));
+        self.scheduler.begin(&mut self.children, &at, &sight);
+    }
+
+    /// Handles an event below the child at `slot`, which now leads to `leaf` and begins with `head`.
+    pub(crate) fn pass(
+        &mut self,
+        slot: u32,
+        leaf: u32,
+        head: Option<Head<'_>>,
+        event: &Event<'_>,
+        now: Instant,
+        cx: &mut Cx<'_>,
+    ) {
+        let id = slot as usize;
+        let was_active = self.children.references[id].active;
+        self.count(id, event);
+        self.below[id].leaf = leaf;
+        self.children.references[id].withheld = leaf == NO_LEAF;
+        let packet = if let Event::Arrived { packet, .. } = event { Some(*packet) } else { None };
+        let (at, sight) = (self.at(slot), self.sight(slot, now, head.map(|head| head.packet), packet));
+        let (scheduler, children) = (&mut self.scheduler, &mut self.children);
+        let has_more = self.below[id].backlog > 0;
+        let mut ranked = has_more;
+        match event {
+            Event::Sent { share, packet, .. } => {
+                let head =
+                    if scheduler.custom.head == HeadUse::Followed { packet } else { &Metadata::UNKNOWN };
+                let ended = Sight { head, ..sight };
+                scheduler.sent(children, &at, &ended, TurnEnd { bytes: *share, more: has_more });
+                if has_more {
+                    scheduler.rank(children, &at, &sight, Tie::New, cx);
+                } else {
+                    scheduler.leave(children, &at, &ended, cx);
+                }
+            }
+            Event::Arrived { .. } if has_more && !was_active => {
+                scheduler.join(children, &at, &sight, Joins::Arriving, cx);
+            }
+            Event::Joined { .. } if has_more && !was_active => {
+                scheduler.join(children, &at, &sight, Joins::Moving, cx);
+            }
+            Event::Left { .. } if was_active && !has_more => scheduler.leave(children, &at, &sight, cx),
+            Event::Arrived { .. } => {
+                ranked = false;
+                scheduler.arrive(children, &at, &sight, cx);
+                scheduler.place(children, &at);
+            }
+            _ => {
+                ranked = false;
+                scheduler.place(children, &at);
+            }
+        }
+        self.follow(&at, head, ranked, &sight, cx);
+        self.scheduler.settle(&mut self.children);
+    }
+
+    /// Ranks a child anew whose head changed since it was ranked.
+    fn follow(&mut self, at: &At, head: Option<Head<'_>>, ranked: bool, sight: &Sight<'_>, cx: &mut Cx<'_>) {
+        if !self.follows() || !self.children.references[at.id as usize].active {
+            return;
+        }
+        let id = head.map(|head| head.id);
+        let known = &mut self.below[at.id as usize].head;
+        if ranked {
+            *known = id;
+        } else if id.is_some() && *known != id && self.scheduler.turn() != Some(at.id) {
+            // The end of its turn ranks a child in service.
+            *known = id;
+            self.scheduler.rank(&mut self.children, at, sight, Tie::Kept, cx);
+        }
+    }
+
+    /// Whether it has the algorithm that `old` has.
+    pub(crate) fn continues(&self, old: &Self) -> bool {
+        self.scheduler.custom.continues(&old.scheduler.custom)
+    }
+
+    /// Takes over the state of the node itself.
+    pub(crate) fn carry_state(&mut self, old: &Self) {
+        self.scheduler.state.copy_from_slice(&old.scheduler.state);
+    }
+
+    /// Counts a backlogged flow below the child at `slot`.
+    pub(crate) fn count_flow(&mut self, slot: usize, queued: Traffic) {
+        self.below[slot].backlog += 1;
+        self.below[slot].queued.merge(queued);
+    }
+
+    /// Takes over the child at `slot`, which leads to `leaf`, from the child at a slot of the node before a change.
+    pub(crate) fn carry(
+        &mut self,
+        slot: u32,
+        leaf: u32,
+        known: Option<((&Self, u32), &Timers)>,
+        now: Instant,
+        timers: &mut Timers,
+    ) {
+        let id = slot as usize;
+        self.below[id].leaf = leaf;
+        if let Some(((old, before), old_timers)) = known {
+            self.children.carry(slot, &old.children, before);
+            self.below[id].head = old.below[before as usize].head;
+            self.children.references[id].withheld = leaf == NO_LEAF;
+            let active = self.below[id].backlog > 0;
+            if self.children.references[id].active && active {
+                let (at, sight) = (self.at(slot), self.sight(slot, now, None, None));
+                let owner = old.at(before).owner;
+                self.scheduler.adopt(&mut self.children, &at, &sight, timers, (old_timers, owner));
+            } else if self.children.references[id].active {
+                self.children.end(slot, now);
+            }
+        }
+        self.children.references[id].withheld = leaf == NO_LEAF;
+    }
+
+    /// Lets the child at `slot` begin that has something to send since a change, after all children were carried.
+    pub(crate) fn complete(&mut self, slot: u32, head: Option<Head<'_>>, now: Instant, cx: &mut Cx<'_>) {
+        let (at, sight) = (self.at(slot), self.sight(slot, now, head.map(|head| head.packet), None));
+        let joins = self.below[slot as usize].backlog > 0 && !self.children.references[slot as usize].active;
+        if joins {
+            self.scheduler.join(&mut self.children, &at, &sight, Joins::Moving, cx);
+        }
+        self.follow(&at, head, joins, &sight, cx);
+    }
+
+    /// Brings eligibility up to date.
+    pub(crate) fn settle(&mut self) {
+        self.scheduler.settle(&mut self.children);
+    }
+
+    /// Whether counts, references and orders agree.
+    pub(crate) fn is_valid(&self) -> bool {
+        let child = |(below, reference): (&Below, &Reference)| {
+            reference.active == (below.backlog > 0) && reference.withheld == (below.leaf == NO_LEAF)
+        };
+        self.below.iter().zip(&self.children.references).all(child)
+            && (0..self.below.len() as u32).all(|id| self.children.is_placed_right(id))
+            && self.scheduler.is_valid(&self.children)
+    }
+
+    fn count(&mut self, slot: usize, event: &Event<'_>) {
+        let below = &mut self.below[slot];
+        match event {
+            Event::Arrived { activated, queued, .. } => {
+                below.backlog += u32::from(*activated);
+                below.queued.merge(*queued);
+            }
+            Event::Sent { taken, idle, .. } => {
+                below.backlog -= u32::from(*idle);
+                below.queued.remove(*taken);
+            }
+            Event::Joined { queued } => {
+                below.backlog += 1;
+                below.queued.merge(*queued);
+            }
+            Event::Left { queued } => {
+                below.backlog -= 1;
+                below.queued.remove(*queued);
+            }
+            Event::Reordered => {}
+        }
+    }
+
+    /// Handles a time of the child at `slot` that has come.
+    pub(crate) fn alarm(&mut self, slot: u32, alarm: Alarm) {
+        let at = self.at(slot);
+        self.scheduler.alarm(&mut self.children, &at, alarm);
+        self.scheduler.settle(&mut self.children);
+    }
+}
+
+/// A number of packets and their bytes, of a packet whose length is known.
+pub(crate) fn one(len: Option<Bytes>) -> Traffic {
+    len.map_or(Traffic::default(), |bytes| Traffic { packets: Packets(1), bytes })
+}

@@ -1,0 +1,246 @@
+//! The exchange of the program below algorithms of one's own. [`PolicyTree::change`] has the order of the steps, and
+//! [`crate::script`] the semantics.
+
+use weft_rank::Metadata;
+use weft_units::{FlowId, Instant};
+
+use super::script::{Scripts, at_of, first_flow, sight};
+use super::{FlowHead, FlowState, PolicyTree};
+use crate::leaf::LeafOrder;
+use crate::node::Node;
+use crate::pifo::Entry;
+use crate::script::node::{Head, ScriptNode};
+use crate::script::scheduler::{Cx, Joins};
+
+/// The number of arrival of a flow's first packet, from its reference in a leaf of `order`.
+pub(super) fn arrival_of(
+    entry: &Entry,
+    order: LeafOrder,
+    old: Option<&Scripts>,
+    arrival: &impl Fn(&Entry, LeafOrder) -> u64,
+) -> u64 {
+    match (order, old.and_then(|old| old.heads.get(entry.id as usize))) {
+        (LeafOrder::Script, Some(head)) => head.arrival,
+        _ => arrival(entry, order),
+    }
+}
+
+/// Lists the references of lane `at` in its PIFO, in their order, if its leaf has an algorithm. Returns the leaf's order.
+pub(super) fn list_script(old: &mut PolicyTree, at: usize) -> LeafOrder {
+    let lane = &mut old.lanes[at];
+    let leaf = &mut old.leaves[lane.leaf as usize];
+    if let (Some(script), Some(scripts)) = (&mut leaf.script, &mut old.scripts) {
+        let mut rank = 0;
+        while let Some(id) = script.scheduler.pop(&mut scripts.flows, lane.slot as usize) {
+            rank += 1;
+            lane.pifo.push(Entry { rank, tie: rank, id });
+        }
+    }
+    leaf.order
+}
+
+impl PolicyTree {
+    /// Takes over which lanes are parked.
+    pub(super) fn carry_lane_states(&mut self, old: &Self, targets: &[u32]) {
+        for (at, before) in old.lanes.iter().enumerate().filter(|(_, lane)| lane.flows > 0) {
+            if targets.get(at) == Some(&(at as u32)) {
+                let lane = &mut self.lanes[at];
+                lane.parked = before.parked;
+                if let Some(script) = &mut self.leaves[lane.leaf as usize].script {
+                    script.scheduler.mark_parked(lane.slot as usize, before.parked);
+                }
+            }
+        }
+    }
+
+    /// Takes over the state of leaves and flows, and the references of the flows that keep theirs. Flows still have their
+    /// old lanes.
+    pub(super) fn carry_scripts(
+        &mut self,
+        old: &mut Self,
+        targets: &[u32],
+        now: Instant,
+        arrival: &impl Fn(&Entry, LeafOrder) -> u64,
+        waiting: impl Fn(FlowId) -> FlowHead,
+    ) {
+        self.unite_scripts(old, targets);
+        let Some(mut scripts) = self.scripts.take() else { return };
+        scripts.clock = old.scripts.as_ref().map_or(Instant::ZERO, |old| old.clock).max(now);
+        self.carry_heads(&mut scripts, old, arrival, waiting);
+        for (leaf, before) in self.leaves.iter_mut().zip(&old.leaves) {
+            if let (false, Some(script), Some(before)) =
+                (leaf.lanes.is_empty(), &mut leaf.script, &before.script)
+            {
+                script.carry(before);
+            }
+        }
+        for id in 0..self.flows.len() as u32 {
+            if self.flows[id as usize].state != FlowState::Vacant {
+                self.carry_script_flow(&mut scripts, old, targets, id);
+            }
+        }
+        self.scripts = Some(scripts);
+    }
+
+    /// Lets all references whose rank ends wait in the orders of their lanes, also those that waited for a time.
+    fn unite_scripts(&self, old: &mut Self, targets: &[u32]) {
+        if old.scripts.is_none() {
+            return;
+        }
+        for (id, flow) in
+            self.flows.iter().enumerate().filter(|(_, flow)| flow.state == FlowState::Backlogged)
+        {
+            let at = flow.lane as usize;
+            let lane = &old.lanes[at];
+            let ends = !self.keeps_ranks(old, at, targets[at]);
+            let script = old.leaves.get_mut(lane.leaf as usize).and_then(|leaf| leaf.script.as_mut());
+            if let (true, Some(script), Some(scripts)) = (ends, script, &mut old.scripts) {
+                script.scheduler.unite(&mut scripts.flows, &at_of(id as u32, lane));
+            }
+        }
+    }
+
+    /// Takes over the first packets of all flows.
+    fn carry_heads(
+        &self,
+        scripts: &mut Scripts,
+        old: &Self,
+        arrival: &impl Fn(&Entry, LeafOrder) -> u64,
+        waiting: impl Fn(FlowId) -> FlowHead,
+    ) {
+        if let Some(old) = &old.scripts {
+            let flows = old.heads.len().min(scripts.heads.len());
+            scripts.heads[..flows].copy_from_slice(&old.heads[..flows]);
+        }
+        for lane in &old.lanes {
+            let Some(leaf) = old.leaves.get(lane.leaf as usize) else { continue };
+            for entry in lane.pifo.iter().filter(|_| !leaf.scripted) {
+                let head = &mut scripts.heads[entry.id as usize];
+                *head = FlowHead { arrival: arrival(entry, leaf.order), ..waiting(FlowId(entry.id)) };
+            }
+        }
+    }
+
+    /// Takes over the state of a flow, and its reference if it keeps its rank.
+    fn carry_script_flow(&mut self, scripts: &mut Scripts, old: &Self, targets: &[u32], id: u32) {
+        let flow = &self.flows[id as usize];
+        let target = targets[flow.lane as usize];
+        let keeps = self.keeps_ranks(old, flow.lane as usize, target);
+        let lane = &self.lanes[target as usize];
+        let before = old.leaves.get(old.lanes[flow.lane as usize].leaf as usize);
+        let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return };
+        let known = old.scripts.as_ref().zip(before.and_then(|leaf| leaf.script.as_ref()));
+        let Some((known, leaf)) = known.filter(|_| keeps) else {
+            script.make_new(&mut scripts.flows, id);
+            return;
+        };
+        scripts.flows.carry(id, &known.flows, id);
+        if !script.continues_drops(leaf) {
+            script.forget_drops(&mut scripts.flows, id);
+        }
+        if flow.state == FlowState::Backlogged {
+            let head = scripts.heads[id as usize];
+            let sight = sight(&head, &Metadata::UNKNOWN, scripts.clock, flow.account.weight().get());
+            let at = at_of(id, lane);
+            script.scheduler.adopt(
+                &mut scripts.flows,
+                &at,
+                &sight,
+                &mut scripts.timers,
+                (&known.timers, at.owner),
+            );
+        }
+    }
+
+    /// Whether the leaf of `lane` has an algorithm.
+    pub(super) fn has_script(&self, lane: u32) -> bool {
+        self.leaves[self.lanes[lane as usize].leaf as usize].script.is_some()
+    }
+
+    /// Keeps the numbers of arrival of flows that joined another order.
+    pub(super) fn keep_arrivals(&mut self, entries: &[Entry], arrival: impl Fn(&Entry) -> u64) {
+        let Some(scripts) = &mut self.scripts else { return };
+        for entry in entries {
+            scripts.heads[entry.id as usize].arrival = arrival(entry);
+        }
+    }
+
+    /// Lets the flows of `entries` join the leaf of `lane`, which has an algorithm.
+    pub(super) fn join_script(&mut self, lane: u32, entries: &[Entry]) {
+        let Some(scripts) = &mut self.scripts else { return };
+        let lane = &self.lanes[lane as usize];
+        let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return };
+        for entry in entries {
+            let head = scripts.heads[entry.id as usize];
+            let weight = self.flows[entry.id as usize].account.weight().get();
+            let sight = sight(&head, &Metadata::UNKNOWN, scripts.clock, weight);
+            let cx = &mut Cx { ticks: &mut self.ticks, timers: &mut scripts.timers };
+            script.scheduler.join(&mut scripts.flows, &at_of(entry.id, lane), &sight, Joins::Moving, cx);
+        }
+    }
+
+    /// Lets all leaves with an algorithm offer their lanes.
+    pub(super) fn fill_scripts(&mut self) {
+        let Some(mut scripts) = self.scripts.take() else { return };
+        for leaf in 0..self.leaves.len() as u32 {
+            self.offer_scripted(&mut scripts, leaf);
+        }
+        self.scripts = Some(scripts);
+    }
+
+    /// Counts the backlogged flows below the children of nodes with an algorithm.
+    pub(super) fn count_below(&mut self) {
+        let Some(scripts) = &self.scripts else { return };
+        for (id, flow) in
+            self.flows.iter().enumerate().filter(|(_, flow)| flow.state == FlowState::Backlogged)
+        {
+            let leaf = &self.leaves[self.lanes[flow.lane as usize].leaf as usize];
+            for &(node, slot) in &leaf.path {
+                if let Node::Script(node) = &mut self.nodes[node as usize].node {
+                    node.count_flow(slot as usize, scripts.heads[id].queued);
+                }
+            }
+        }
+    }
+
+    /// Takes over a node with an algorithm, after its children.
+    pub(super) fn carry_script_node(&mut self, old: &Self, at: u32) {
+        let Some(mut scripts) = self.scripts.take() else { return };
+        let known = old.nodes.get(at as usize).and_then(|inner| match &inner.node {
+            Node::Script(node) => Some(&**node),
+            _ => None,
+        });
+        let known = known.filter(|known| self.script_node(at).is_some_and(|node| node.continues(known)));
+        if let Some((node, known)) = self.script_node(at).zip(known) {
+            node.carry_state(known);
+        }
+        for slot in 0..self.nodes[at as usize].children.len() {
+            let child = self.nodes[at as usize].children[slot];
+            let offer = self.offered_by(child);
+            let place = old.place_of(child).filter(|(node, _)| *node == at).map(|(_, slot)| slot);
+            let timers = old.scripts.as_ref().map(|old| &old.timers);
+            let known = known.zip(place).zip(timers);
+            if let Some(node) = self.script_node(at) {
+                node.carry(slot as u32, offer, known, scripts.clock, &mut scripts.timers);
+            }
+        }
+        for slot in 0..self.nodes[at as usize].children.len() as u32 {
+            let Node::Script(node) = &mut self.nodes[at as usize].node else { continue };
+            let leaf = self.leaves.get(node.leads_to(slot as usize) as usize);
+            let head = leaf.and_then(|leaf| first_flow(leaf, &self.lanes)).map(|flow| {
+                let head = &scripts.heads[flow as usize];
+                Head { id: (flow, head.arrival), packet: &head.packet }
+            });
+            let cx = &mut Cx { ticks: &mut self.ticks, timers: &mut scripts.timers };
+            node.complete(slot, head, scripts.clock, cx);
+        }
+        if let Some(node) = self.script_node(at) {
+            node.settle();
+        }
+        self.scripts = Some(scripts);
+    }
+
+    fn script_node(&mut self, at: u32) -> Option<&mut ScriptNode> {
+        if let Node::Script(node) = &mut self.nodes[at as usize].node { Some(node) } else { None }
+    }
+}
