@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Table;
 
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
-pub const FLOORS: [&[&str]; 8] = [
+pub const FLOORS: [&[&str]; 9] = [
     &["weft-units"],
+    &["weft-rank"],
     &["weft-packet", "weft-sched", "weft-report", "weft-text"],
     &["weft-control", "weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
@@ -17,8 +18,9 @@ pub const FLOORS: [&[&str]; 8] = [
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 9] = [
+pub const PURE: [&str; 10] = [
     "weft-units",
+    "weft-rank",
     "weft-packet",
     "weft-sched",
     "weft-text",

@@ -1,0 +1,1 @@
+//! Scheduling algorithms as machine code, by Cranelift.
