@@ -1,5 +1,6 @@
 //! The compiler's passes in order, and the diagnostics that they return.
 
+use crate::algorithm::{self, PolicyCost, Profile};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
@@ -8,7 +9,7 @@ use crate::program::{self, limit_name};
 use crate::syntax::SyntaxNode;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
-use crate::validate::{build, rows, rules};
+use crate::validate::{algorithms, build, rows, rules};
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, nearest, quoted};
@@ -94,6 +95,26 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
     diagnostics.into_iter().map(|diagnostic| diagnostic.locate(file, lines)).collect()
 }
 
+/// The price of a policy with its algorithms; refusals of `profiles` are errors. A policy with other errors has no price.
+pub fn cost(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
+    let checked = pass.check(source.text, &CompileOptions::default());
+    let checked = checked.filter(|_| !pass.failed());
+    let cost = checked.map(|Checked { policy, graph, shape }| algorithm::count(&policy, &graph, &shape));
+    if let Some(cost) = &cost {
+        pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
+    }
+    (cost, located(pass.diagnostics, source.name, &lines))
+}
+
+/// A policy that has passed the checks, if no diagnostic is an error.
+struct Checked {
+    policy: Policy,
+    graph: Graph,
+    shape: Shape,
+}
+
 /// The diagnostics so far, and the line index that locates them.
 struct Pass<'a> {
     diagnostics: Vec<SpannedDiagnostic>,
@@ -106,6 +127,22 @@ impl Pass<'_> {
     }
 
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
+        let Checked { policy, graph, shape } = self.check(text, options)?;
+        if self.failed() {
+            return None;
+        }
+        self.diagnostics.extend(algorithms::refuse(&graph, &shape, &policy.uses));
+        let (rows, diagnostics) = rows::table(&policy);
+        self.diagnostics.extend(diagnostics);
+        if self.failed() {
+            return None;
+        }
+        let compiled = program::compile(&policy, &graph, &shape, &rows);
+        compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
+    }
+
+    /// Runs the passes up to the checks of the graph.
+    fn check(&mut self, text: &str, options: &CompileOptions) -> Option<Checked> {
         let (tree, diagnostics) = syntax::parse(text);
         let readable = diagnostics.is_empty();
         let (mut policy, more) = lowering::lower(&tree, &diagnostics);
@@ -117,16 +154,8 @@ impl Pass<'_> {
         self.apply(options, &mut policy, &mut graph);
         self.check_bounds(&policy, &graph);
         let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
-        if self.failed() {
-            return None;
-        }
-        let (rows, diagnostics) = rows::table(&policy);
-        self.diagnostics.extend(diagnostics);
-        if self.failed() {
-            return None;
-        }
-        let compiled = program::compile(&policy, &graph, &shape, &rows);
-        compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
+        self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
+        Some(Checked { policy, graph, shape })
     }
 
     /// Replaces rates in the text by those of the caller's options.

@@ -28,6 +28,7 @@
 //! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]
 
+pub mod algorithm;
 pub mod change;
 pub mod code;
 mod compile;
@@ -48,7 +49,7 @@ mod validate;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around};
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, parse};
+pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, Source, compile, cost, parse};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};

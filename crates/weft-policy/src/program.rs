@@ -140,8 +140,10 @@ impl<'a> Tree<'a> {
                 let weights = node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE));
                 self.inner(at, Discipline::Wfq(weights.collect()))
             }
-            // A limit has one child, and a policy with a broken node is not compiled.
-            Kind::Priority | Kind::Limit(_) | Kind::Broken => self.inner(at, Discipline::Priority),
+            // A limit has one child, and a policy with a broken node or an algorithm is not compiled.
+            Kind::Priority | Kind::Limit(_) | Kind::Algorithm(_) | Kind::Broken => {
+                self.inner(at, Discipline::Priority)
+            }
         }
     }
 

@@ -1,5 +1,6 @@
 //! The model of a policy: its statements with their places in the text.
 
+use crate::algorithm::uses::Use;
 use std::collections::BTreeSet;
 use weft_packet::{Match, Prefix, ethernet};
 use weft_text::Span;
@@ -34,6 +35,8 @@ pub(crate) struct Policy {
     pub(crate) cgroups: Vec<String>,
     /// The ports in conditions; a row's port number minus one indexes them.
     pub(crate) ports: Vec<String>,
+    /// The algorithms at nodes and leaves.
+    pub(crate) uses: Vec<Use>,
 }
 
 /// `class NAME = condition`
@@ -83,6 +86,8 @@ pub(crate) enum Expression {
     Fifo(Vec<Child>),
     Fair(Box<Spanned<Expression>>),
     Limit(Vec<Branch>, Box<Spanned<Expression>>),
+    /// The use of this number in [`Policy::uses`], with its children; one, for an algorithm over flows.
+    Algorithm(usize, Vec<Child>),
     /// An expression that could not be parsed.
     Broken,
 }

@@ -13,6 +13,8 @@ mod errors_values;
 
 mod mistakes;
 
+mod algorithm_mistakes;
+mod algorithms;
 mod bounds;
 mod format;
 mod fuzz;
