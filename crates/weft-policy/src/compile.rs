@@ -1,8 +1,8 @@
 //! The compiler's passes in order, and the diagnostics that they return.
 
-use crate::algorithm::{self, PolicyCost, Profile};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
+use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::lowering::model::{Policy, Spanned};
 use crate::program::{self, limit_name};
@@ -96,12 +96,12 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
 }
 
 /// The price of a policy with its algorithms; refusals of `profiles` are errors. A policy with other errors has no price.
-pub fn cost(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
+pub fn price(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
     let checked = pass.check(source.text, &CompileOptions::default());
     let checked = checked.filter(|_| !pass.failed());
-    let cost = checked.map(|Checked { policy, graph, shape }| algorithm::count(&policy, &graph, &shape));
+    let cost = checked.map(|Checked { policy, graph, shape }| cost::count(&policy, &graph, &shape));
     if let Some(cost) = &cost {
         pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
     }

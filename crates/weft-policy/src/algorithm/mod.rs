@@ -6,9 +6,8 @@
 //! 1. `read`: the syntax tree of an algorithm becomes its model (`model`), with the places of everything in the text.
 //! 2. `check`: names become fields, parameters and inputs; units are checked (`types`, `inputs`); the statements of each part become one
 //!    straight-line program of `weft-rank`, in which `if` is a selection between two values.
-//! 3. `library`: the algorithms that are shipped, as texts that pass the same two steps. A policy's own ones come before them.
-//! 4. `uses`: an algorithm at a node or a leaf, with the arguments of each child.
-//! 5. `cost`: the operations and the state that the uses need, and what a profile can run.
+//! 3. `uses`: an algorithm at a node or a leaf, with the arguments of each child. A policy's own algorithms come before those of
+//!    [`library`](crate::library), whose texts pass the same two steps.
 //!
 //! These rules hold:
 //!
@@ -19,18 +18,12 @@
 //! - One mistake is one error. What cannot be checked because of it is left alone.
 
 mod check;
-mod cost;
 pub(crate) mod inputs;
-mod library;
 pub(crate) mod model;
 pub(crate) mod read;
 pub(crate) mod types;
 pub(crate) mod uses;
 
 pub use check::{CheckedAlgorithm, CheckedField, CheckedParameter};
-pub(crate) use cost::count;
-pub use cost::{Needs, OrderCost, PolicyCost, Priced, Profile};
-pub use library::{Shipped, shipped};
-pub(crate) use library::{is_shipped, shipped_names};
 pub use types::Type;
-pub use uses::{Place, shipped_algorithm};
+pub use uses::{Place, algorithms, shipped_algorithm};

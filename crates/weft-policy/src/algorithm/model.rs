@@ -1,7 +1,7 @@
 //! The model of an algorithm's text: its parts with their places, before any check.
 
 use super::types::Type;
-use crate::lowering::model::Spanned;
+use crate::spanned::Spanned;
 use weft_rank::{Kind, Part};
 use weft_text::Span;
 

@@ -5,7 +5,7 @@ use super::model::{
     RankText, Statement,
 };
 use super::types::Type;
-use crate::lowering::model::Spanned;
+use crate::spanned::Spanned;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
 use rowan::NodeOrToken;
 use weft_rank::{Kind, Part};

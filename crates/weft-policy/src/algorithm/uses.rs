@@ -2,13 +2,13 @@
 
 use super::check::declare::{quantity, word};
 use super::check::{CheckedAlgorithm, check};
-use super::library::shipped;
 use super::model::Definition;
 use super::read::definitions;
 use super::types::Type;
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
-use crate::lowering::model::Spanned;
+use crate::library::shipped;
+use crate::spanned::Spanned;
 use std::sync::{Arc, OnceLock};
 use weft_rank::{Part, Scale};
 use weft_text::{Span, nearest, quoted};
@@ -105,7 +105,7 @@ pub(crate) fn argument(text: &Spanned<String>, of: Type) -> Result<u64, Box<Span
 
 fn article(of: Type) -> String {
     match of {
-        Type::Number => of.to_string(),
+        Type::Number | Type::Bytes => of.to_string(),
         _ => format!("a {of}"),
     }
 }
@@ -212,6 +212,32 @@ fn parameter(algorithm: &CheckedAlgorithm, argument: &ArgumentText) -> Result<us
             },
         )
     })
+}
+
+impl CheckedAlgorithm {
+    /// The words of the parameters for arguments as they are written behind a child: `2ms`, or `min 4gbps max 10gbps`. `None` if they are
+    /// wrong.
+    pub fn arguments(&self, text: &str) -> Option<Vec<u64>> {
+        let spanned = |text: &str| Spanned { value: text.to_owned(), span: Span::default() };
+        let mut given = Vec::new();
+        let mut rest = text.split_whitespace().peekable();
+        while let Some(first) = rest.next() {
+            let named = !first.starts_with(|c: char| c.is_ascii_digit());
+            let (name, value) = if named { (Some(spanned(first)), rest.next()?) } else { (None, first) };
+            given.push(ArgumentText { name, value: spanned(value) });
+        }
+        words(self, &given, Span::default()).ok()
+    }
+}
+
+/// The algorithms that a text defines, checked; those with errors are left out.
+pub fn algorithms(text: &str) -> Vec<Arc<CheckedAlgorithm>> {
+    let (tree, errors) = crate::syntax::parse(text);
+    let broken = |span: Span| {
+        errors.iter().any(|error| span.start <= error.span().start && error.span().start <= span.end)
+    };
+    let (scope, _) = Scope::new(&definitions(&tree, &broken));
+    scope.own.into_iter().filter_map(|(_, algorithm)| algorithm).collect()
 }
 
 /// The role of an algorithm at its place.

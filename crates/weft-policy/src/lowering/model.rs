@@ -1,19 +1,13 @@
 //! The model of a policy: its statements with their places in the text.
 
 use crate::algorithm::uses::Use;
+pub(crate) use crate::spanned::Spanned;
 use std::collections::BTreeSet;
 use weft_packet::{Match, Prefix, ethernet};
 use weft_text::Span;
 #[cfg(test)]
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
-
-/// A value with its place in the text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Spanned<T> {
-    pub(crate) value: T,
-    pub(crate) span: Span,
-}
 
 /// A whole policy.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! A corpus of ordinary mistakes in algorithms: each is one error, at its place, with what was meant.
 
-use weft_policy::{Code, Diagnostic, Source, cost};
+use weft_policy::{Code, Diagnostic, Source, price};
 
 /// A text with one mistake; the place and the code of its error, a word of its message or help, and the corrected lines that are offered, if
 /// any are.
@@ -287,7 +287,7 @@ const MISTAKES: &[Case] = &[
 /// The errors of a text, which needs no root to be one.
 fn errors(text: &str) -> Vec<Diagnostic> {
     let text = if text.contains("root =") { text.to_owned() } else { format!("{text}root = default\n") };
-    let (_, diagnostics) = cost(Source { name: "p", text: &text }, &[]);
+    let (_, diagnostics) = price(Source { name: "p", text: &text }, &[]);
     diagnostics.into_iter().filter(Diagnostic::is_error).collect()
 }
 
@@ -325,10 +325,10 @@ fn each_fix_makes_an_algorithm_without_errors() {
     for (text, ..) in MISTAKES {
         let text =
             if text.contains("root =") { (*text).to_owned() } else { format!("{text}root = default\n") };
-        let (_, diagnostics) = cost(Source { name: "p", text: &text }, &[]);
+        let (_, diagnostics) = price(Source { name: "p", text: &text }, &[]);
         let Some(fix) = diagnostics.first().and_then(|error| error.fix.as_ref()) else { continue };
         let new = fix.apply(&text);
-        let (_, again) = cost(Source { name: "p", text: &new }, &[]);
+        let (_, again) = price(Source { name: "p", text: &new }, &[]);
         assert!(!again.iter().any(Diagnostic::is_error), "{text}\n{new}\n{again:?}");
         fixed += 1;
     }

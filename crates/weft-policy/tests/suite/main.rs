@@ -6,6 +6,7 @@ mod common;
 mod latency;
 mod policies;
 
+mod errors_algorithms;
 mod errors_dag;
 mod errors_meaning;
 mod errors_syntax;

@@ -6,7 +6,7 @@ use crate::algorithm::model::{Body, Owner};
 use crate::algorithm::types::Type;
 use crate::code::Code;
 use crate::diagnostic::Edit;
-use crate::lowering::model::Spanned;
+use crate::spanned::Spanned;
 use core::str::FromStr;
 use weft_rank::{Kind, Part, Program, Scale};
 use weft_text::{Span, quoted};

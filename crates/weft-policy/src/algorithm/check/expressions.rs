@@ -7,7 +7,7 @@ use crate::algorithm::model::{Expression, Form, Operator, Owner};
 use crate::algorithm::types::Type;
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
-use crate::lowering::model::Spanned;
+use crate::spanned::Spanned;
 use weft_rank::{Input, Kind, RankWord, Scale};
 use weft_text::{Span, nearest, quoted};
 use weft_units::BitsPerSec;

@@ -6,7 +6,7 @@ use crate::algorithm::inputs::{NAMES, constant};
 use crate::algorithm::model::{Action, Expression, Operator, Owner, Statement};
 use crate::algorithm::types::Type;
 use crate::code::Code;
-use crate::lowering::model::Spanned;
+use crate::spanned::Spanned;
 use weft_rank::{Kind, Part, Value};
 use weft_text::{Span, quoted};
 
@@ -88,16 +88,16 @@ impl PartCheck<'_, '_> {
         let parameter = self.check.parameters.iter().any(|parameter| parameter.name == text);
         let local = self.locals.iter().any(|(local, _)| local == text);
         let why = match () {
-            () if parameter => "is a parameter: the policy gives its value",
-            () if local => "is a name of a value, which does not change",
-            () if NAMES.contains(&text) || constant(text).is_some() => "comes from the engine",
+            () if parameter => "it is a parameter, whose value the policy gives",
+            () if local => "it names a value, which does not change",
+            () if NAMES.contains(&text) || constant(text).is_some() => "the engine gives it",
             () => {
                 let locals: Vec<String> = self.locals.iter().map(|(local, _)| local.clone()).collect();
                 self.check.unknown(text, name.span, &locals);
                 return;
             }
         };
-        let message = format!("{} {why}, and cannot be assigned", quoted(text));
+        let message = format!("{} cannot be assigned: {why}", quoted(text));
         let help = "what is to last is a field: `node NAME: TYPE` or `child NAME: TYPE`";
         self.check.find(Code::NotAssignable, name.span, message, help);
         let _ = self.expression(value);

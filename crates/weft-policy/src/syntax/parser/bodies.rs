@@ -1,7 +1,7 @@
 //! The parser's view of algorithms: their names, and the ends of their bodies.
 
 use super::Parser;
-use crate::algorithm;
+use crate::library;
 use crate::syntax::body::{ALGORITHM_WORDS, begins_item, meant};
 use crate::syntax::kind::SyntaxKind;
 use weft_text::nearest;
@@ -22,12 +22,12 @@ impl<'a> Parser<'a> {
 
     /// Whether the text or the library has an algorithm of this name.
     pub(in crate::syntax) fn knows_algorithm(&self, name: &str) -> bool {
-        self.algorithms.contains(name) || algorithm::is_shipped(name)
+        self.algorithms.contains(name) || library::is_shipped(name)
     }
 
     /// The name of a known algorithm that `name` resembles.
     pub(in crate::syntax) fn similar_algorithm(&self, name: &str) -> Option<&'a str> {
-        let shipped = algorithm::shipped_names().map(|name| -> &'a str { name });
+        let shipped = library::shipped_names().map(|name| -> &'a str { name });
         nearest(name, self.algorithms.iter().copied().chain(shipped), &[])
     }
 

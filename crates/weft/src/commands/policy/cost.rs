@@ -6,8 +6,8 @@ use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_policy::algorithm::Profile;
-use weft_policy::{Diagnostic, Source, cost};
+use weft_policy::cost::Profile;
+use weft_policy::{Diagnostic, Source, price};
 
 /// Print the price of a policy: the orders that a packet passes, operations and state of algorithms; refuse it for a profile.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ impl From<Wanted> for Profile {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = PolicyText::read(&args.file)?;
     let profiles: Vec<Profile> = args.profile.iter().copied().map(Profile::from).collect();
-    let (cost, diagnostics) = cost(Source { name: &text.name, text: &text.text }, &profiles);
+    let (cost, diagnostics) = price(Source { name: &text.name, text: &text.text }, &profiles);
     if let Some(cost) = &cost {
         output::print(&cost.to_string())?;
     }

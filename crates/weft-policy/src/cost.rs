@@ -5,7 +5,8 @@
 
 mod text;
 
-use super::uses::{Place, Use};
+use crate::algorithm::Place;
+use crate::algorithm::uses::Use;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::Policy;
@@ -152,7 +153,7 @@ fn order(policy: &Policy, graph: &Graph, at: usize) -> Option<OrderCost> {
                 native: false,
                 kind: algorithm.kind,
                 cost: algorithm.program.cost(),
-                needs: needs(&algorithm.program, algorithm.follows_head),
+                needs: needs(&algorithm.program, algorithm.follows_head && *place == Place::Children),
                 ..native("", *place)
             })
         }

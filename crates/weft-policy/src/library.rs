@@ -12,7 +12,7 @@ pub struct Shipped {
 /// Lists the files of a folder.
 macro_rules! library {
     ($($name:literal)*) => {
-        &[$(Shipped { name: $name, text: include_str!(concat!("../../algorithms/", $name, ".weft")) },)*]
+        &[$(Shipped { name: $name, text: include_str!(concat!("../algorithms/", $name, ".weft")) },)*]
     };
 }
 
