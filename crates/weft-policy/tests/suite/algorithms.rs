@@ -2,6 +2,7 @@
 
 mod node;
 mod published;
+mod samples;
 
 use expect_test::expect;
 use weft_policy::algorithm::{algorithms, shipped_algorithm};
