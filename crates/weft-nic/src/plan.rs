@@ -4,6 +4,7 @@
 //! to the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues
 //! filled by hash, or a queue per flow, all served in turns without regard to the policy.
 
+mod algorithms;
 pub(crate) mod change;
 mod infrastructure;
 mod vacant;
@@ -93,6 +94,19 @@ pub enum PlanError {
         /// The numbers of the tables.
         most: usize,
     },
+    /// An algorithm that needs packets before they are fetched.
+    #[error(
+        "the algorithm {algorithm} at {place} needs {what}, and the NIC has only the counts of the doorbells before it fetches \
+         a packet; use one without, such as stfq, drr, las or floors, or run the policy in `weft sim`"
+    )]
+    Algorithm {
+        /// The node or leaf.
+        place: String,
+        /// The algorithm.
+        algorithm: String,
+        /// The unknown input.
+        what: &'static str,
+    },
     /// The plan is that of another port, which has other lanes.
     #[error("the rings are not planned for port {name}, whose lanes the policy limits by port")]
     OtherPort {
@@ -179,6 +193,7 @@ impl RingPlan {
     /// # Errors
     /// When the policy has more lanes than the port has rings.
     pub fn new(policy: &CompiledPolicy, mode: Mode, budget: usize, flows: &[u32]) -> Result<Self, PlanError> {
+        algorithms::check(&policy.program)?;
         let budget = budget.clamp(1, RINGS);
         let lanes = lanes_here(policy, None).iter().filter(|here| **here).count();
         match mode {

@@ -111,6 +111,20 @@ codes! {
     TooManyNodes "E0406" "The policy has too many nodes.";
     TooManyPorts "E0407" "The rules name too many ports.";
 
+    UnitMismatch "E0501" "Quantities of different units meet in an algorithm.";
+    DivisorZero "E0502" "A divisor may be 0.";
+    MissingMetadata "E0503" "A packet may not have this metadata, and `or` is missing.";
+    UnknownValue "E0504" "An algorithm knows no value or function of this name.";
+    NotHere "E0505" "A value or a statement has no meaning in this part of an algorithm.";
+    PartMissing "E0506" "An algorithm lacks a part that its kind needs.";
+    PartUnwanted "E0507" "An algorithm has a part that its kind does not have.";
+    TooMuch "E0508" "An algorithm has too many operations or too much state.";
+    NotAssignable "E0509" "Only fields can be assigned.";
+    BadArgument "E0510" "An algorithm or a function is given wrong arguments.";
+    WrongPlace "E0511" "An algorithm cannot stand at this place.";
+    ProfileRefuses "E0512" "A place of execution cannot run the policy.";
+    BadQuantity "E0514" "A quantity in an algorithm cannot be read.";
+
     UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
     LimitAboveLink "W0002" "A limit is above the link's rate, so it never delays a packet.";
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";

@@ -2,6 +2,7 @@
 
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
+use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
@@ -9,7 +10,7 @@ use crate::region::Region;
 use crate::syntax::SyntaxNode;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
-use crate::validate::{build, rows, rules};
+use crate::validate::{algorithms, build, rows, rules};
 use crate::{lowering, syntax};
 use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, nearest, quoted};
@@ -108,6 +109,26 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
     diagnostics.into_iter().map(|diagnostic| diagnostic.locate(file, lines)).collect()
 }
 
+/// The price of a policy with its algorithms; refusals of `profiles` are errors. A policy with other errors has no price.
+pub fn price(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
+    let checked = pass.check(source.text, &CompileOptions::default());
+    let checked = checked.filter(|_| !pass.failed());
+    let cost = checked.map(|Checked { policy, graph, shape }| cost::count(&policy, &graph, &shape));
+    if let Some(cost) = &cost {
+        pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
+    }
+    (cost, located(pass.diagnostics, source.name, &lines))
+}
+
+/// A policy that has passed the checks, if no diagnostic is an error.
+struct Checked {
+    policy: Policy,
+    graph: Graph,
+    shape: Shape,
+}
+
 /// The diagnostics so far, and the line index that locates them.
 struct Pass<'a> {
     diagnostics: Vec<SpannedDiagnostic>,
@@ -120,17 +141,7 @@ impl Pass<'_> {
     }
 
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
-        let (tree, diagnostics) = syntax::parse(text);
-        let readable = diagnostics.is_empty();
-        let (mut policy, more) = lowering::lower(&tree, &diagnostics);
-        self.diagnostics.extend(diagnostics);
-        let diagnostics = more;
-        self.diagnostics.extend(diagnostics);
-        let (mut graph, diagnostics) = build::build(&mut policy, readable, self.lines);
-        self.diagnostics.extend(diagnostics);
-        self.apply(options, &mut policy, &mut graph);
-        self.check_bounds(&policy, &graph);
-        let mut shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
+        let Checked { mut policy, mut graph, mut shape } = self.check(text, options)?;
         if self.failed() {
             return None;
         }
@@ -144,6 +155,23 @@ impl Pass<'_> {
         }
         let compiled = program::compile(&policy, &graph, &shape, &rows);
         compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
+    }
+
+    /// Runs the passes up to the checks of the graph.
+    fn check(&mut self, text: &str, options: &CompileOptions) -> Option<Checked> {
+        let (tree, diagnostics) = syntax::parse(text);
+        let readable = diagnostics.is_empty();
+        let (mut policy, more) = lowering::lower(&tree, &diagnostics);
+        self.diagnostics.extend(diagnostics);
+        let diagnostics = more;
+        self.diagnostics.extend(diagnostics);
+        let (mut graph, diagnostics) = build::build(&mut policy, readable, self.lines);
+        self.diagnostics.extend(diagnostics);
+        self.apply(options, &mut policy, &mut graph);
+        self.check_bounds(&policy, &graph);
+        let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
+        self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
+        Some(Checked { policy, graph, shape })
     }
 
     /// Replaces rates in the text by those of the caller's options.

@@ -1,5 +1,6 @@
 //! The fuzz target: the properties that must hold for any input.
 
+use crate::algorithm::algorithms;
 use crate::compile::{CompileOptions, Source, compile};
 use crate::describe::{describe, to_dot};
 use crate::format::reformat;
@@ -45,6 +46,7 @@ pub fn fuzz_policy(data: &[u8]) {
             compilation.policy,
             "the meaning stays"
         );
+        assert_eq!(algorithms(&new), algorithms(&text), "the programs stay");
     }
     let Some(policy) = compilation.policy else { return };
     policy.check_invariants();

@@ -28,11 +28,13 @@
 //! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]
 
+pub mod algorithm;
 pub mod change;
 pub mod code;
 mod compile;
 pub mod compiled;
 mod corrections;
+pub mod cost;
 mod decode;
 pub mod describe;
 pub mod diagnostic;
@@ -40,16 +42,19 @@ pub mod explain;
 pub mod export;
 mod format;
 mod fuzz;
+pub mod library;
 mod lowering;
 mod program;
 mod region;
 mod render;
+mod spanned;
 pub mod syntax;
+pub mod trial;
 mod validate;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, parse};
+pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, parse, price};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};

@@ -22,6 +22,8 @@
 //!
 //! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`.
 
+use crate::algorithm::placed::{Placed, placed};
+use crate::algorithm::uses::Use;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::region::{Region, Regions};
@@ -90,7 +92,7 @@ pub(crate) fn compile(
     shape: &Shape,
     rows: &[ClassRow],
 ) -> Result<CompiledPolicy, TooManyRows> {
-    let mut tree = Tree::new(graph);
+    let mut tree = Tree::new(graph, &policy.uses);
     let root = tree.child(graph.root.unwrap_or(graph.classes));
     let (limits, limit_ids) = limits(graph, shape);
     let mut lanes = Lanes {
@@ -126,6 +128,7 @@ pub(crate) fn compile(
 /// The engine's tree under construction.
 struct Tree<'a> {
     graph: &'a Graph,
+    uses: &'a [Use],
     nodes: Vec<NodeSpec>,
     leaves: Vec<LeafSpec>,
     /// The leaf of each class, `default` last.
@@ -133,9 +136,9 @@ struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    fn new(graph: &'a Graph) -> Self {
+    fn new(graph: &'a Graph, uses: &'a [Use]) -> Self {
         let leaf_of_class = vec![LeafId::default(); graph.classes + 1];
-        Self { graph, nodes: Vec::new(), leaves: Vec::new(), leaf_of_class }
+        Self { graph, uses, nodes: Vec::new(), leaves: Vec::new(), leaf_of_class }
     }
 
     /// The part of the tree that takes the place of graph node `at`. Skips shaping nodes, FIFOs that only join limits,
@@ -153,16 +156,31 @@ impl<'a> Tree<'a> {
                 let weights = node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE));
                 self.inner(at, Discipline::Wfq(weights.collect()))
             }
+            Kind::Algorithm(number) => {
+                match self.uses.get(*number).and_then(|used| placed(self.graph, at, used, self.uses)) {
+                    Some(Placed::Node(custom)) => self.node(at, Discipline::Custom(custom)),
+                    Some(Placed::Leaf(custom)) => {
+                        self.leaf(at, LeafDiscipline::Custom(custom), &self.graph.content(at))
+                    }
+                    // A policy with a broken algorithm is not compiled.
+                    None => self.inner(at, Discipline::Priority),
+                }
+            }
             // A limit has one child, and a policy with a broken node is not compiled.
             Kind::Priority | Kind::Limit(_) | Kind::Broken => self.inner(at, Discipline::Priority),
         }
     }
 
+    /// A node that orders nothing with one child, which takes its place.
     fn inner(&mut self, at: usize, discipline: Discipline) -> Child {
-        let node = &self.graph.nodes[at];
-        if let [only] = node.children[..] {
-            return self.child(only.to);
+        match self.graph.nodes[at].children[..] {
+            [only] => self.child(only.to),
+            _ => self.node(at, discipline),
         }
+    }
+
+    fn node(&mut self, at: usize, discipline: Discipline) -> Child {
+        let node = &self.graph.nodes[at];
         let id = NodeId::from_index(self.nodes.len());
         self.nodes.push(NodeSpec { name: node.name.clone(), discipline, children: Vec::new() });
         let children = node.children.iter().map(|edge| self.child(edge.to)).collect();

@@ -1,8 +1,9 @@
 //! Algorithms: programs for the parts, with the state and the parameters that they use.
 
-use crate::operation::{Effect, RankWord};
+use crate::operation::{Effect, Input, Metadatum, Operation, RankWord};
 use crate::part::Part;
 use crate::program::{Program, ProgramError};
+use std::collections::BTreeSet;
 use thiserror::Error;
 use weft_units::Nanos;
 
@@ -254,6 +255,23 @@ impl Algorithm {
             aggregates: Aggregates::default(),
             parts: Parts::default(),
         }
+    }
+
+    /// The properties of packets that the programs read.
+    pub fn reads(&self) -> BTreeSet<Metadatum> {
+        let metadatum = |operation: &Operation| match operation {
+            Operation::Input(Input::Head(of) | Input::HeadKnown(of)) => Some(*of),
+            Operation::Input(Input::Packet(of) | Input::PacketKnown(of)) => Some(*of),
+            _ => None,
+        };
+        self.parts.iter().flat_map(Program::operations).filter_map(metadatum).collect()
+    }
+
+    /// Whether the programs read the packets or the bytes that wait in a child.
+    pub fn reads_queue(&self) -> bool {
+        let queue =
+            |of: &Operation| matches!(of, Operation::Input(Input::QueuedBytes | Input::QueuedPackets));
+        self.parts.iter().flat_map(Program::operations).any(queue)
     }
 
     /// The operations and the state.

@@ -64,6 +64,9 @@ pub struct ExplainedStep {
     pub weight: Option<u32>,
     /// The sum of the children's weights.
     pub weights: Option<u64>,
+    /// The algorithm of one's own, with the branch's parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub algorithm: Option<String>,
 }
 
 /// A limit that applies.

@@ -98,6 +98,23 @@ fn a_wrong_packet_is_wrong_usage() {
 }
 
 #[test]
+fn cost_prices_a_policy_and_refuses_it_for_a_profile() {
+    let folder = tempfile::tempdir().expect("folder");
+    let text = "class web = tcp\nroot = wf2q { edf budget 5ms of web: 1, default: 2 }\n";
+    let policy = file(&folder, "p.weft", text);
+    let said = run(&["policy", "cost", &policy]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    for words in ["orders     at most 2", "wf2q: ", "edf: ", "B for each flow", "loom-1ghz"] {
+        assert!(said.out.contains(words), "{words}: {}", said.out);
+    }
+    let said = run(&["policy", "cost", &policy, "--profile", "loom-1ghz"]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.err.contains(":2:8: error[E0512]: the profile loom-1ghz cannot run `wf2q`"), "{}", said.err);
+    let said = run(&["policy", "check", &policy]);
+    assert_eq!(said.code, 0, "{}", said.out);
+}
+
+#[test]
 fn an_export_names_what_is_missing() {
     let folder = tempfile::tempdir().expect("folder");
     let policy = file(&folder, "p.weft", "root = default\n");

@@ -254,7 +254,7 @@ fn every_command_has_help_with_an_example() {
         assert_eq!(said.code, 0);
         assert!(said.out.contains(&format!("  weft {command}")), "{command}: {}", said.out);
     }
-    for command in ["check", "show", "draw", "fmt", "explain", "export", "diff"] {
+    for command in ["check", "show", "draw", "fmt", "explain", "cost", "export", "diff"] {
         let said = run(&["policy", command, "--help"]);
         assert!(said.out.contains(&format!("  weft policy {command}")), "{command}: {}", said.out);
     }

@@ -10,7 +10,7 @@
 //! A flow changes its ring with its next packet, behind the packets that it has left in the old one (`held_back` in
 //! bpf/moves.h). Rings of the policy's lanes are never taken away, so no packet of an unchanged class waits.
 
-use super::{PlanError, RingPlan, RingSpec, infrastructure, loom_demand, packet_bound};
+use super::{PlanError, RingPlan, RingSpec, algorithms, infrastructure, loom_demand, packet_bound};
 use crate::layout::{CLASSES, LANES, LaneEntry, Spread};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -75,6 +75,7 @@ impl RingPlan {
         resting: &Resting,
     ) -> Result<NewPolicy, PlanError> {
         let (new, added) = infrastructure::add(policy);
+        algorithms::check(&new.program)?;
         let renumbered = renumber_around(&self.whole, new, resting);
         let whole = Arc::new(renumbered.policy.clone());
         let numbers =

@@ -32,7 +32,7 @@ pub struct Definition {
 }
 
 /// The order in which a node serves its children, as seen from one of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// Strict priority: the child's place, from 1, and the number of children.
     Priority {
@@ -47,6 +47,13 @@ pub enum Turn {
         weight: u32,
         /// The sum.
         of: u64,
+    },
+    /// An algorithm of the policy's own, or of the library: its name and the child's parameters.
+    Algorithm {
+        /// The name.
+        name: String,
+        /// The parameters, as `name value`.
+        parameters: Vec<String>,
     },
 }
 
@@ -143,7 +150,7 @@ pub fn explain(source: Source<'_>, policy: &CompiledPolicy, packet: &DescribedPa
         lane: id.index(),
         path,
         leaf: spec.map_or_else(String::new, |leaf| leaf.name.clone()),
-        discipline: spec.map_or(LeafDiscipline::Fifo, |leaf| leaf.discipline),
+        discipline: spec.map_or(LeafDiscipline::Fifo, |leaf| leaf.discipline.clone()),
         beside,
         limits: limits
             .map(|limit| AppliedLimit { name: limit.name.clone(), rate: limit.rate, burst: limit.burst })
@@ -170,6 +177,14 @@ fn find_path(program: &Program, at: Child, leaf: LeafId, path: &mut Vec<Step>) -
             weight: weights.get(place).map_or(1, |weight| weight.get()),
             of: weights.iter().map(|weight| u64::from(weight.get())).sum(),
         },
+        Discipline::Custom(custom) => {
+            let values = custom.parameters.get(place).map_or(&[][..], Vec::as_slice);
+            let named = custom.algorithm.parameters.iter().zip(values);
+            Turn::Algorithm {
+                name: custom.algorithm.name.clone(),
+                parameters: named.map(|(field, value)| format!("{} {value}", field.name)).collect(),
+            }
+        }
     };
     path.push(Step { node: node.name.clone(), turn });
     true
@@ -226,6 +241,8 @@ impl fmt::Display for Turn {
         match self {
             Self::Priority { place, of } => write!(f, "strict priority, place {place} of {of}"),
             Self::Weight { weight, of } => write!(f, "weighted fair queueing, weight {weight} of {of}"),
+            Self::Algorithm { name, parameters } if parameters.is_empty() => write!(f, "algorithm {name}"),
+            Self::Algorithm { name, parameters } => write!(f, "algorithm {name}, {}", parameters.join(", ")),
         }
     }
 }
@@ -246,9 +263,10 @@ impl fmt::Display for Explanation {
             writeln!(f, "{title:<10} {}{}: {}", "  ".repeat(number), step.node, step.turn)?;
         }
         let title = if self.path.is_empty() { "path" } else { "" };
-        let order = match self.discipline {
+        let order = match &self.discipline {
             LeafDiscipline::Fifo => "FIFO",
             LeafDiscipline::Fair => "fair over its flows",
+            LeafDiscipline::Custom(custom) => &format!("{} over its flows", custom.algorithm.name),
         };
         let with =
             if self.beside.is_empty() { String::new() } else { format!(", with {}", self.beside.join(", ")) };

@@ -154,11 +154,11 @@ fn assign_prios(program: &Program, child: Child, prio: u32, prios: &mut [u32]) -
         Child::Node(id) => program.nodes.get(id.index()),
     };
     let Some(node) = node else { return prio };
-    match node.discipline {
+    match &node.discipline {
         Discipline::Priority => {
             node.children.iter().fold(prio, |next, child| assign_prios(program, *child, next, prios))
         }
-        Discipline::Wfq(_) => {
+        Discipline::Wfq(_) | Discipline::Custom(_) => {
             let ends = node.children.iter().map(|child| assign_prios(program, *child, prio, prios));
             ends.max().unwrap_or(prio)
         }
@@ -201,6 +201,12 @@ impl Builder<'_> {
         }
         if self.program.nodes.iter().any(|node| !priority(node)) {
             self.losses.add("weights: spare rate is shared between leaves by `quantum`, not by the weights on the way to them");
+        }
+        let custom = |node: &weft_sched::program::NodeSpec| matches!(node.discipline, Discipline::Custom(_));
+        let custom_leaf =
+            |leaf: &weft_sched::program::LeafSpec| matches!(leaf.discipline, LeafDiscipline::Custom(_));
+        if self.program.nodes.iter().any(custom) || self.program.leaves.iter().any(custom_leaf) {
+            self.losses.add("algorithms: HTB runs none; their classes share spare rate as others do, and have no guarantee");
         }
         if self.guaranteed.iter().any(|rate| *rate < RATE_MIN) {
             self.losses.add("a class below others in strict priority has no guarantee; HTB needs a rate, and it gets 8 kb/s");
@@ -386,5 +392,6 @@ fn discipline_text(discipline: &Discipline) -> &'static str {
     match discipline {
         Discipline::Priority => "strict priority",
         Discipline::Wfq(_) => "weighted fair queueing",
+        Discipline::Custom(_) => "an algorithm of its own",
     }
 }

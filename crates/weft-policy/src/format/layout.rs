@@ -72,7 +72,9 @@ impl Writer {
                 self.comments.push(Waiting { text, own_line, after_blank });
                 self.newlines = 0;
             }
-            SyntaxKind::Comma => self.comma(token),
+            SyntaxKind::Comma if separates_entries(token) => self.comma(token),
+            // Statements are separated anew, by lines or by `;`.
+            SyntaxKind::Semicolon => {}
             SyntaxKind::OpenBrace => {
                 self.put(token);
                 let shape = self.shape_of(token);
@@ -84,7 +86,7 @@ impl Writer {
                 if self.lists.last() == Some(&Shape::Broken) {
                     let empty =
                         self.before.as_ref().is_some_and(|before| before.kind() == SyntaxKind::OpenBrace);
-                    if bare && !empty {
+                    if bare && !empty && !holds_statements(token) {
                         self.out.push(',');
                     }
                     self.write_comments();
@@ -95,6 +97,12 @@ impl Writer {
             }
             _ => {
                 self.breaks |= self.condition == Shape::Broken && is_outer_operator(token);
+                if begins_statement(token) {
+                    self.breaks |= self.lists.last() == Some(&Shape::Broken);
+                    if !self.breaks && self.before.as_ref().is_some_and(needs_semicolon) {
+                        self.out.push(';');
+                    }
+                }
                 self.put(token);
             }
         }
@@ -180,6 +188,37 @@ impl Writer {
     }
 }
 
+/// Whether the braces of this token hold the parts or the statements of an algorithm, which no comma separates.
+fn holds_statements(token: &SyntaxToken) -> bool {
+    let kind = token.parent().map(|parent| parent.kind());
+    matches!(kind, Some(SyntaxKind::AlgorithmItem | SyntaxKind::Block))
+}
+
+/// Whether a comma stands between the entries of a list in braces.
+fn separates_entries(comma: &SyntaxToken) -> bool {
+    use SyntaxKind::*;
+    let kind = comma.parent().map(|parent| parent.kind());
+    !matches!(kind, Some(ParameterList | StatePart | Field | RankPart | UntilClause | CallExpr))
+}
+
+/// Whether a part or a statement of an algorithm begins with this token.
+fn begins_statement(token: &SyntaxToken) -> bool {
+    use SyntaxKind::*;
+    let outermost = token
+        .parent_ancestors()
+        .find(|node| node.parent().is_none_or(|parent| matches!(parent.kind(), AlgorithmItem | Block)));
+    outermost.is_some_and(|node| {
+        let within = node.parent().is_some_and(|parent| matches!(parent.kind(), AlgorithmItem | Block));
+        let named = matches!(node.kind(), Name | ParameterList | Block);
+        within && !named && node.first_token().as_ref() == Some(token)
+    })
+}
+
+/// Whether a `;` separates a statement from the one before it, whose last token is `before`.
+fn needs_semicolon(before: &SyntaxToken) -> bool {
+    !matches!(before.kind(), SyntaxKind::OpenBrace | SyntaxKind::CloseBrace)
+}
+
 /// The tokens of a list behind its opening brace, up to its closing one.
 fn list_tokens(open: &SyntaxToken) -> Vec<SyntaxToken> {
     let mut depth = 1;
@@ -247,14 +286,26 @@ fn is_separator(token: &SyntaxToken) -> bool {
 fn is_apart(before: &SyntaxToken, token: &SyntaxToken) -> bool {
     let one_value = in_value(before) && token.parent() == before.parent();
     let closes = matches!(token.kind(), SyntaxKind::Comma | SyntaxKind::CloseParen);
-    !(one_value || closes || is_separator(token) || before.kind() == SyntaxKind::OpenParen)
+    let calls = token.kind() == SyntaxKind::OpenParen && before.kind() == SyntaxKind::Word && {
+        let kind = token.parent().map(|parent| parent.kind());
+        matches!(kind, Some(SyntaxKind::ParameterList | SyntaxKind::CallExpr))
+    };
+    !(one_value || calls || closes || is_separator(token) || before.kind() == SyntaxKind::OpenParen)
 }
 
 /// Tokens on one line.
 fn flat(tokens: impl Iterator<Item = SyntaxToken>) -> String {
     let mut out = String::new();
     let mut before: Option<SyntaxToken> = None;
-    for token in tokens.filter(|token| token.kind() != SyntaxKind::Comma || !is_last_comma(token)) {
+    let kept = |token: &SyntaxToken| match token.kind() {
+        SyntaxKind::Comma => !is_last_comma(token),
+        SyntaxKind::Semicolon => false,
+        _ => true,
+    };
+    for token in tokens.filter(kept) {
+        if begins_statement(&token) && before.as_ref().is_some_and(needs_semicolon) {
+            out.push(';');
+        }
         if before.as_ref().is_some_and(|before| is_apart(before, &token)) {
             out.push(' ');
         }

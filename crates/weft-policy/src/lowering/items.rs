@@ -3,6 +3,8 @@
 use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
 use super::units::{Broken, nameless, unread};
 use super::values::{self, Read};
+use crate::algorithm::read::definitions;
+use crate::algorithm::uses::Scope;
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::region::Region;
@@ -15,6 +17,8 @@ use weft_units::Bytes;
 /// The model under construction, its diagnostics, and the codes that were reported.
 pub(super) struct Lowering {
     pub(super) policy: Policy,
+    /// The algorithms.
+    pub(super) scope: Scope,
     diagnostics: Vec<SpannedDiagnostic>,
     told: Vec<Code>,
     /// The values with a syntax error, about which the parser has said everything.
@@ -32,9 +36,14 @@ enum Weights {
 
 /// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors.
 pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy, Vec<SpannedDiagnostic>) {
+    let broken_at = |span: Span| {
+        errors.iter().any(|error| span.start <= error.span().start && error.span().start <= span.end)
+    };
+    let (scope, diagnostics) = Scope::new(&definitions(tree, &broken_at));
     let mut lowering = Lowering {
         policy: Policy { unread: unread(tree), nameless: nameless(tree), ..Policy::default() },
-        diagnostics: Vec::new(),
+        scope,
+        diagnostics,
         told: Vec::new(),
         broken: Broken::new(tree, errors),
         names: tree.children().filter_map(|item| Some(name_of(&item, SyntaxKind::Name)?.value)).collect(),
@@ -58,7 +67,7 @@ impl Lowering {
     }
 
     /// Records a diagnostic, unless the parser has reported the value.
-    fn report(&mut self, diagnostic: SpannedDiagnostic) {
+    pub(super) fn report(&mut self, diagnostic: SpannedDiagnostic) {
         if !self.broken.contains(diagnostic.span()) {
             self.diagnostics.push(diagnostic);
         }
@@ -128,7 +137,7 @@ impl Lowering {
     }
 
     /// The expression below `parent`.
-    fn expression_in(&mut self, parent: &SyntaxNode) -> Spanned<Expression> {
+    pub(super) fn expression_in(&mut self, parent: &SyntaxNode) -> Spanned<Expression> {
         let mut children = parent.children();
         children
             .find_map(|node| Some(Spanned { value: self.expression(&node)?, span: head_span(&node) }))
@@ -136,7 +145,7 @@ impl Lowering {
     }
 
     /// The expression that `node` is, if it is one.
-    fn expression(&mut self, node: &SyntaxNode) -> Option<Expression> {
+    pub(super) fn expression(&mut self, node: &SyntaxNode) -> Option<Expression> {
         Some(match node.kind() {
             SyntaxKind::NameRef => Expression::Name(spanned_text(node).value),
             SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, Weights::Unwanted)),
@@ -144,6 +153,7 @@ impl Lowering {
             SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, Weights::Unwanted)),
             SyntaxKind::FairExpr => Expression::Fair(Box::new(self.expression_in(node))),
             SyntaxKind::LimitExpr => self.limit(node),
+            SyntaxKind::AlgorithmExpr => self.algorithm(node),
             _ => return None,
         })
     }
@@ -307,7 +317,11 @@ pub(super) fn span_of(range: rowan::TextRange) -> Span {
 }
 
 /// The span at which a message points for an expression: its first word, without its braces.
-fn head_span(node: &SyntaxNode) -> Span {
+pub(super) fn head_span(node: &SyntaxNode) -> Span {
+    if node.kind() == SyntaxKind::AlgorithmExpr {
+        let name = node.children().find(|child| child.kind() == SyntaxKind::NameRef);
+        return span_of(name.as_ref().unwrap_or(node).text_range());
+    }
     let first = super::conditions::first_word(node);
     first.map_or_else(|| span_of(node.text_range()), |word| span_of(word.text_range()))
 }
@@ -322,12 +336,12 @@ fn has_token(node: &SyntaxNode, kind: SyntaxKind) -> bool {
 }
 
 /// Whether the parser reached the node's closing brace. If not, it has reported what is missing.
-fn is_closed(node: &SyntaxNode) -> bool {
+pub(super) fn is_closed(node: &SyntaxNode) -> bool {
     has_token(node, SyntaxKind::CloseBrace)
 }
 
 /// The text of a node without the spaces and quotes that the parser has reported.
-fn spanned_text(node: &SyntaxNode) -> Spanned<String> {
+pub(super) fn spanned_text(node: &SyntaxNode) -> Spanned<String> {
     let text = node.text().to_string();
     let text = if text.contains(char::is_whitespace) { text.split_whitespace().collect() } else { text };
     Spanned { value: text.trim_matches('"').to_owned(), span: span_of(node.text_range()) }
@@ -355,7 +369,7 @@ fn joined(node: &SyntaxNode, edits: Vec<Edit>) -> Option<Edit> {
 
 fn is_expression(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
-    matches!(kind, NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr)
+    matches!(kind, NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr | AlgorithmExpr)
 }
 
 /// The value that is a direct child of `parent`.
@@ -363,6 +377,6 @@ pub(super) fn value_of(parent: &SyntaxNode) -> Option<Spanned<String>> {
     parent.children().find(|node| node.kind() == SyntaxKind::Value).map(|node| spanned_text(&node))
 }
 
-fn name_of(parent: &SyntaxNode, kind: SyntaxKind) -> Option<Spanned<String>> {
+pub(super) fn name_of(parent: &SyntaxNode, kind: SyntaxKind) -> Option<Spanned<String>> {
     parent.children().find(|node| node.kind() == kind).map(|node| spanned_text(&node))
 }

@@ -20,6 +20,7 @@
 //!   counts as complete when its closing brace was read; `units` knows the values with a syntax error.
 //! - Recursion follows the tree, whose depth [`NESTING_MAX`](crate::syntax::NESTING_MAX) bounds.
 
+mod algorithms;
 mod conditions;
 mod items;
 pub(crate) mod model;

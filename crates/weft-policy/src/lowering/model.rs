@@ -1,19 +1,14 @@
 //! The model of a policy: its statements with their places in the text.
 
+use crate::algorithm::uses::Use;
 use crate::region::Region;
+pub(crate) use crate::spanned::Spanned;
 use std::collections::BTreeSet;
 use weft_packet::{Match, ethernet};
 use weft_text::Span;
 #[cfg(test)]
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
-
-/// A value with its place in the text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Spanned<T> {
-    pub(crate) value: T,
-    pub(crate) span: Span,
-}
 
 /// A whole policy.
 #[derive(Debug, Default)]
@@ -35,6 +30,8 @@ pub(crate) struct Policy {
     pub(crate) cgroups: Vec<String>,
     /// The ports in conditions; a row's port number minus one indexes them.
     pub(crate) ports: Vec<String>,
+    /// The algorithms at nodes and leaves.
+    pub(crate) uses: Vec<Use>,
 }
 
 /// The most ports of the NIC that the rules and limits of a policy may name.
@@ -97,6 +94,8 @@ pub(crate) enum Expression {
     Fifo(Vec<Child>),
     Fair(Box<Spanned<Expression>>),
     Limit(Vec<Branch>, Box<Spanned<Expression>>),
+    /// The use of this number in [`Policy::uses`], with its children; one, for an algorithm over flows.
+    Algorithm(usize, Vec<Child>),
     /// An expression that could not be parsed.
     Broken,
 }

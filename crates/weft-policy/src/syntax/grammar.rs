@@ -25,6 +25,7 @@
 //!
 //! Each error branch records a diagnostic with a code, so none needs a counter.
 
+use super::algorithms;
 use super::kind::SyntaxKind::*;
 use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser, Stop};
@@ -48,7 +49,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
     }
 }
 
-/// `item = link | bound | latency | class | node`
+/// `item = link | bound | latency | algorithm | class | node`
 fn item(p: &mut Parser<'_>) -> Parsed {
     p.stray_brace = false;
     mistakes::item_word(p);
@@ -58,6 +59,8 @@ fn item(p: &mut Parser<'_>) -> Parsed {
         p.node(BoundItem, bound)
     } else if p.at_latency() {
         p.node(LatencyItem, latency)
+    } else if algorithms::at_algorithm(p) {
+        p.node(AlgorithmItem, algorithms::algorithm)
     } else if p.at_word("class") && mistakes::node_as_class(p) {
         p.discard();
         p.node(NodeItem, node)
@@ -226,10 +229,16 @@ fn node(p: &mut Parser<'_>) -> Parsed {
     expression(p)
 }
 
-/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit`
-fn expression(p: &mut Parser<'_>) -> Parsed {
+/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit | use`
+pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
     p.nested(|p| {
+        if algorithms::at_use(p) {
+            return p.node(AlgorithmExpr, algorithms::algorithm_use);
+        }
         mistakes::node_word(p);
+        if algorithms::at_use(p) {
+            return p.node(AlgorithmExpr, algorithms::algorithm_use);
+        }
         match p.text() {
             "priority" => p.bump_into(PriorityExpr, |p| braces(p, ChildItem, child)),
             "wfq" => p.bump_into(WfqExpr, |p| braces(p, ChildItem, weighted_child)),
@@ -252,7 +261,11 @@ fn expression(p: &mut Parser<'_>) -> Parsed {
 }
 
 /// `{`, parts separated by commas, `}`. Skips a part that cannot be read.
-fn braces(p: &mut Parser<'_>, kind: super::SyntaxKind, part: fn(&mut Parser<'_>) -> Parsed) -> Parsed {
+pub(super) fn braces(
+    p: &mut Parser<'_>,
+    kind: super::SyntaxKind,
+    part: fn(&mut Parser<'_>) -> Parsed,
+) -> Parsed {
     let opening = Opening::read(p)?;
     let at_end = |p: &Parser<'_>| p.at_end() || opening.at_close(p) || p.at_item();
     mistakes::superfluous_comma(p);
@@ -367,7 +380,7 @@ fn burst(p: &mut Parser<'_>) -> Parsed {
 
 /// A number, rate, size, mark, range of ports, address or prefix: adjacent tokens without white space. A colon is part of
 /// it inside an IPv6 address only. A percent sign is part of it, so that the reader of the value can say what it stands for.
-fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
+pub(super) fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
     mistakes::before_value(p);
     let keyword = super::RESERVED.contains(&p.text());
     if keyword || p.at_item() || !(p.at(Word) || p.at(DoubleColon)) {

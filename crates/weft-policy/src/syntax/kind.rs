@@ -30,6 +30,10 @@ pub enum SyntaxKind {
     Colon,
     /// `/`
     Slash,
+    /// An operator of an algorithm, such as `+` or `<=`.
+    Operator,
+    /// `;`, which may separate the statements of an algorithm.
+    Semicolon,
     /// Any other character.
     Unknown,
 
@@ -79,6 +83,56 @@ pub enum SyntaxKind {
     PortItem,
     /// `burst SIZE`
     Burst,
+    /// `NAME { a: ARGUMENTS, ... }` or `NAME ARGUMENTS of x`: an algorithm at a node or a leaf.
+    AlgorithmExpr,
+    /// The arguments of an algorithm: `2ms`, or `min 4gbps max 10gbps`.
+    Arguments,
+    /// `algorithm NAME(...) { ... }`, `shaper ...` or `dropper ...`
+    AlgorithmItem,
+    /// The parameters of an algorithm.
+    ParameterList,
+    /// A parameter with its type and its default.
+    Parameter,
+    /// A type, such as `signed bytes`.
+    TypeName,
+    /// `node ...` or `child ...`: the state of an algorithm.
+    StatePart,
+    /// Fields of one type in a state, with their initial value.
+    Field,
+    /// `active { ... }` and the like.
+    EventPart,
+    /// `rank = ...`, with `from` and `until`.
+    RankPart,
+    /// `from T`
+    FromClause,
+    /// `until T then R`
+    UntilClause,
+    /// `follows head`
+    FollowsPart,
+    /// Statements in braces.
+    Block,
+    /// `let NAME = ...`
+    LetStatement,
+    /// `NAME = ...`, `NAME += ...`
+    AssignStatement,
+    /// `if ... { ... } else { ... }`
+    IfStatement,
+    /// `rerank`, `drop` or `mark`
+    ActionStatement,
+    /// Two operands and the operator between them.
+    BinaryExpr,
+    /// `not` and an operand.
+    NotExpr,
+    /// `min(a, b)` and the like.
+    CallExpr,
+    /// `lowest FIELD`
+    LowestExpr,
+    /// An operand in parentheses.
+    ParenExpr,
+    /// A name in an expression, such as `head.len`.
+    PathExpr,
+    /// A number in an expression, such as `5ms`.
+    LiteralExpr,
     /// Tokens that fit nowhere.
     Error,
 }
@@ -114,6 +168,8 @@ const KINDS: &[SyntaxKind] = {
         DoubleColon,
         Colon,
         Slash,
+        Operator,
+        Semicolon,
         Unknown,
         File,
         LinkItem,
@@ -138,6 +194,31 @@ const KINDS: &[SyntaxKind] = {
         DestinationItem,
         PortItem,
         Burst,
+        AlgorithmExpr,
+        Arguments,
+        AlgorithmItem,
+        ParameterList,
+        Parameter,
+        TypeName,
+        StatePart,
+        Field,
+        EventPart,
+        RankPart,
+        FromClause,
+        UntilClause,
+        FollowsPart,
+        Block,
+        LetStatement,
+        AssignStatement,
+        IfStatement,
+        ActionStatement,
+        BinaryExpr,
+        NotExpr,
+        CallExpr,
+        LowestExpr,
+        ParenExpr,
+        PathExpr,
+        LiteralExpr,
         Error,
     ]
 };

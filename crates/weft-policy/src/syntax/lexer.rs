@@ -1,5 +1,6 @@
 //! The lexer. Every byte of the text belongs to exactly one token.
 
+use super::body::{Bodies, operator_len};
 use super::kind::SyntaxKind;
 
 /// A token: its kind and its text.
@@ -14,6 +15,7 @@ pub(crate) struct Token<'a> {
 /// Splits `text` into tokens.
 pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut out = Vec::new();
+    let mut bodies = Bodies::new();
     let mut rest = text;
     // Known in advance, so that text with many open comments is not searched to its end for each of them.
     let last_close = text.rfind("*/").unwrap_or(0);
@@ -23,10 +25,13 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         let foreign = if apart { foreign_comment_len(rest, closes) } else { None };
         let (kind, len) = match foreign {
             Some(len) => (SyntaxKind::Comment, len),
+            None if bodies.inside() => body_token(rest, first),
             None => token(rest, first),
         };
         let (text, after) = rest.split_at(len);
-        out.push(Token { kind, text });
+        let token = Token { kind, text };
+        bodies.note(token, after);
+        out.push(token);
         rest = after;
     }
     out
@@ -55,6 +60,21 @@ fn token(rest: &str, first: char) -> (SyntaxKind, usize) {
         '&' => (SyntaxKind::Unknown, run(|c| c == '&')),
         '|' => (SyntaxKind::Unknown, run(|c| c == '|')),
         c => (SyntaxKind::Unknown, foreign_text_len(rest, c).unwrap_or(c.len_utf8())),
+    }
+}
+
+/// The kind and the length of a token in the body of an algorithm.
+fn body_token(rest: &str, first: char) -> (SyntaxKind, usize) {
+    if let Some(len) = operator_len(rest) {
+        return (SyntaxKind::Operator, len);
+    }
+    match first {
+        ';' => (SyntaxKind::Semicolon, 1),
+        c if is_word_or_letter(c) => {
+            let len = rest.find(|c: char| c == '-' || !is_word_or_letter(c)).unwrap_or(rest.len());
+            (if rest[..len].is_ascii() { SyntaxKind::Word } else { SyntaxKind::Unknown }, len)
+        }
+        _ => token(rest, first),
     }
 }
 

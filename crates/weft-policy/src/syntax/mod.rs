@@ -1,5 +1,7 @@
 //! The syntax of policies: tokens, the lossless tree, and the parser, which never fails.
 
+mod algorithms;
+mod body;
 mod characters;
 mod grammar;
 mod kind;

@@ -1,5 +1,8 @@
 //! The parser's state: a cursor over the tokens, the tree under construction, and the diagnostics so far.
 
+mod bodies;
+
+use super::body::meant;
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
 use super::{NESTING_MAX, RESERVED, TEXT_MAX, characters, grammar};
@@ -32,13 +35,17 @@ pub(super) struct Parser<'a> {
     emitted: usize,
     depth: usize,
     /// The words that stand for misspelt ones, by their index in `significant`.
-    read_as: BTreeMap<usize, &'static str>,
+    read_as: BTreeMap<usize, &'a str>,
     /// The token at which something was last reported as unexpected.
     unexpected_at: Option<usize>,
     /// Whether a brace of this item was reported, so that the number of its braces need not agree.
     pub(super) stray_brace: bool,
     /// The words that were reported because they cannot be names.
     told: BTreeSet<&'a str>,
+    /// The names of the algorithms that the text defines.
+    algorithms: BTreeSet<&'a str>,
+    /// The closing brace of the algorithm being read, or the token before which it should stand.
+    body_end: usize,
     builder: GreenNodeBuilder<'static>,
     diagnostics: Vec<SpannedDiagnostic>,
 }
@@ -68,7 +75,14 @@ impl<'a> Parser<'a> {
             offset += token.text.len();
         }
         offsets.push(offset);
-        let significant = (0..tokens.len()).filter(|at| !tokens[*at].kind.is_trivia()).collect();
+        let significant: Vec<usize> = (0..tokens.len()).filter(|at| !tokens[*at].kind.is_trivia()).collect();
+        let defines = |pair: &&[usize]| {
+            let (word, end) = (tokens[pair[0]], offsets[pair[0] + 1]);
+            let gap = tokens[..pair[0]].iter().rev().take_while(|token| token.kind.is_trivia());
+            let first = pair[0] == 0 || gap.into_iter().any(|token| token.text.contains('\n'));
+            word.kind == SyntaxKind::Word && first && meant(word.text, &source[end..]).is_some()
+        };
+        let algorithms = significant.windows(2).filter(defines).map(|pair| tokens[pair[1]].text).collect();
         let diagnostics = characters::check(&tokens, &offsets);
         Self {
             source,
@@ -82,6 +96,8 @@ impl<'a> Parser<'a> {
             unexpected_at: None,
             stray_brace: false,
             told: BTreeSet::new(),
+            algorithms,
+            body_end: 0,
             builder: GreenNodeBuilder::new(),
             diagnostics,
         }
@@ -176,7 +192,7 @@ impl<'a> Parser<'a> {
 
     /// Whether an item begins `ahead` tokens after the cursor.
     pub(super) fn item_at(&self, ahead: usize) -> bool {
-        if self.latency_at(ahead) {
+        if self.latency_at(ahead) || self.algorithm_at(ahead) {
             return true;
         }
         let definition = self.kind_at(ahead) == Some(SyntaxKind::Word)
@@ -351,7 +367,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reports that the next word was meant to be `word`, and reads it as that.
-    pub(super) fn correct(&mut self, what: &str, word: &'static str, help: &str) {
+    pub(super) fn correct(&mut self, what: &str, word: &'a str, help: &str) {
         let span = self.span();
         let message = format!("expected {what}, found {}: did you mean `{word}`?", quoted(self.text()));
         let diagnostic = SpannedDiagnostic::new(Code::Unexpected, span, message, help);

@@ -182,6 +182,7 @@ impl Builder<'_> {
             Expression::Limit(branches, inner) => {
                 (Kind::Limit(branches.clone()), self.inner(inner).into_iter().collect())
             }
+            Expression::Algorithm(number, children) => (Kind::Algorithm(*number), self.edges(children)),
             Expression::Broken => {
                 self.graph.complete = false;
                 (Kind::Broken, Vec::new())

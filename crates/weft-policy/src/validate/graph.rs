@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Fair,
     /// A shaping node: alternative limits, of which at most one applies to a packet.
     Limit(Vec<Branch>),
+    /// An algorithm: the use of this number in the policy.
+    Algorithm(usize),
     /// A node that could not be parsed.
     Broken,
 }

@@ -28,6 +28,7 @@
 //! `oracle` and `limits_oracle` test the table and the limits against direct evaluation of single packets. Each rare branch
 //! ends in a diagnostic with its own code, so none needs a counter.
 
+pub(crate) mod algorithms;
 pub(crate) mod build;
 pub(crate) mod graph;
 #[cfg(test)]

@@ -98,6 +98,7 @@ fn describe_kind(kind: &Kind) -> &'static str {
         Kind::Fifo => "a FIFO",
         Kind::Fair => "fair queueing",
         Kind::Limit(_) => "a limit",
+        Kind::Algorithm(_) => "an algorithm",
         Kind::Broken => "unreadable",
     }
 }

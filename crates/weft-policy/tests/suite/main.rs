@@ -6,6 +6,7 @@ mod common;
 mod latency;
 mod policies;
 
+mod errors_algorithms;
 mod errors_dag;
 mod errors_meaning;
 mod errors_syntax;
@@ -14,6 +15,8 @@ mod errors_values;
 mod mistakes;
 mod port_limits;
 
+mod algorithm_mistakes;
+mod algorithms;
 mod bounds;
 mod format;
 mod fuzz;

@@ -328,8 +328,16 @@ fn every_code_is_in_the_book_and_in_a_test() {
     let read =
         |path: String| std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let book = read(format!("{here}/../../docs/policy-language.md"));
-    let tests =
-        ["errors_syntax", "errors_values", "errors_meaning", "errors_dag", "bounds", "policies", "latency"];
+    let tests = [
+        "errors_syntax",
+        "errors_values",
+        "errors_meaning",
+        "errors_dag",
+        "errors_algorithms",
+        "bounds",
+        "policies",
+        "latency",
+    ];
     let tests: String = tests.iter().map(|name| read(format!("{here}/tests/suite/{name}.rs"))).collect();
     for code in Code::ALL {
         assert!(book.contains(&format!("| {code} |")), "docs/policy-language.md does not list {code}");

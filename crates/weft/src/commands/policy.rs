@@ -1,5 +1,6 @@
 //! `weft policy`: inspects policies, and replaces that of a running daemon.
 
+mod cost;
 mod explain;
 mod export;
 mod fmt;
@@ -24,6 +25,7 @@ Examples:
   weft policy show policies/figure1.weft
   weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
   weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy cost my.weft
   weft policy export my.weft --to tc --dev eth0
   weft policy diff old.weft new.weft
   weft policy diff my.weft
@@ -67,6 +69,7 @@ Examples:
     },
     Fmt(fmt::Args),
     Explain(explain::Args),
+    Cost(cost::Args),
     Export(export::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
@@ -89,6 +92,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         What::Fmt(args) => fmt::run(&args),
         What::Explain(args) => explain::run(&args),
+        What::Cost(args) => cost::run(&args),
         What::Export(args) => export::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),

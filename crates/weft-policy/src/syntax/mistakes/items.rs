@@ -16,6 +16,9 @@ fn item_meant(p: &Parser<'_>) -> Option<&'static str> {
     let defines = matches!(p.kind_at(2), Some(Equals | Colon)) && p.kind_at(1) == Some(Word);
     let words: &[&'static str] = match () {
         () if p.line_start(1) => &[],
+        () if p.at_line_start() && p.kind_at(1) == Some(Word) && p.misspelt_algorithm().is_some() => {
+            return p.misspelt_algorithm();
+        }
         () if defines => &["class"],
         () if p.number_at(1) || p.text_at(1) == "auto" => &["link", "bound", "latency"],
         () => &[],

@@ -26,6 +26,16 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
         }
         () => {}
     }
+    let place = next == Some(OpenBrace) || text == "of";
+    if place
+        && p.at(Word)
+        && !p.at_item()
+        && !RESERVED.contains(&p.text())
+        && !p.knows_algorithm(p.text())
+        && let Some(similar) = p.similar_algorithm(p.text())
+    {
+        p.correct("a node", similar, NODES);
+    }
 }
 
 /// Children in braces without the word of a node, or with a word that is none. `list` reads the braces.

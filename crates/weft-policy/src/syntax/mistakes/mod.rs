@@ -4,6 +4,7 @@
 //! state in which the grammar goes on as if the text were right, so that one mistake is one error. A function that finds none
 //! changes nothing.
 
+pub(super) mod algorithms;
 mod conditions;
 mod items;
 mod lists;

@@ -36,14 +36,11 @@ pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
 /// Other words for nodes whose children are in braces.
 pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
     ("prio", "priority"),
-    ("strict", "priority"),
     ("sp", "priority"),
     ("htb", "wfq"),
     ("hfsc", "wfq"),
-    ("drr", "wfq"),
     ("wrr", "wfq"),
     ("ets", "wfq"),
-    ("wf2q", "wfq"),
     ("weighted", "wfq"),
     ("share", "wfq"),
     ("shares", "wfq"),
@@ -54,7 +51,7 @@ pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
 
 /// Other words for `fair`.
 pub(super) const FAIR_SYNONYMS: &[(&str, &str)] =
-    &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("drr", "fair"), ("fairly", "fair")];
+    &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("fairly", "fair")];
 
 /// Other words for `limit`.
 pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[

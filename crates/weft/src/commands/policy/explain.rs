@@ -79,9 +79,14 @@ fn report(file: &str, e: Explanation) -> PolicyExplainReport {
 }
 
 fn step(step: Step) -> ExplainedStep {
+    let algorithm = match &step.turn {
+        Turn::Algorithm { .. } => Some(step.turn.to_string()),
+        _ => None,
+    };
     let (place, children, weight, weights) = match step.turn {
         Turn::Priority { place, of } => (Some(place), Some(of), None, None),
         Turn::Weight { weight, of } => (None, None, Some(weight), Some(of)),
+        Turn::Algorithm { .. } => (None, None, None, None),
     };
-    ExplainedStep { node: step.node, place, children, weight, weights }
+    ExplainedStep { node: step.node, place, children, weight, weights, algorithm }
 }

@@ -1,0 +1,63 @@
+//! The parser's view of algorithms: their names, and the ends of their bodies.
+
+use super::Parser;
+use crate::library;
+use crate::syntax::body::{ALGORITHM_WORDS, begins_item, meant};
+use crate::syntax::kind::SyntaxKind;
+use weft_text::nearest;
+
+impl<'a> Parser<'a> {
+    /// Whether the definition of an algorithm begins `ahead` tokens after the cursor. Its first word is not reserved.
+    pub(in crate::syntax) fn algorithm_at(&self, ahead: usize) -> bool {
+        let word = self.kind_at(ahead) == Some(SyntaxKind::Word) && self.line_start(ahead);
+        let named = self.kind_at(ahead + 1) == Some(SyntaxKind::Word) && !self.line_start(ahead + 1);
+        word && named && ALGORITHM_WORDS.contains(&self.text_at(ahead))
+    }
+
+    /// The word that begins an algorithm for which the next one stands, if it is misspelt.
+    pub(in crate::syntax) fn misspelt_algorithm(&self) -> Option<&'static str> {
+        let word = meant(self.text(), self.source.get(self.span().end..)?)?;
+        (word != self.text()).then_some(word)
+    }
+
+    /// Whether the text or the library has an algorithm of this name.
+    pub(in crate::syntax) fn knows_algorithm(&self, name: &str) -> bool {
+        self.algorithms.contains(name) || library::is_shipped(name)
+    }
+
+    /// The name of a known algorithm that `name` resembles.
+    pub(in crate::syntax) fn similar_algorithm(&self, name: &str) -> Option<&'a str> {
+        let shipped = library::shipped_names().map(|name| -> &'a str { name });
+        nearest(name, self.algorithms.iter().copied().chain(shipped), &[])
+    }
+
+    /// Consumes the brace of an algorithm's body, and finds its end.
+    pub(in crate::syntax) fn enter_body(&mut self) {
+        let mut depth = 0_usize;
+        let mut end = self.cursor;
+        while let Some(at) = self.significant.get(end) {
+            match self.tokens[*at].kind {
+                SyntaxKind::OpenBrace => depth += 1,
+                SyntaxKind::CloseBrace => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            let item = self.cursor_starts_line(end) && begins_item(&self.source[self.offsets[*at]..]);
+            if depth == 0 || item {
+                break;
+            }
+            end += 1;
+        }
+        self.body_end = end;
+        self.bump();
+    }
+
+    /// Whether the body of the algorithm ends here.
+    pub(in crate::syntax) fn at_body_end(&self) -> bool {
+        self.cursor >= self.body_end
+    }
+
+    /// Whether the next token is the operator `text`.
+    pub(in crate::syntax) fn at_operator_text(&self, text: &str) -> bool {
+        self.at(SyntaxKind::Operator) && self.text() == text
+    }
+}
