@@ -24,7 +24,7 @@ const DATAGRAM: usize = 1000;
 const FRAME: u64 = 1000 + 28 + 14 + 24;
 /// The largest lag of the link's clock behind the wall clock, and the furthest that it is ahead.
 const CLOCK_ERROR: Duration = Duration::from_millis(10 + 2);
-/// How often a limit comes and goes.
+/// The number of times that a limit comes and goes.
 const ROUNDS: u32 = 10;
 const SOCKET: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
@@ -66,7 +66,7 @@ fn read(counters: &WireCounters, class: usize) -> Reading {
     Reading { before, after: Instant::now(), bytes }
 }
 
-/// What the limit lets pass in `span`: the rate, the burst and a packet.
+/// The bytes that the limit lets pass in `span`: the rate, the burst and a packet.
 fn allowed(span: Duration) -> f64 {
     RATE.get() as f64 / 8.0 * (span + CLOCK_ERROR).as_secs_f64() + (BURST.get() + FRAME) as f64
 }

@@ -14,7 +14,9 @@
 //! A store that fails does not stop the session: its ports then end with the process, and [`Session::warnings`] says so.
 
 use super::settings::namespace;
-use super::{NicSettings, PortKind, PortLimit, PortSettings, Session, SessionError, SessionPort};
+use super::{
+    NicSettings, PolicySource, PortKind, PortLimit, PortSettings, Session, SessionError, SessionPort,
+};
 use crate::cgroups::{self, Follower};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,29 +41,6 @@ const PAST_MAX: usize = 256;
 /// The names of the session's own descriptors.
 const NAMESPACE: &str = "namespace";
 const LIFE: &str = "life";
-
-/// A policy as its author wrote it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PolicySource {
-    /// Its name in diagnostics.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-    /// The link's rate that replaces the policy's, in bits per second.
-    pub rate_bps: Option<u64>,
-    /// The limits of ports beside those of the text.
-    #[serde(default)]
-    pub port_limits: Vec<SourceLimit>,
-}
-
-/// A limit of what a port sends, which is not part of a policy's text.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SourceLimit {
-    /// The port.
-    pub port: String,
-    /// The limit.
-    pub limit: PortLimit,
-}
 
 /// A policy of the past.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
