@@ -136,11 +136,11 @@ impl FromIterator<Program> for Parts {
 /// place of virtual times.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Aggregates {
-    /// The parameter whose sum over all children, active or not, is [`Input::Weights`](crate::Input::Weights).
+    /// The parameter whose sum over all children, active or not, is [`Input::Weights`].
     pub weights: Option<u8>,
-    /// The field of children whose least value is [`Input::Lowest`](crate::Input::Lowest).
+    /// The field of children whose least value is [`Input::Lowest`].
     pub lowest: Option<u8>,
-    /// The field of the node that [`Effect::FromVirtualTime`](crate::Effect::FromVirtualTime) is compared with, and that
+    /// The field of the node that [`Effect::FromVirtualTime`] is compared with, and that
     /// jumps ahead if no child is eligible.
     pub clock: Option<u8>,
     /// The component of ranks that is a virtual time.
