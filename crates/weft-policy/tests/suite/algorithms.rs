@@ -77,7 +77,12 @@ tenants = wf2q { las of web: 2, codel of fair of default: 1 }
         LeafDiscipline::Custom(custom) => format!("{}: {}", leaf.name, named(custom)),
         other => format!("{}: {other:?}", leaf.name),
     });
-    expect![[r#""#]].assert_eq(&nodes.chain(leaves).collect::<Vec<_>>().join("\n"));
+    expect![[r#"
+        root: Priority
+        tenants: wf2q [[2], [1]]
+        voice: edf [[5000000]]
+        web: las [[]]
+        tenants#3: stfq below codel [[1]]"#]].assert_eq(&nodes.chain(leaves).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
