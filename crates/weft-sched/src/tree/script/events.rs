@@ -48,12 +48,7 @@ impl PolicyTree {
         }
     }
 
-    /// Marks an idle flow of a scripted leaf as backlogged, of whose first packet nothing is known.
-    #[cold]
-    pub(in crate::tree) fn activate_unknown(&mut self, flow: FlowId, arrival: u64) {
-        self.activate_scripted(flow, arrival, &Metadata::UNKNOWN);
-    }
-
+    /// Marks an idle flow of a scripted leaf as backlogged.
     pub(in crate::tree) fn activate_scripted(&mut self, flow: FlowId, arrival: u64, packet: &Metadata) {
         let Some(mut scripts) = self.scripts.take() else { return };
         let queued = one(packet.get(Metadatum::Length).map(Bytes));

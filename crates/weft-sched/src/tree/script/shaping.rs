@@ -25,6 +25,12 @@ impl PolicyTree {
         self.scripts = Some(scripts);
     }
 
+    /// Whether the next turn at `now` is below an algorithm, after what is due.
+    #[cold]
+    pub(in crate::tree) fn is_next_scripted(&mut self, now: Instant) -> bool {
+        self.peek_any(now).is_some_and(|(leaf, _)| self.leaves[leaf as usize].scripted)
+    }
+
     /// Handles what is due at `now`: times of algorithms, and lanes in the shaping queue, in the order of time.
     #[cold]
     pub(in crate::tree) fn release_scripted(&mut self, now: Instant) {
