@@ -1,5 +1,7 @@
 //! The inputs of a run: the time, the event, and what is known of packets.
 
+use core::mem::offset_of;
+
 use crate::effects::Rank;
 use crate::operation::{Input, Metadatum, RankWord};
 use weft_units::{Bytes, Instant, Packets};
@@ -110,4 +112,38 @@ impl Inputs {
             Input::PacketKnown(metadatum) => self.packet.knows(metadatum) as u64,
         }
     }
+
+    /// The place of an input within the inputs, for compilers.
+    pub const fn place(input: Input) -> Place {
+        let (packet, metadatum, known) = match input {
+            Input::Now => return Place::Word(offset_of!(Self, now)),
+            Input::Bytes => return Place::Word(offset_of!(Self, bytes)),
+            Input::More => return Place::Truth(offset_of!(Self, more)),
+            Input::Rank(RankWord::First) => return Place::Word(offset_of!(Self, rank.first)),
+            Input::Rank(RankWord::Second) => return Place::Word(offset_of!(Self, rank.second)),
+            Input::Weights => return Place::Word(offset_of!(Self, weights)),
+            Input::Lowest => return Place::Word(offset_of!(Self, lowest)),
+            Input::QueuedBytes => return Place::Word(offset_of!(Self, queued_bytes)),
+            Input::QueuedPackets => return Place::Word(offset_of!(Self, queued_packets)),
+            Input::Head(metadatum) => (offset_of!(Self, head), metadatum, false),
+            Input::HeadKnown(metadatum) => (offset_of!(Self, head), metadatum, true),
+            Input::Packet(metadatum) => (offset_of!(Self, packet), metadatum, false),
+            Input::PacketKnown(metadatum) => (offset_of!(Self, packet), metadatum, true),
+        };
+        match known {
+            true => Place::Bit(packet + offset_of!(Metadata, known), metadatum.index() as u32),
+            false => Place::Word(packet + offset_of!(Metadata, values) + 8 * metadatum.index()),
+        }
+    }
+}
+
+/// The place of an input, in bytes from the beginning of [`Inputs`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// A word at the offset.
+    Word(usize),
+    /// A byte at the offset, 0 or 1.
+    Truth(usize),
+    /// A bit of the word at the offset, counted from the least significant one.
+    Bit(usize, u32),
 }

@@ -14,8 +14,11 @@
 pub mod algorithm;
 pub mod arithmetic;
 pub mod builder;
+pub mod ebpf;
 pub mod effects;
 pub mod execute;
+#[doc(hidden)]
+pub mod generate;
 pub mod inputs;
 pub mod operation;
 pub mod part;
@@ -29,7 +32,7 @@ pub use arithmetic::Scale;
 pub use builder::ProgramBuilder;
 pub use effects::{Effects, Eligibility, Rank, Until};
 pub use execute::Execute;
-pub use inputs::{Inputs, Metadata};
+pub use inputs::{Inputs, Metadata, Place};
 pub use operation::{Binary, Effect, Input, Metadatum, Operation, Product, RankWord, Slot, Value};
 pub use part::Part;
 pub use program::{Program, ProgramError};

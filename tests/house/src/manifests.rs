@@ -8,7 +8,7 @@ use toml::Table;
 pub const FLOORS: [&[&str]; 9] = [
     &["weft-units"],
     &["weft-rank"],
-    &["weft-packet", "weft-sched", "weft-report", "weft-text"],
+    &["weft-packet", "weft-rank-cranelift", "weft-sched", "weft-report", "weft-text"],
     &["weft-control", "weft-policy", "weft-host", "weft-steer"],
     &["weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],

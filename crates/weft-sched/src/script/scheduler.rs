@@ -161,7 +161,7 @@ impl Scheduler {
         let inputs = Inputs {
             now: sight.now,
             bytes: end.bytes,
-            more: end.more.into(),
+            more: end.more,
             rank: self.turn_rank,
             weights: self.weights,
             lowest: children.lowest.first_except(self.lowest, at.id).map_or(u64::MAX, |(rank, _)| rank.first),
