@@ -3,7 +3,6 @@
 use weft_units::{Bytes, Weight};
 
 use crate::program::Discipline;
-use crate::script::node::ScriptNode;
 use crate::virtual_time::{self, Account};
 use crate::winner::{NO_VALUE, WinnerTree};
 
@@ -36,20 +35,16 @@ pub(crate) enum Node {
     Strict(StrictNode),
     /// Start-time fair queueing.
     Wfq(WfqNode),
-    /// An algorithm of one's own. Events come to it by [`ScriptNode::pass`] only.
-    Script(Box<ScriptNode>),
 }
 
 impl Node {
-    /// The node of a discipline. `first_child` is the number of its first child among those of nodes with an algorithm of
-    /// one's own.
-    pub(crate) fn new(discipline: &Discipline, children: usize, first_child: u32) -> Self {
+    /// The node of a discipline. That of an algorithm of one's own only keeps the place: its state is in the tree's
+    /// [`Scripts`](crate::tree::Scripts), so that other nodes have no third kind beside them.
+    pub(crate) fn new(discipline: &Discipline, children: usize) -> Self {
         match discipline {
             Discipline::Priority => Self::Strict(StrictNode::new(children)),
             Discipline::Wfq(weights) => Self::Wfq(WfqNode::new(weights)),
-            Discipline::Custom(custom) => {
-                Self::Script(Box::new(ScriptNode::new(custom, children, first_child)))
-            }
+            Discipline::Custom(_) => Self::Strict(StrictNode::new(0)),
         }
     }
 
@@ -59,7 +54,6 @@ impl Node {
         match self {
             Self::Strict(node) => node.offer,
             Self::Wfq(node) => node.tree.best(),
-            Self::Script(node) => node.offer(),
         }
     }
 
@@ -67,7 +61,6 @@ impl Node {
         match self {
             Self::Strict(node) => node.slots.contains(slot),
             Self::Wfq(node) => node.tree.contains(slot),
-            Self::Script(node) => node.leads_to(slot) != NO_LEAF,
         }
     }
 
@@ -76,7 +69,6 @@ impl Node {
         match self {
             Self::Strict(node) => node.leads_to[slot],
             Self::Wfq(node) => node.tree.value(slot),
-            Self::Script(node) => node.leads_to(slot),
         }
     }
 
@@ -93,7 +85,6 @@ impl Node {
                 node.enter(slot, leaf, tie, why);
                 node.tree.best()
             }
-            Self::Script(node) => node.offer(),
         }
     }
 
@@ -106,7 +97,6 @@ impl Node {
                 node.tree.set_value(slot, leaf);
                 node.tree.best()
             }
-            Self::Script(node) => node.offer(),
         }
     }
 
@@ -115,7 +105,6 @@ impl Node {
         match self {
             Self::Strict(node) => node.remove(slot),
             Self::Wfq(node) => node.leave_unserved(slot, why),
-            Self::Script(_) => {}
         }
     }
 
@@ -138,11 +127,11 @@ impl Node {
     ) {
         match (self, entry) {
             (Self::Strict(node), Some((_, leaf))) => node.insert(slot, leaf),
-            (Self::Strict(_), None) | (Self::Script(_), _) => {}
+            (Self::Strict(_), None) => {}
             (Self::Wfq(node), entry) => {
                 let old = old.and_then(|(old, before)| match old {
                     Self::Wfq(old) => Some((old, before)),
-                    Self::Strict(_) | Self::Script(_) => None,
+                    Self::Strict(_) => None,
                 });
                 node.carry_child(slot, old, entry);
             }
@@ -186,7 +175,6 @@ impl Node {
                 }
                 node.tree.best()
             }
-            Self::Script(node) => node.offer(),
         }
     }
 
@@ -194,7 +182,6 @@ impl Node {
         match self {
             Self::Strict(node) => node.is_valid(),
             Self::Wfq(node) => node.is_valid(),
-            Self::Script(node) => node.is_valid(),
         }
     }
 }

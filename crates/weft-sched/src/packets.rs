@@ -152,18 +152,35 @@ struct Place {
     next: u32,
 }
 
+/// The packets of a lane as they are counted: accepted, gone (sent or dropped) and refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    enqueued: Traffic,
+    left: Traffic,
+    refused: Traffic,
+}
+
+impl Counts {
+    #[inline]
+    fn held(&self) -> Traffic {
+        let mut held = self.enqueued;
+        held.remove(self.left);
+        held
+    }
+}
+
 /// A lane's counters and bound: one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct LaneState {
-    counters: LaneCounters,
+    counters: Counts,
     bound: Packets,
     class: ClassId,
 }
 
 impl LaneState {
     fn new(spec: &LaneSpec) -> Self {
-        Self { counters: LaneCounters::default(), bound: spec.packet_bound, class: spec.class }
+        Self { counters: Counts::default(), bound: spec.packet_bound, class: spec.class }
     }
 
     /// Counts a packet as accepted, or refuses it.
@@ -189,6 +206,8 @@ pub struct PacketScheduler {
     lanes: Vec<LaneState>,
     /// The metadata of the packets in the slab, where an algorithm of one's own may read it; else empty.
     metadata: Vec<Metadata>,
+    /// The packets of each lane that algorithms of one's own dropped.
+    dropped: Vec<Traffic>,
     /// Whether the last packet that was dequeued is to be marked.
     marked: bool,
 }
@@ -202,7 +221,8 @@ impl PacketScheduler {
         let tree = PolicyTree::new(program)?;
         let lanes = program.lanes.iter().map(LaneState::new).collect();
         let (queues, slab, metadata) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { tree, queues, slab, free: NONE, lanes, metadata, marked: false })
+        let dropped = vec![Traffic::default(); program.lanes.len()];
+        Ok(Self { tree, queues, slab, free: NONE, lanes, metadata, dropped, marked: false })
     }
 
     /// Reserves memory for `packets` waiting packets beyond one per flow. Without it the slab grows, and allocates, up
@@ -280,7 +300,7 @@ impl PacketScheduler {
         });
         match served {
             Served::Segment(flow, lane) => {
-                lanes[lane.index()].counters.dequeued.add(descriptor.len);
+                lanes[lane.index()].counters.left.add(descriptor.len);
                 if queues.len() >= PREFETCH_FROM {
                     tree.prefetch_next(lane, queues, |queue| prefetch(slab, queue.second as usize));
                 }
@@ -387,8 +407,11 @@ impl PacketScheduler {
     }
 
     /// The counters of `lane`, or `None` for an unknown lane.
-    pub fn counters(&self, lane: LaneId) -> Option<&LaneCounters> {
-        self.lanes.get(lane.index()).map(|state| &state.counters)
+    pub fn counters(&self, lane: LaneId) -> Option<LaneCounters> {
+        let Counts { enqueued, mut left, refused } = self.lanes.get(lane.index())?.counters;
+        let dropped = self.dropped.get(lane.index()).copied().unwrap_or_default();
+        left.remove(dropped);
+        Some(LaneCounters { enqueued, dequeued: left, refused, dropped })
     }
 
     /// The number of packets that wait in all lanes.

@@ -19,6 +19,7 @@ use crate::validate::ProgramError;
 pub struct PreparedPackets {
     tree: Option<Prepared>,
     lanes: Vec<LaneState>,
+    dropped: Vec<Traffic>,
 }
 
 impl PacketScheduler {
@@ -32,7 +33,8 @@ impl PacketScheduler {
         flows: usize,
     ) -> Result<PreparedPackets, ProgramError> {
         let tree = Some(PolicyTree::prepare(program, heirs, flows)?);
-        Ok(PreparedPackets { tree, lanes: program.lanes.iter().map(LaneState::new).collect() })
+        let lanes = program.lanes.iter().map(LaneState::new).collect();
+        Ok(PreparedPackets { tree, lanes, dropped: vec![Traffic::default(); program.lanes.len()] })
     }
 
     /// Exchanges the program at `now`; see [`PolicyTree::change`]. Allocates and frees nothing.
@@ -59,10 +61,12 @@ impl PacketScheduler {
             }
         };
         core::mem::swap(&mut self.lanes, &mut prepared.lanes);
+        core::mem::swap(&mut self.dropped, &mut prepared.dropped);
         // First the lanes that stay, since a heir adds to its counters.
         for (at, lane) in self.lanes.iter_mut().enumerate() {
             if let (Some(old), true) = (prepared.lanes.get(at), retired.target_of(at) == Some(at)) {
                 lane.counters = old.counters;
+                self.dropped[at] = prepared.dropped[at];
             }
         }
         for (at, old) in prepared.lanes.iter_mut().enumerate() {

@@ -90,12 +90,11 @@ impl PacketScheduler {
         let next = advance(queue, &mut self.slab, &mut self.free);
         let metadata = self.metadata.get(second).copied().unwrap_or(Metadata::UNKNOWN);
         let next_len = queue.first.descriptor.len;
-        let counters = &mut self.lanes[lane.index()].counters;
+        self.lanes[lane.index()].counters.left.add(descriptor.len);
         let sent = if verdict == Verdict::Drop {
-            counters.dropped.add(descriptor.len);
+            self.dropped[lane.index()].add(descriptor.len);
             Bytes::ZERO
         } else {
-            counters.dequeued.add(descriptor.len);
             descriptor.len
         };
         let next = next.map(|arrival| (arrival, metadata.with(Metadatum::Length, next_len.get())));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use weft_rank::{Effects, Execute, Inputs, Part};
 
-use super::scheduler::{Children, Scheduler, Sight};
+use super::children::Children;
+use super::scheduler::{Scheduler, Sight};
 use crate::program::Custom;
 
 /// The verdict of a leaf's programs on a packet in hand.

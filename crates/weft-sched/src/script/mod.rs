@@ -48,6 +48,7 @@
 //!
 //! [`HeadUse::Followed`]: crate::program::HeadUse::Followed
 
+pub(crate) mod children;
 pub(crate) mod heaps;
 pub(crate) mod leaf;
 pub(crate) mod node;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use weft_rank::Metadata;
 use weft_units::{Bytes, Instant, Packets};
 
-use super::scheduler::{At, Children, Cx, Joins, Reference, Scheduler, Sight, Tie, TurnEnd};
+use super::children::{Children, Reference};
+use super::scheduler::{At, Cx, Joins, Scheduler, Sight, Tie, TurnEnd};
 use super::timers::{Alarm, Owner, Timers};
 use crate::program::{Custom, HeadUse};
 use crate::traffic::Traffic;
@@ -17,6 +18,21 @@ pub(crate) struct Head<'a> {
     /// The flow and the number of arrival: equal numbers, equal packets.
     pub(crate) id: (u32, u64),
     pub(crate) packet: &'a Metadata,
+}
+
+impl<'a> Head<'a> {
+    /// The first packet of a flow.
+    pub(crate) fn of(flow: u32, head: &'a FlowHead) -> Self {
+        Self { id: (flow, head.arrival), packet: &head.packet }
+    }
+}
+
+/// The first packet of a flow, and what waits in the flow, as far as it was told.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FlowHead {
+    pub(crate) packet: Metadata,
+    pub(crate) arrival: u64,
+    pub(crate) queued: Traffic,
 }
 
 /// An event below a node, as it comes up to the root.

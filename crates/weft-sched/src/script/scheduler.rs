@@ -1,133 +1,17 @@
 //! The order of children under an algorithm of one's own: its programs, and the references that they rank.
 
+mod order;
+
 use std::sync::Arc;
 
 use weft_rank::{Effects, Eligibility, Execute, Inputs, Metadata, Part, Rank};
 use weft_units::{Bytes, Instant, Nanos};
 
+use super::children::Children;
 use super::heaps::{EMPTY, Heaps};
 use super::timers::{Alarm, Owner, Timers};
 use crate::program::Custom;
 use crate::traffic::Traffic;
-
-/// The whereabouts of a reference.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// In no order: idle, waiting for a time, or without anything to offer.
-    Out,
-    /// Eligible, by rank.
-    Ready,
-    /// Not eligible yet, by the virtual time from which it is.
-    Early,
-}
-
-/// A child as its node's order knows it. It has a rank while it has something to send.
-#[derive(Clone, Debug)]
-pub(crate) struct Reference {
-    pub(crate) rank: Rank,
-    pub(crate) tie: u64,
-    /// The virtual time from which it is eligible; 0 if it is.
-    from: u64,
-    /// The rank from the time of its timer on.
-    until: Rank,
-    pub(crate) place: Place,
-    /// Whether it has something to send.
-    pub(crate) active: bool,
-    /// Whether it waits for the time of its `from`.
-    pub(crate) waits: bool,
-    /// Whether nothing of what it has may be sent.
-    pub(crate) withheld: bool,
-    /// The last time at which it became idle.
-    idle_since: Instant,
-}
-
-impl Reference {
-    const IDLE: Self = Self {
-        rank: Rank::new(0, 0),
-        tie: 0,
-        from: 0,
-        until: Rank::new(0, 0),
-        place: Place::Out,
-        active: false,
-        waits: false,
-        withheld: false,
-        idle_since: Instant::ZERO,
-    };
-}
-
-/// Children with their state: those of a node, or the flows of all leaves.
-#[derive(Debug)]
-pub(crate) struct Children {
-    pub(crate) references: Vec<Reference>,
-    states: Vec<u64>,
-    stride: usize,
-    /// The orders of the references that are ready or early.
-    pub(crate) order: Heaps,
-    /// The orders by the field whose least value programs read. Without room where no algorithm has one.
-    lowest: Heaps,
-    has_lowest: bool,
-}
-
-impl Children {
-    pub(crate) fn new(count: usize, stride: usize, has_lowest: bool) -> Self {
-        let mut this = Self {
-            references: Vec::new(),
-            states: Vec::new(),
-            stride,
-            order: Heaps::default(),
-            lowest: Heaps::default(),
-            has_lowest,
-        };
-        this.grow(count);
-        this
-    }
-
-    /// Makes room for `count` children. May allocate.
-    pub(crate) fn grow(&mut self, count: usize) {
-        if self.references.len() < count {
-            self.references.resize(count, Reference::IDLE);
-            self.states.resize(count * self.stride, 0);
-            self.order.grow(count);
-            self.lowest.grow(if self.has_lowest { count } else { 0 });
-        }
-    }
-
-    /// Whether a child is in an order exactly if it may be.
-    pub(crate) fn is_placed_right(&self, id: u32) -> bool {
-        let reference = &self.references[id as usize];
-        let expected = reference.active && !reference.waits && !reference.withheld;
-        (reference.place != Place::Out) == expected && self.order.contains(id) == expected
-    }
-
-    pub(crate) fn state_mut(&mut self, id: u32) -> &mut [u64] {
-        let first = id as usize * self.stride;
-        &mut self.states[first..first + self.stride]
-    }
-
-    pub(crate) fn state(&self, id: u32) -> &[u64] {
-        let first = id as usize * self.stride;
-        &self.states[first..first + self.stride]
-    }
-
-    /// Makes a child new: idle, without any past.
-    pub(crate) fn restart(&mut self, id: u32) {
-        self.references[id as usize] = Reference::IDLE;
-    }
-
-    /// Makes an active child idle, without a program.
-    pub(crate) fn end(&mut self, id: u32, now: Instant) {
-        let reference = &mut self.references[id as usize];
-        (reference.active, reference.idle_since) = (false, now);
-    }
-
-    /// Takes over the state of a child of `old`, which has the same fields.
-    pub(crate) fn carry(&mut self, id: u32, old: &Self, before: u32) {
-        let known = &old.references[before as usize];
-        self.references[id as usize] = Reference { place: Place::Out, ..known.clone() };
-        let fields = self.stride.min(old.stride);
-        self.state_mut(id)[..fields].copy_from_slice(&old.state(before)[..fields]);
-    }
-}
 
 /// The circumstances of an event, as far as programs may see them.
 #[derive(Clone, Copy, Debug)]
@@ -238,18 +122,6 @@ impl Scheduler {
             early: Heaps::new(lanes),
             first_early: EMPTY,
         }
-    }
-
-    /// The lane and the child that are served next.
-    #[inline]
-    pub(crate) fn first(&self) -> Option<(usize, u32)> {
-        let lane = self.lanes.get(self.first_ready as usize)?;
-        Some((self.first_ready as usize, lane.ready))
-    }
-
-    /// The first child of a lane that is not parked.
-    pub(crate) fn first_of(&self, lane: usize) -> Option<u32> {
-        self.lanes.get(lane).map(|lane| lane.ready).filter(|id| *id != EMPTY)
     }
 
     /// The child in service.
@@ -407,33 +279,6 @@ impl Scheduler {
         self.run(Part::Fetched, children, &at, sight, TurnEnd::NONE)
     }
 
-    /// Moves a child to another lane, with its rank.
-    pub(crate) fn relocate(&mut self, children: &mut Children, at: &At, lane: usize) {
-        if children.references[at.id as usize].active {
-            self.take_out(children, at);
-            self.lanes[at.lane].active -= 1;
-            self.lanes[lane].active += 1;
-            self.place(children, &At { lane, ..*at });
-        }
-    }
-
-    /// Whether no child of a lane has anything to send.
-    pub(crate) fn is_empty(&self, lane: usize) -> bool {
-        self.lanes[lane].active == 0
-    }
-
-    /// Takes a child out of the orders, until it is placed again.
-    pub(crate) fn take_out(&mut self, children: &mut Children, at: &At) {
-        let reference = &mut children.references[at.id as usize];
-        let lane = &mut self.lanes[at.lane];
-        match core::mem::replace(&mut reference.place, Place::Out) {
-            Place::Out => {}
-            Place::Ready => children.order.remove(&mut lane.ready, at.id),
-            Place::Early => children.order.remove(&mut lane.early, at.id),
-        }
-        self.refer(children, at.lane);
-    }
-
     /// Takes over an active child, which has its state and rank already, with its pending times.
     pub(crate) fn adopt(
         &mut self,
@@ -452,43 +297,6 @@ impl Scheduler {
             }
         }
         self.place(children, at);
-    }
-
-    /// Puts a child into the order of its lane whatever it waits for: its rank ends.
-    pub(crate) fn unite(&mut self, children: &mut Children, at: &At) {
-        let reference = &mut children.references[at.id as usize];
-        (reference.waits, reference.withheld, reference.from) = (false, false, 0);
-        self.place(children, at);
-    }
-
-    /// Whether the orders of all lanes agree with each other and with `children`.
-    pub(crate) fn is_valid(&self, children: &Children) -> bool {
-        let key = |root: u32| children.order.first(root).map(|(_, key)| key);
-        let lane = |(at, lane): (usize, &Lane)| {
-            let shown = |heaps: &Heaps, root: u32| {
-                let expected = key(root).filter(|_| !lane.parked);
-                let found = heaps.contains(at as u32).then(|| heaps.key(at as u32));
-                expected == found
-            };
-            let valid = |root| children.order.is_valid(root, &mut |_| {});
-            valid(lane.ready)
-                && valid(lane.early)
-                && shown(&self.ready, lane.ready)
-                && shown(&self.early, lane.early)
-        };
-        let lanes = self.lanes.iter().enumerate().all(lane);
-        let settled = self.first_ready != EMPTY || self.first_early == EMPTY;
-        lanes && (settled || self.turn.is_some())
-    }
-
-    /// Removes the first child of a lane from the lane's order.
-    pub(crate) fn pop(&mut self, children: &mut Children, lane: usize) -> Option<u32> {
-        children.order.pop(&mut self.lanes.get_mut(lane)?.ready).map(|(id, _)| id)
-    }
-
-    /// Marks a lane as parked or not, before its children are there.
-    pub(crate) fn mark_parked(&mut self, lane: usize, parked: bool) {
-        self.lanes[lane].parked = parked;
     }
 
     /// Accounts for the new weight of an active flow.
@@ -545,85 +353,6 @@ impl Scheduler {
             Alarm::Until => reference.rank = reference.until,
         }
         self.place(children, at);
-    }
-
-    /// The virtual time that `from` is compared with.
-    fn clock(&self) -> Option<u64> {
-        let field = self.custom.algorithm.aggregates.clock?;
-        self.state.get(usize::from(field)).copied()
-    }
-
-    /// Puts a reference where it belongs.
-    pub(crate) fn place(&mut self, children: &mut Children, at: &At) {
-        self.take_out(children, at);
-        let lane = &mut self.lanes[at.lane];
-        let reference = &mut children.references[at.id as usize];
-        if reference.active && !reference.waits && !reference.withheld {
-            if reference.from > 0 {
-                reference.place = Place::Early;
-                children.order.insert(&mut lane.early, at.id, (Rank::new(reference.from, 0), reference.tie));
-            } else {
-                reference.place = Place::Ready;
-                children.order.insert(&mut lane.ready, at.id, (reference.rank, reference.tie));
-            }
-        }
-        self.refer(children, at.lane);
-    }
-
-    /// Brings the orders of the lanes up to date with a lane.
-    fn refer(&mut self, children: &Children, at: usize) {
-        let lane = &self.lanes[at];
-        let key = |root: u32| children.order.first(root).filter(|_| !lane.parked).map(|(_, key)| key);
-        let (ready, early) = (key(lane.ready), key(lane.early));
-        set(&mut self.ready, &mut self.first_ready, at as u32, ready);
-        set(&mut self.early, &mut self.first_early, at as u32, early);
-    }
-
-    /// Parks a lane, or returns it from the shaping queue.
-    pub(crate) fn set_parked(&mut self, children: &mut Children, lane: usize, parked: bool) {
-        self.lanes[lane].parked = parked;
-        self.refer(children, lane);
-        self.settle(children);
-    }
-
-    /// Makes the references eligible whose virtual time has come. If none is eligible, virtual time jumps to the first.
-    pub(crate) fn settle(&mut self, children: &mut Children) {
-        let Some(field) = self.custom.algorithm.aggregates.clock.map(usize::from) else { return };
-        loop {
-            let clock = self.clock().unwrap_or(u64::MAX);
-            while let Some((at, _)) =
-                self.early.first(self.first_early).filter(|(_, (from, _))| from.first <= clock)
-            {
-                self.promote(children, at as usize);
-            }
-            let first = self.early.first(self.first_early);
-            match (first, self.state.get_mut(field)) {
-                (Some((_, (from, _))), Some(word)) if self.first_ready == EMPTY => *word = from.first,
-                _ => return,
-            }
-        }
-    }
-
-    /// Makes the first early reference of a lane ready.
-    fn promote(&mut self, children: &mut Children, at: usize) {
-        let lane = &mut self.lanes[at];
-        if let Some((id, _)) = children.order.pop(&mut lane.early) {
-            let reference = &mut children.references[id as usize];
-            (reference.place, reference.from) = (Place::Ready, 0);
-            children.order.insert(&mut lane.ready, id, (reference.rank, reference.tie));
-        }
-        self.refer(children, at);
-    }
-}
-
-/// Sets or removes the key of `at` in a heap of `heaps`.
-fn set(heaps: &mut Heaps, root: &mut u32, at: u32, key: Option<super::heaps::Key>) {
-    if key.is_some() && heaps.contains(at) && Some(heaps.key(at)) == key {
-        return;
-    }
-    heaps.remove(root, at);
-    if let Some(key) = key {
-        heaps.insert(root, at, key);
     }
 }
 

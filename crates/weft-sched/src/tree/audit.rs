@@ -3,6 +3,7 @@
 use super::{FlowState, PolicyTree};
 use crate::leaf::Leaf;
 use crate::node::NO_LEAF;
+use crate::script::node::ScriptNode;
 use crate::virtual_time;
 use thiserror::Error;
 
@@ -151,18 +152,18 @@ impl PolicyTree {
             })?;
         }
         for (at, inner) in self.nodes.iter().enumerate() {
-            ensure(inner.node.is_valid(), || format!("node {at}: its state is broken"))?;
+            let script = self.script_node(at as u32);
+            let valid = inner.node.is_valid() && script.is_none_or(ScriptNode::is_valid);
+            ensure(valid, || format!("node {at}: its state is broken"))?;
             for (slot, child) in inner.children.iter().enumerate() {
                 let offers = self.offered_by(*child);
-                let present = inner.node.contains(slot);
-                ensure(present == (offers != NO_LEAF), || {
-                    format!("node {at}, child {slot}: in {present}, offers leaf {offers}")
-                })?;
-                ensure(!present || inner.node.leads_to(slot) == offers, || {
-                    format!(
-                        "node {at}, child {slot}: leads to {}, offers {offers}",
-                        inner.node.leads_to(slot)
-                    )
+                let leads_to = match script {
+                    Some(node) => node.leads_to(slot),
+                    None if inner.node.contains(slot) => inner.node.leads_to(slot),
+                    None => NO_LEAF,
+                };
+                ensure(leads_to == offers, || {
+                    format!("node {at}, child {slot}: leads to {leads_to}, offers {offers}")
                 })?;
             }
         }

@@ -31,10 +31,10 @@
 use thiserror::Error;
 use weft_units::{FlowId, Instant, LaneId};
 
-use super::script_change::{arrival_of, list_script};
+use super::script::{arrival_of, list_script};
 use super::{FlowHead, FlowState, PolicyTree, service};
 use crate::leaf::{Leaf, LeafOrder};
-use crate::node::{NO_LEAF, Node};
+use crate::node::NO_LEAF;
 use crate::pifo::{Entry, Pifo};
 use crate::program::{Child, Program};
 use crate::validate::{self, ProgramError};
@@ -367,7 +367,7 @@ impl PolicyTree {
     fn carry_nodes(&mut self, old: &Self, upwards: &[u32]) {
         for &at in upwards {
             let before = old.nodes.get(at as usize).map(|inner| &inner.node);
-            if matches!(self.nodes[at as usize].node, Node::Script(_)) {
+            if self.script_node(at).is_some() {
                 self.carry_script_node(old, at);
                 continue;
             }
@@ -400,7 +400,10 @@ impl PolicyTree {
         match child {
             Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => NO_LEAF,
             Child::Leaf(leaf) => leaf.0,
-            Child::Node(node) => self.nodes[node.index()].node.offer(),
+            Child::Node(node) => match self.script_node(node.0) {
+                Some(node) => node.offer(),
+                None => self.nodes[node.index()].node.offer(),
+            },
         }
     }
 }

@@ -76,12 +76,12 @@ mod audit;
 mod change;
 mod moving;
 mod script;
-mod script_change;
 mod service;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
-pub(crate) use script::{FlowHead, Scripts};
+pub(crate) use script::FlowHead;
+use script::Scripts;
 pub(crate) use service::Served;
 
 use thiserror::Error;
@@ -279,10 +279,9 @@ impl PolicyTree {
     fn build(program: &Program, layout: Layout, flows: usize) -> Self {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let scripts = Scripts::new(program, flows);
-        let inner = |(at, spec): (usize, &crate::program::NodeSpec)| {
-            let first = scripts.as_ref().map_or(0, |scripts| scripts.first_child(at as u32));
-            let node = Node::new(&spec.discipline, spec.children.len(), first);
-            Inner { node, children: spec.children.clone().into() }
+        let inner = |spec: &crate::program::NodeSpec| Inner {
+            node: Node::new(&spec.discipline, spec.children.len()),
+            children: spec.children.clone().into(),
         };
         let (leaves, lanes) = leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
@@ -290,7 +289,7 @@ impl PolicyTree {
         Self {
             root: program.root,
             first_leaf: NO_LEAF,
-            nodes: program.nodes.iter().enumerate().map(inner).collect(),
+            nodes: program.nodes.iter().map(inner).collect(),
             node_parents: layout.node_parents,
             leaves,
             lanes,

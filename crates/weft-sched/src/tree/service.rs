@@ -81,10 +81,16 @@ impl PolicyTree {
             return false;
         }
         let arrival = self.tick();
-        self.activate_at(flow, arrival)
+        match self.lane_of(flow) {
+            Some(lane) if self.is_scripted(lane) => {
+                self.activate_scripted(flow, arrival, &Metadata::UNKNOWN);
+                true
+            }
+            _ => self.activate_at(flow, arrival),
+        }
     }
 
-    /// Activates an idle flow, as [`PolicyTree::activate`], with the arrival number of its first packet, which is also
+    /// Activates an idle flow of a leaf that is not scripted, as [`PolicyTree::activate`], with the arrival number of its first packet, which is also
     /// the order of its insertion.
     #[inline(always)]
     pub(crate) fn activate_at(&mut self, id: FlowId, arrival: u64) -> bool {
@@ -94,10 +100,6 @@ impl PolicyTree {
         }
         let lane = &mut self.lanes[flow.lane as usize];
         let leaf = &mut self.leaves[lane.leaf as usize];
-        if leaf.scripted {
-            self.activate_unknown(id, arrival);
-            return true;
-        }
         flow.state = FlowState::Backlogged;
         self.backlogged += 1;
         let entry = Entry { rank: rank_of(flow, leaf, arrival), tie: arrival, id: id.0 };
@@ -144,7 +146,7 @@ impl PolicyTree {
     #[inline]
     pub fn next(&mut self, now: Instant) -> Next {
         self.abandon();
-        match self.peek(now) {
+        match self.peek_any(now) {
             Some((leaf, id)) => self.begin(leaf, id),
             None => self.first_release().map_or(Next::Idle, Next::Wait),
         }
@@ -164,15 +166,21 @@ impl PolicyTree {
     /// class that becomes backlogged before the turn is not placed behind it. For use between turns.
     #[inline]
     pub fn upcoming_lane(&mut self, now: Instant) -> Option<LaneId> {
-        self.peek(now).map(|(_, lane)| LaneId(lane))
+        self.peek_any(now).map(|(_, lane)| LaneId(lane))
+    }
+
+    /// As [`Self::peek`], after the times of algorithms of one's own.
+    #[inline]
+    pub(super) fn peek_any(&mut self, now: Instant) -> Option<(u32, u32)> {
+        if self.has_scripts() {
+            self.release_scripted(now);
+        }
+        self.peek(now)
     }
 
     /// The leaf and the lane whose turn it is at `now`. Parks lanes that a limit delays.
     #[inline(always)]
     fn peek(&mut self, now: Instant) -> Option<(u32, u32)> {
-        if self.has_scripts() {
-            self.release_scripted(now);
-        }
         self.release_due(now);
         // NO_LEAF is past the end of `leaves`.
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
@@ -271,12 +279,12 @@ impl PolicyTree {
         now: Instant,
         segment: impl FnOnce(FlowId) -> (Bytes, Option<u64>),
     ) -> Served {
-        let Some((leaf, id)) = self.peek(now) else {
-            return self.first_release().map_or(Served::Idle, Served::Wait);
-        };
-        if self.leaves[leaf as usize].scripted {
+        if self.has_scripts() && self.is_next_scripted(now) {
             return Served::Scripted;
         }
+        let Some((_, id)) = self.peek(now) else {
+            return self.first_release().map_or(Served::Idle, Served::Wait);
+        };
         let Some(first) = self.lanes[id as usize].pifo.peek() else { return Served::Idle };
         let flow = FlowId(first.id);
         let (sent, next_arrival) = segment(flow);

@@ -260,7 +260,7 @@ impl Reference {
         let inputs = Inputs {
             now: Instant::from_nanos(self.scripts.clock),
             bytes: Bytes(seen.bytes),
-            more: seen.more.into(),
+            more: seen.more,
             rank: self.script(who).turn_rank,
             weights,
             lowest,

@@ -4,16 +4,15 @@
 use weft_rank::Metadata;
 use weft_units::{FlowId, Instant};
 
-use super::script::{Scripts, at_of, first_flow, sight};
-use super::{FlowHead, FlowState, PolicyTree};
+use super::{FlowHead, Scripts, at_of, first_flow, sight};
 use crate::leaf::LeafOrder;
-use crate::node::Node;
 use crate::pifo::Entry;
-use crate::script::node::{Head, ScriptNode};
+use crate::script::node::Head;
 use crate::script::scheduler::{Cx, Joins};
+use crate::tree::{FlowState, PolicyTree};
 
 /// The number of arrival of a flow's first packet, from its reference in a leaf of `order`.
-pub(super) fn arrival_of(
+pub(in crate::tree) fn arrival_of(
     entry: &Entry,
     order: LeafOrder,
     old: Option<&Scripts>,
@@ -26,7 +25,7 @@ pub(super) fn arrival_of(
 }
 
 /// Lists the references of lane `at` in its PIFO, in their order, if its leaf has an algorithm. Returns the leaf's order.
-pub(super) fn list_script(old: &mut PolicyTree, at: usize) -> LeafOrder {
+pub(in crate::tree) fn list_script(old: &mut PolicyTree, at: usize) -> LeafOrder {
     let lane = &mut old.lanes[at];
     let leaf = &mut old.leaves[lane.leaf as usize];
     if let (Some(script), Some(scripts)) = (&mut leaf.script, &mut old.scripts) {
@@ -41,7 +40,7 @@ pub(super) fn list_script(old: &mut PolicyTree, at: usize) -> LeafOrder {
 
 impl PolicyTree {
     /// Takes over which lanes are parked.
-    pub(super) fn carry_lane_states(&mut self, old: &Self, targets: &[u32]) {
+    pub(in crate::tree) fn carry_lane_states(&mut self, old: &Self, targets: &[u32]) {
         for (at, before) in old.lanes.iter().enumerate().filter(|(_, lane)| lane.flows > 0) {
             if targets.get(at) == Some(&(at as u32)) {
                 let lane = &mut self.lanes[at];
@@ -55,7 +54,7 @@ impl PolicyTree {
 
     /// Takes over the state of leaves and flows, and the references of the flows that keep theirs. Flows still have their
     /// old lanes.
-    pub(super) fn carry_scripts(
+    pub(in crate::tree) fn carry_scripts(
         &mut self,
         old: &mut Self,
         targets: &[u32],
@@ -153,12 +152,12 @@ impl PolicyTree {
     }
 
     /// Whether the leaf of `lane` has an algorithm.
-    pub(super) fn has_script(&self, lane: u32) -> bool {
+    pub(in crate::tree) fn has_script(&self, lane: u32) -> bool {
         self.leaves[self.lanes[lane as usize].leaf as usize].script.is_some()
     }
 
     /// Keeps the numbers of arrival of flows that joined another order.
-    pub(super) fn keep_arrivals(&mut self, entries: &[Entry], arrival: impl Fn(&Entry) -> u64) {
+    pub(in crate::tree) fn keep_arrivals(&mut self, entries: &[Entry], arrival: impl Fn(&Entry) -> u64) {
         let Some(scripts) = &mut self.scripts else { return };
         for entry in entries {
             scripts.heads[entry.id as usize].arrival = arrival(entry);
@@ -166,7 +165,7 @@ impl PolicyTree {
     }
 
     /// Lets the flows of `entries` join the leaf of `lane`, which has an algorithm.
-    pub(super) fn join_script(&mut self, lane: u32, entries: &[Entry]) {
+    pub(in crate::tree) fn join_script(&mut self, lane: u32, entries: &[Entry]) {
         let Some(scripts) = &mut self.scripts else { return };
         let lane = &self.lanes[lane as usize];
         let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return };
@@ -180,7 +179,7 @@ impl PolicyTree {
     }
 
     /// Lets all leaves with an algorithm offer their lanes.
-    pub(super) fn fill_scripts(&mut self) {
+    pub(in crate::tree) fn fill_scripts(&mut self) {
         let Some(mut scripts) = self.scripts.take() else { return };
         for leaf in 0..self.leaves.len() as u32 {
             self.offer_scripted(&mut scripts, leaf);
@@ -189,58 +188,46 @@ impl PolicyTree {
     }
 
     /// Counts the backlogged flows below the children of nodes with an algorithm.
-    pub(super) fn count_below(&mut self) {
-        let Some(scripts) = &self.scripts else { return };
+    pub(in crate::tree) fn count_below(&mut self) {
+        let Some(scripts) = &mut self.scripts else { return };
         for (id, flow) in
             self.flows.iter().enumerate().filter(|(_, flow)| flow.state == FlowState::Backlogged)
         {
             let leaf = &self.leaves[self.lanes[flow.lane as usize].leaf as usize];
+            let queued = scripts.heads[id].queued;
             for &(node, slot) in &leaf.path {
-                if let Node::Script(node) = &mut self.nodes[node as usize].node {
-                    node.count_flow(slot as usize, scripts.heads[id].queued);
+                if let Some(node) = scripts.node_mut(node) {
+                    node.count_flow(slot as usize, queued);
                 }
             }
         }
     }
 
     /// Takes over a node with an algorithm, after its children.
-    pub(super) fn carry_script_node(&mut self, old: &Self, at: u32) {
-        let Some(mut scripts) = self.scripts.take() else { return };
-        let known = old.nodes.get(at as usize).and_then(|inner| match &inner.node {
-            Node::Script(node) => Some(&**node),
-            _ => None,
-        });
-        let known = known.filter(|known| self.script_node(at).is_some_and(|node| node.continues(known)));
-        if let Some((node, known)) = self.script_node(at).zip(known) {
-            node.carry_state(known);
-        }
+    pub(in crate::tree) fn carry_script_node(&mut self, old: &Self, at: u32) {
+        let known = old.script_node(at).zip(old.scripts.as_ref().map(|old| &old.timers));
+        let known = known.filter(|(known, _)| self.script_node(at).is_some_and(|node| node.continues(known)));
         for slot in 0..self.nodes[at as usize].children.len() {
             let child = self.nodes[at as usize].children[slot];
             let offer = self.offered_by(child);
             let place = old.place_of(child).filter(|(node, _)| *node == at).map(|(_, slot)| slot);
-            let timers = old.scripts.as_ref().map(|old| &old.timers);
-            let known = known.zip(place).zip(timers);
-            if let Some(node) = self.script_node(at) {
-                node.carry(slot as u32, offer, known, scripts.clock, &mut scripts.timers);
+            let Some(Scripts { nodes, timers, clock, .. }) = self.scripts.as_deref_mut() else { return };
+            if let Some(node) = &mut nodes[at as usize] {
+                let child = known.zip(place).map(|((node, timers), slot)| ((node, slot), timers));
+                node.carry(slot as u32, offer, child, *clock, timers);
             }
         }
+        let Some(Scripts { nodes, timers, heads, clock, .. }) = self.scripts.as_deref_mut() else { return };
+        let Some(node) = &mut nodes[at as usize] else { return };
+        if let Some((known, _)) = known {
+            node.carry_state(known);
+        }
         for slot in 0..self.nodes[at as usize].children.len() as u32 {
-            let Node::Script(node) = &mut self.nodes[at as usize].node else { continue };
             let leaf = self.leaves.get(node.leads_to(slot as usize) as usize);
-            let head = leaf.and_then(|leaf| first_flow(leaf, &self.lanes)).map(|flow| {
-                let head = &scripts.heads[flow as usize];
-                Head { id: (flow, head.arrival), packet: &head.packet }
-            });
-            let cx = &mut Cx { ticks: &mut self.ticks, timers: &mut scripts.timers };
-            node.complete(slot, head, scripts.clock, cx);
+            let first = leaf.and_then(|leaf| first_flow(leaf, &self.lanes));
+            let head = first.map(|flow| Head::of(flow, &heads[flow as usize]));
+            node.complete(slot, head, *clock, &mut Cx { ticks: &mut self.ticks, timers });
         }
-        if let Some(node) = self.script_node(at) {
-            node.settle();
-        }
-        self.scripts = Some(scripts);
-    }
-
-    fn script_node(&mut self, at: u32) -> Option<&mut ScriptNode> {
-        if let Node::Script(node) = &mut self.nodes[at as usize].node { Some(node) } else { None }
+        node.settle();
     }
 }
