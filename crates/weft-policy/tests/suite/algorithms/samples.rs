@@ -51,7 +51,7 @@ fn some_packet(state: &mut u64, now: u64) -> Metadata {
         (Metadatum::Pace, Scale::time_per_byte(BitsPerSec(1_000_000)).word()),
     ];
     told.into_iter()
-        .filter(|_| next(state) % 2 == 0)
+        .filter(|_| next(state).is_multiple_of(2))
         .for_each(|(metadatum, value)| packet.set(metadatum, value));
     packet
 }
