@@ -30,7 +30,7 @@ fn definition(item: &SyntaxNode, broken: &dyn Fn(Span) -> bool) -> Option<Defini
         fields: Vec::new(),
         follows_head: None,
         parts: Vec::new(),
-        broken: broken(span_of(item)),
+        broken: !has_token(item, SyntaxKind::CloseBrace) || broken(span_of(item)),
     };
     if definition.broken {
         return Some(definition);

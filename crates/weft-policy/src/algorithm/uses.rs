@@ -14,6 +14,9 @@ use weft_rank::{Part, Scale};
 use weft_text::{Span, nearest, quoted};
 use weft_units::BitsPerSec;
 
+/// The most algorithms that a policy may define.
+const ALGORITHMS_MAX: usize = 64;
+
 /// The algorithms in scope: a policy's own, and the shipped ones behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Scope {
@@ -43,7 +46,12 @@ impl Scope {
     /// Checks a policy's own algorithms.
     pub(crate) fn new(definitions: &[Definition]) -> (Self, Vec<SpannedDiagnostic>) {
         let (mut own, mut diagnostics) = (Vec::new(), Vec::new());
-        for definition in definitions {
+        if let Some(beyond) = definitions.get(ALGORITHMS_MAX) {
+            let message = format!("the policy defines more than {ALGORITHMS_MAX} algorithms");
+            let help = "give one algorithm parameters, in place of several";
+            diagnostics.push(SpannedDiagnostic::new(Code::TooMuch, beyond.name.span, message, help));
+        }
+        for definition in definitions.iter().take(ALGORITHMS_MAX) {
             let name = &definition.name;
             if own.iter().any(|(known, _)| *known == name.value) {
                 let message = format!("the algorithm {} is defined twice", quoted(&name.value));

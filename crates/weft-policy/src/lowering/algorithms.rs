@@ -13,7 +13,9 @@ impl Lowering {
         let Some(name) = name_of(node, SyntaxKind::NameRef) else { return Expression::Broken };
         let braced = node.children_with_tokens().any(|part| part.kind() == SyntaxKind::OpenBrace);
         let place = if braced { Place::Children } else { Place::Flows };
-        let algorithm = self.scope.get(&name.value);
+        let whole = span_of(node);
+        let line = Span::new(whole.start, whole.end + 1);
+        let algorithm = self.scope.get(&name.value).filter(|_| !self.broken.within(line));
         if let Some(wrong) = algorithm.as_ref().and_then(|algorithm| check_place(algorithm, &name, place)) {
             self.report(wrong);
         }

@@ -22,7 +22,7 @@ pub(super) struct Lowering {
     diagnostics: Vec<SpannedDiagnostic>,
     told: Vec<Code>,
     /// The values with a syntax error, about which the parser has said everything.
-    broken: Broken,
+    pub(super) broken: Broken,
     /// All defined names.
     names: BTreeSet<String>,
 }

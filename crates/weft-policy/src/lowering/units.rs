@@ -11,6 +11,8 @@ use weft_text::Span;
 pub(super) struct Broken {
     /// Their spans, disjoint and in order.
     spans: Vec<Span>,
+    /// The places of the errors, in order.
+    places: Vec<usize>,
 }
 
 impl Broken {
@@ -20,7 +22,7 @@ impl Broken {
         places.sort_unstable();
         let mut spans: Vec<Span> = Vec::new();
         if places.is_empty() {
-            return Self { spans };
+            return Self { spans, places };
         }
         for node in tree.descendants().filter(|node| is_unit(node.kind())) {
             let span = with_gap(&node);
@@ -31,7 +33,13 @@ impl Broken {
                 spans.push(span);
             }
         }
-        Self { spans }
+        Self { spans, places }
+    }
+
+    /// Whether an error lies in `span`.
+    pub(super) fn within(&self, span: Span) -> bool {
+        let first = self.places.partition_point(|place| *place < span.start);
+        self.places.get(first).is_some_and(|place| *place <= span.end)
     }
 
     /// Whether `span` begins in such a construct.

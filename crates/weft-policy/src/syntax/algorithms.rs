@@ -5,7 +5,7 @@
 
 use super::grammar::{braces, expression, value};
 use super::kind::SyntaxKind::*;
-use super::mistakes::algorithms as mistakes;
+use super::mistakes::algorithms::{self as mistakes, Inside};
 use super::parser::{Parsed, Parser};
 
 /// The words of the parts that have statements.
@@ -35,16 +35,15 @@ pub(super) fn at_algorithm(p: &Parser<'_>) -> bool {
 /// `algorithm = ( "algorithm" | "shaper" | "dropper" ) NAME [ parameters ] "{" { part } "}"`
 pub(super) fn algorithm(p: &mut Parser<'_>) -> Parsed {
     p.bump();
-    p.name(Name, "the name of the algorithm")?;
-    if p.at(OpenParen) {
-        p.node(ParameterList, parameters)?;
-    }
-    mistakes::equals_before_body(p);
-    if !p.at(OpenBrace) {
-        return p.unexpected(
-            "`{`",
-            "the parts of an algorithm are in braces, such as `algorithm fifo { rank = head.arrived }`",
-        );
+    if let Err(stop) = header(p) {
+        // Without its header, the body means nothing.
+        p.skip_until(|p| p.at(OpenBrace) || p.at_line_start());
+        if p.at(OpenBrace) {
+            p.enter_body();
+            p.skip_until(Parser::at_body_end);
+            p.eat(CloseBrace);
+        }
+        return Err(stop);
     }
     p.enter_body();
     let parsed = parts(p);
@@ -55,6 +54,20 @@ pub(super) fn algorithm(p: &mut Parser<'_>) -> Parsed {
         true => parsed,
         false => parsed.and_then(|()| mistakes::close(p)),
     }
+}
+
+/// `NAME [ parameters ]`, up to the brace
+fn header(p: &mut Parser<'_>) -> Parsed {
+    p.name(Name, "the name of the algorithm")?;
+    if p.at(OpenParen) {
+        p.node(ParameterList, parameters)?;
+    }
+    mistakes::equals_before_body(p);
+    if p.at(OpenBrace) {
+        return Ok(());
+    }
+    let help = "the parts of an algorithm are in braces, such as `algorithm fifo { rank = head.arrived }`";
+    p.unexpected("`{`", help)
 }
 
 /// `parameters = "(" [ parameter { "," parameter } ] ")"`
@@ -189,8 +202,10 @@ fn rank(p: &mut Parser<'_>) -> Parsed {
     p.bump();
     mistakes::rank_equals(p)?;
     sums(p)?;
+    mistakes::clause_word(p);
     if p.at_word("from") {
         p.bump_into(FromClause, sum)?;
+        mistakes::clause_word(p);
     }
     if p.at_word("until") {
         p.bump_into(UntilClause, |p| {
@@ -311,7 +326,7 @@ fn operand(p: &mut Parser<'_>) -> Parsed {
         return p.nested(|p| {
             p.bump_into(ParenExpr, |p| {
                 sum(p)?;
-                if p.eat(CloseParen) { Ok(()) } else { mistakes::close_paren(p) }
+                if p.eat(CloseParen) { Ok(()) } else { mistakes::close_paren(p, Inside::Parentheses) }
             })
         });
     }
@@ -343,22 +358,41 @@ fn call(p: &mut Parser<'_>) -> Parsed {
     if !p.at(CloseParen) {
         sums(p)?;
     }
-    if p.eat(CloseParen) { Ok(()) } else { mistakes::close_paren(p) }
+    if p.eat(CloseParen) { Ok(()) } else { mistakes::close_paren(p, Inside::Call) }
 }
+
+/// The most tokens between an algorithm's name and its `of`.
+const ARGUMENTS_MAX: usize = 16;
 
 /// Whether an algorithm at a node or a leaf follows: `NAME {`, `NAME of`, or `NAME` with arguments.
 pub(super) fn at_use(p: &Parser<'_>) -> bool {
-    if !p.at(Word) || !p.knows_algorithm(p.text()) {
+    if !p.at(Word) {
         return false;
     }
-    let argument = p.number_at(1) || (p.kind_at(1) == Some(Word) && p.number_at(2) && !p.line_start(2));
-    p.kind_at(1) == Some(OpenBrace) || p.text_at(1) == "of" || (argument && !p.line_start(1) && !p.item_at(1))
+    let here = |ahead: usize| !p.line_start(ahead);
+    let argument = here(1)
+        && !p.item_at(1)
+        && (p.number_at(1) || (p.kind_at(1) == Some(Word) && p.number_at(2) && here(2)));
+    if p.knows_algorithm(p.text()) {
+        // Another sign stands for the brace.
+        let sign = here(1) && matches!(p.kind_at(1), Some(OpenParen | Unknown));
+        return p.kind_at(1) == Some(OpenBrace) || p.text_at(1) == "of" || argument || sign;
+    }
+    // With arguments and `of`, it can be nothing else.
+    let ends = |ahead: usize| {
+        !here(ahead) || matches!(p.kind_at(ahead), None | Some(Comma | CloseBrace | OpenBrace | Colon))
+    };
+    let of = (1..ARGUMENTS_MAX).take_while(|ahead| !ends(*ahead)).any(|ahead| p.text_at(ahead) == "of");
+    let word = p.text();
+    let named = !super::RESERVED.contains(&word) && word.starts_with(|c: char| c.is_ascii_alphabetic());
+    argument && of && named && !p.number_at(1) && !super::RESERVED.contains(&p.text_at(1))
 }
 
 /// `use = NAME ( "{" argued { "," argued } "}" | [ arguments ] "of" expression )`
 pub(super) fn algorithm_use(p: &mut Parser<'_>) -> Parsed {
+    mistakes::unknown_algorithm(p);
     p.bump_into(NameRef, |_| Ok(()))?;
-    if p.at(OpenBrace) {
+    if matches!(p.kind_at(0), Some(OpenBrace | OpenParen | Unknown)) {
         return braces(p, ChildItem, argued_child);
     }
     if !p.at_word("of") {

@@ -30,16 +30,22 @@ enum Place {
 pub(super) struct Bodies {
     place: Place,
     at_line_start: bool,
+    number: u32,
 }
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        Self { place: Place::Outside, at_line_start: true }
+        Self { place: Place::Outside, at_line_start: true, number: 0 }
     }
 
     /// Whether the next token belongs to a body.
     pub(super) fn inside(&self) -> bool {
         matches!(self.place, Place::Body(_))
+    }
+
+    /// The number of bodies that have begun.
+    pub(super) fn number(&self) -> u32 {
+        self.number
     }
 
     /// Notes the next token, which `rest` follows.
@@ -57,6 +63,7 @@ impl Bodies {
             return;
         }
         let word = token.kind == SyntaxKind::Word;
+        self.number += u32::from(self.place == Place::Header && token.kind == SyntaxKind::OpenBrace);
         self.place = match (self.place, token.kind) {
             (Place::Outside, _) if word && self.at_line_start && meant(token.text, rest).is_some() => {
                 Place::Word
@@ -64,8 +71,8 @@ impl Bodies {
             (Place::Word, SyntaxKind::Word) => Place::Header,
             (Place::Word, _) => Place::Outside,
             (Place::Header, SyntaxKind::OpenBrace) => Place::Body(1),
-            (Place::Header, SyntaxKind::CloseBrace) => Place::Outside,
             (Place::Body(depth), SyntaxKind::OpenBrace) => Place::Body(depth + 1),
+            (Place::Body(1), SyntaxKind::CloseBrace) if goes_on(rest) => Place::Body(1),
             (Place::Body(1), SyntaxKind::CloseBrace) => Place::Outside,
             (Place::Body(depth), SyntaxKind::CloseBrace) => Place::Body(depth - 1),
             (place, _) => place,
@@ -100,7 +107,7 @@ pub(super) fn meant(word: &str, rest: &str) -> Option<&'static str> {
 }
 
 /// Whether the line at the start of `rest` begins an item that no body contains. A body without its closing brace ends there.
-pub(super) fn begins_item(rest: &str) -> bool {
+fn begins_item(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or_default();
     let mut words = line.split_whitespace();
     let (first, second, third) = (words.next().unwrap_or_default(), words.next(), words.next());
@@ -115,6 +122,26 @@ pub(super) fn begins_item(rest: &str) -> bool {
         _ if ALGORITHM_WORDS.contains(&first) => second.starts_with(|c: char| c.is_ascii_alphabetic()),
         _ => second == "=" && third.is_some_and(|word| node.contains(&word)),
     }
+}
+
+/// Whether the body goes on behind a brace that closes it: a brace is missing or superfluous before it. `rest` follows the brace.
+fn goes_on(rest: &str) -> bool {
+    const WORDS: [&str; 14] = [
+        "node", "child", "active", "arrives", "begin", "sent", "idle", "fetched", "follows", "else", "let",
+        "if", "rerank", "drop",
+    ];
+    let behind = rest.lines().next().unwrap_or_default().trim_start();
+    if !behind.is_empty() && !behind.starts_with('#') {
+        return true;
+    }
+    let mut lines = rest.lines().skip(1).map(str::trim_start);
+    let Some(next) = lines.find(|line| !line.is_empty() && !line.starts_with('#')) else { return false };
+    let word = next.find(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c))).unwrap_or(next.len());
+    let (word, behind) = next.split_at(word);
+    let assigns = behind.trim_start().starts_with('=');
+    next.starts_with('}')
+        || (WORDS.contains(&word) && !assigns)
+        || (word == "rank" && assigns && !begins_item(next))
 }
 
 /// The length in bytes of the operator at the start of `rest`.

@@ -10,6 +10,8 @@ pub(crate) struct Token<'a> {
     pub(crate) kind: SyntaxKind,
     /// Its text, never empty.
     pub(crate) text: &'a str,
+    /// The number of the algorithm's body that it is in, from 1; 0 outside.
+    pub(crate) body: u32,
 }
 
 /// Splits `text` into tokens.
@@ -29,7 +31,8 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
             None => token(rest, first),
         };
         let (text, after) = rest.split_at(len);
-        let token = Token { kind, text };
+        let body = if bodies.inside() { bodies.number() } else { 0 };
+        let token = Token { kind, text, body };
         bodies.note(token, after);
         out.push(token);
         rest = after;

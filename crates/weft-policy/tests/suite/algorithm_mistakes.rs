@@ -286,7 +286,7 @@ const MISTAKES: &[Case] = &[
 
 /// The errors of a text, which needs no root to be one.
 fn errors(text: &str) -> Vec<Diagnostic> {
-    let text = if text.contains("root =") { text.to_owned() } else { format!("{text}root = default\n") };
+    let text = if text.contains("root") { text.to_owned() } else { format!("{text}root = default\n") };
     let (_, diagnostics) = price(Source { name: "p", text: &text }, &[]);
     diagnostics.into_iter().filter(Diagnostic::is_error).collect()
 }
@@ -333,4 +333,67 @@ fn each_fix_makes_an_algorithm_without_errors() {
         fixed += 1;
     }
     assert!(fixed >= 25, "{fixed}");
+}
+
+/// Every construct of algorithms.
+const WHOLE: &str = "\
+algorithm mine(weight, pause: duration = 5ms) {
+    node v: vtime, round: count
+    child f: vtime, had: signed bytes forget after 10s, since: time
+    active { since = now; f = max(f, v) }
+    arrives { rerank }
+    rank = 1, max(f, v) from v until since + pause then 0, 0
+    begin { v = max(v, rank.2) }
+    sent {
+        let more_than = bytes - had
+        f += bytes / weight
+        if more_than > 0 and not (had == 5) { had += 2 * bytes } else { had = 0 }
+    }
+    idle { round = round + 1 }
+    follows head
+}
+shaper slow(rate) { from (head.txtime or now) }
+class web = tcp
+root = mine { slow rate 1gbps of web: 2, default: weight 1 pause 7ms }
+";
+
+/// The ways to write a token wrong: left out, twice, misspelt, another sign.
+fn wrong(token: &str) -> Vec<String> {
+    let mut ways = vec![String::new(), format!("{token} {token}")];
+    if token.len() > 3 && token.chars().all(|c| c.is_ascii_alphabetic()) {
+        let (first, rest) = token.split_at(1);
+        ways.push(format!("{first}{}{}{}", &rest[1..2], &rest[..1], &rest[2..]));
+        ways.push(token.to_uppercase());
+    }
+    const SIGNS: [&str; 9] = [";", ":", "=", ",", "(", ")", "{", "}", "=="];
+    if SIGNS.contains(&token) {
+        ways.extend(SIGNS.iter().filter(|sign| **sign != token).map(|sign| (*sign).to_owned()));
+    }
+    ways
+}
+
+#[test]
+fn a_single_wrong_token_is_at_most_a_few_errors() {
+    assert_eq!(errors(WHOLE), []);
+    let (tree, _) = weft_policy::parse(Source { name: "p", text: WHOLE });
+    let tokens = tree.descendants_with_tokens().filter_map(|part| part.into_token());
+    let (mut count, mut single, mut offered, mut right) = (0, 0, 0, 0);
+    for token in tokens.filter(|token| !token.kind().is_trivia()) {
+        let range = core::ops::Range::<usize>::from(token.text_range());
+        for way in wrong(token.text()) {
+            let text = [&WHOLE[..range.start], &way, &WHOLE[range.end..]].concat();
+            let errors = errors(&text);
+            count += 1;
+            single += usize::from(errors.len() <= 1);
+            if let Some(fix) = errors.first().and_then(|error| error.fix.as_ref()) {
+                offered += 1;
+                right += usize::from(self::errors(&fix.apply(&text)).is_empty());
+            }
+        }
+    }
+    println!(
+        "{count} wrong tokens: {single} with at most one error; {offered} fixes, {right} of which are right"
+    );
+    assert!(count > 400 && single * 100 >= count * 96, "{single} of {count}");
+    assert!(right * 100 >= offered * 85, "{right} of {offered}");
 }

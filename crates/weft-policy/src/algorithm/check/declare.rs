@@ -210,6 +210,9 @@ impl Check<'_> {
 
     /// The place and the help of a name that nothing has, with the nearest one.
     pub(super) fn unknown(&mut self, name: &str, span: Span, locals: &[String]) {
+        if !self.unknown.insert(name.to_owned()) {
+            return;
+        }
         let fields = self.node.iter().chain(&self.child).map(|field| field.name.clone());
         let parameters = self.parameters.iter().map(|parameter| parameter.name.clone());
         let metadata = crate::algorithm::inputs::METADATA.iter();

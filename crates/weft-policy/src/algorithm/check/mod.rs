@@ -20,6 +20,7 @@ use super::types::Type;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use part::PartCheck;
+use std::collections::BTreeSet;
 use weft_rank::{
     Aggregates, Algorithm, Effect, Field, Kind, Metadatum, Part, Parts, Program, RankWord, Reading,
 };
@@ -86,6 +87,8 @@ pub(super) struct Check<'a> {
     rank: Vec<Type>,
     aggregates: Aggregates,
     reads: Vec<Metadatum>,
+    /// The names that were reported because nothing has them.
+    unknown: BTreeSet<String>,
     /// The first place that reads `head.`
     reads_at: Option<Span>,
 }
@@ -104,9 +107,14 @@ pub(crate) fn check(definition: &Definition) -> (Option<CheckedAlgorithm>, Vec<S
         rank: Vec::new(),
         aggregates: Aggregates::default(),
         reads: Vec::new(),
+        unknown: BTreeSet::new(),
         reads_at: None,
     };
     check.declare();
+    // What uses a wrong declaration is not wrong itself.
+    if !check.diagnostics.is_empty() {
+        return (None, check.diagnostics);
+    }
     check.check_parts();
     let programs = check.programs();
     let algorithm = check.finish(programs);

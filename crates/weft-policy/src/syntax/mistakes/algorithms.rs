@@ -4,7 +4,7 @@ use super::{corrected, report};
 use crate::code::Code;
 use crate::corrections;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
-use crate::syntax::algorithms::{EVENTS, PARTS, TYPES};
+use crate::syntax::algorithms::{EVENTS, KEYWORDS, PARTS, TYPES};
 use crate::syntax::kind::SyntaxKind::*;
 use crate::syntax::parser::{Parsed, Parser};
 use weft_text::{Span, quoted};
@@ -98,6 +98,23 @@ pub(in crate::syntax) fn unknown_part(p: &mut Parser<'_>) -> Parsed {
         _ => None,
     };
     p.unexpected_but("a part of the algorithm", help, edit)
+}
+
+/// A misspelt `from` or `until` behind a rank.
+pub(in crate::syntax) fn clause_word(p: &mut Parser<'_>) {
+    let ends = p.at_line_start()
+        || ["until", "then"].contains(&p.text())
+        || PARTS.contains(&p.text())
+        || !matches!(p.kind_at(1), Some(Word | OpenParen));
+    if !ends {
+        corrected(
+            p,
+            "`from` or `until`",
+            &["from", "until"],
+            &[],
+            "such as `rank = left until since + 50ms then 0`",
+        );
+    }
 }
 
 /// A misspelt type.
@@ -223,7 +240,10 @@ pub(in crate::syntax) fn at_operator(p: &mut Parser<'_>, operators: &[&str]) -> 
         return true;
     }
     let compares = operators.contains(&"==");
-    if compares && p.at(Equals) && !p.at_line_start() {
+    let operand = p.number_at(1)
+        || p.kind_at(1) == Some(OpenParen)
+        || (p.kind_at(1) == Some(Word) && !KEYWORDS.contains(&p.text_at(1)));
+    if compares && p.at(Equals) && !p.at_line_start() && !p.line_start(1) && operand {
         let span = p.span();
         report(p, span, "expected `==`, found `=`", "`=` assigns, `==` compares", Edit::replace(span, "=="));
         return true;
@@ -256,10 +276,33 @@ pub(in crate::syntax) fn no_operand(p: &mut Parser<'_>) -> Parsed {
     p.unexpected_but("an operand", help, edit)
 }
 
-/// A missing `)`.
-pub(in crate::syntax) fn close_paren(p: &mut Parser<'_>) -> Parsed {
-    let edit = Edit::insert(p.end_before(), ")");
-    p.unexpected_but("`)`", "close the parenthesis", Some(edit))
+/// The parentheses that an expression is in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in crate::syntax) enum Inside {
+    /// Those of a function, whose values commas separate.
+    Call,
+    /// Those around one expression.
+    Parentheses,
+}
+
+/// A missing `)`, or another sign for it or for a comma.
+pub(in crate::syntax) fn close_paren(p: &mut Parser<'_>, inside: Inside) -> Parsed {
+    let operand = |ahead: usize| {
+        let word = p.kind_at(ahead) == Some(Word) && !KEYWORDS.contains(&p.text_at(ahead));
+        !p.line_start(ahead) && (p.number_at(ahead) || (word && !PARTS.contains(&p.text_at(ahead))))
+    };
+    let sign = !p.at_end() && !p.at(Word) && p.kind_at(0) != Some(Comma);
+    let brace = matches!(p.kind_at(0), Some(OpenBrace | CloseBrace));
+    let doubled = brace && matches!(p.kind_at(1), Some(OpenBrace | CloseBrace)) && !p.line_start(1);
+    let (what, edit) = match (inside, operand(0), sign && operand(1)) {
+        (Inside::Call, true, _) => ("`,` or `)`", Some(Edit::insert(p.end_before(), ","))),
+        (Inside::Call, _, true) => ("`,` or `)`", Some(Edit::replace(p.span(), ","))),
+        (Inside::Parentheses, true, _) | (Inside::Parentheses, _, true) => ("`)`", None),
+        _ if p.at(Comma) => ("`)`", None),
+        _ if sign && (!brace || doubled) => ("`)`", Some(Edit::replace(p.span(), ")"))),
+        _ => ("`)`", Some(Edit::insert(p.end_before(), ")"))),
+    };
+    p.unexpected_but(what, "close the parenthesis", edit)
 }
 
 /// A missing `}` at the end of an algorithm.
@@ -309,4 +352,19 @@ pub(in crate::syntax) fn argument_sign(p: &mut Parser<'_>) -> bool {
     let _ = p.bump_into(Name, |_| Ok(()));
     p.discard();
     true
+}
+
+/// The name of no algorithm, where one is used.
+pub(in crate::syntax) fn unknown_algorithm(p: &mut Parser<'_>) {
+    if p.knows_algorithm(p.text()) {
+        return;
+    }
+    let (span, name) = (p.span(), quoted(p.text()));
+    let help =
+        "the library has bucket, codel, drr, edf, stfq and others; one of your own begins with `algorithm`";
+    let similar = p.similar_algorithm(p.text());
+    let meant = similar.map_or(String::new(), |similar| format!(": did you mean `{similar}`?"));
+    let edit = similar.map(|similar| Edit::replace(span, similar));
+    let message = format!("no algorithm has the name {name}{meant}");
+    p.report(SpannedDiagnostic::new(Code::UnknownName, span, message, help).fix(edit));
 }

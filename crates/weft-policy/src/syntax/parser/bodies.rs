@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::library;
-use crate::syntax::body::{ALGORITHM_WORDS, begins_item, meant};
+use crate::syntax::body::{ALGORITHM_WORDS, meant};
 use crate::syntax::kind::SyntaxKind;
 use weft_text::nearest;
 
@@ -33,22 +33,15 @@ impl<'a> Parser<'a> {
 
     /// Consumes the brace of an algorithm's body, and finds its end.
     pub(in crate::syntax) fn enter_body(&mut self) {
-        let mut depth = 0_usize;
-        let mut end = self.cursor;
-        while let Some(at) = self.significant.get(end) {
-            match self.tokens[*at].kind {
-                SyntaxKind::OpenBrace => depth += 1,
-                SyntaxKind::CloseBrace => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            let item = self.cursor_starts_line(end) && begins_item(&self.source[self.offsets[*at]..]);
-            if depth == 0 || item {
-                break;
-            }
-            end += 1;
-        }
-        self.body_end = end;
         self.bump();
+        let body = self.significant.get(self.cursor).map_or(0, |at| self.tokens[*at].body);
+        let rest = self.significant.get(self.cursor..).unwrap_or_default();
+        let length = rest.iter().take_while(|at| body > 0 && self.tokens[**at].body == body).count();
+        let last = self.cursor + length;
+        // The brace that closes the body is the last token in it.
+        let closes = |at: &usize| self.tokens[*at].kind == SyntaxKind::CloseBrace;
+        let closed = length > 0 && self.significant.get(last - 1).is_some_and(closes);
+        self.body_end = if closed { last - 1 } else { last };
     }
 
     /// Whether the body of the algorithm ends here.
