@@ -22,7 +22,9 @@
 //!
 //! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`.
 
-use crate::algorithm::placed::{Placed, placed};
+mod placed;
+
+use self::placed::{Placed, placed};
 use crate::algorithm::uses::Use;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};

@@ -8,7 +8,6 @@
 //!    straight-line program of `weft-rank`, in which `if` is a selection between two values.
 //! 3. `uses`: an algorithm at a node or a leaf, with the arguments of each child. A policy's own algorithms come before those of
 //!    [`library`](crate::library), whose texts pass the same two steps.
-//! 4. `placed`: the engine's form of an algorithm at its place.
 //!
 //! These rules hold:
 //!
@@ -21,7 +20,6 @@
 mod check;
 pub(crate) mod inputs;
 pub(crate) mod model;
-pub(crate) mod placed;
 pub(crate) mod read;
 pub(crate) mod types;
 pub(crate) mod uses;

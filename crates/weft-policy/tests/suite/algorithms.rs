@@ -82,7 +82,8 @@ tenants = wf2q { las of web: 2, codel of fair of default: 1 }
         tenants: wf2q [[2], [1]]
         voice: edf [[5000000]]
         web: las [[]]
-        tenants#3: stfq below codel [[1]]"#]].assert_eq(&nodes.chain(leaves).collect::<Vec<_>>().join("\n"));
+        tenants#3: stfq below codel [[1]]"#]]
+    .assert_eq(&nodes.chain(leaves).collect::<Vec<_>>().join("\n"));
 }
 
 #[test]

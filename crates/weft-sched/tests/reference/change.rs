@@ -30,7 +30,7 @@ impl Reference {
             self.parked[at].release = self.lane_release(self.parked[at].lane);
         }
         let mut joining = Vec::new();
-        for at in 0..self.flows.len() {
+        for (at, scripted) in scripted.into_iter().enumerate() {
             let flow = &mut self.flows[at];
             if flow.removed {
                 continue;
@@ -46,7 +46,7 @@ impl Reference {
                 LeafDiscipline::Custom(_) => self.scripts.heads[at].arrival,
                 _ => arrival(at, &flow.tags, discipline),
             };
-            if flow.backlogged && !scripted[at] {
+            if flow.backlogged && !scripted {
                 self.scripts.heads[at] = Head { arrival, ..waiting(at) };
             }
             if from == to && same_order(discipline, &program.leaves[to].discipline) {
@@ -146,9 +146,10 @@ impl Reference {
                 self.scripts.droppers[leaf] = droppers[leaf].clone();
             }
         }
-        for node in 0..self.program.nodes.len().min(old.nodes.len()) {
-            if same_node(&old.nodes[node].discipline, &self.program.nodes[node].discipline) {
-                self.scripts.nodes[node] = nodes[node].clone();
+        let pairs = old.nodes.iter().zip(&self.program.nodes);
+        for (node, (before, after)) in pairs.enumerate() {
+            if same_node(&before.discipline, &after.discipline) {
+                self.scripts.nodes[node].clone_from(&nodes[node]);
             }
         }
     }

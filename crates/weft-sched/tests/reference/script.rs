@@ -47,7 +47,10 @@ pub(crate) struct Head {
     pub(crate) queued: (u64, u64),
 }
 
-/// What the programs share.
+/// A time that is due, with its order; the reference, or none for a lane; the lane, or 1 for an `until`.
+type Due = ((u64, u64, u8), Option<Who>, usize);
+
+/// The state that programs share.
 pub(crate) struct States {
     clock: u64,
     pub(super) heads: Vec<Head>,
@@ -142,7 +145,7 @@ pub(super) enum Who {
     Child(usize, usize),
 }
 
-/// What a program sees beside the state.
+/// The inputs of a program beside the state.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     head: &'a Metadata,
@@ -232,7 +235,7 @@ impl Reference {
         at.map_or(1, |at| self.parameters(who, custom)[at])
     }
 
-    /// What is told to wait in a child.
+    /// The packets and bytes that wait in a child, as its owner told.
     fn queued(&self, who: Who) -> (u64, u64) {
         let sum = |flows: Vec<usize>| {
             let queued = flows.iter().map(|flow| self.scripts.heads[*flow].queued);
@@ -600,7 +603,7 @@ impl Reference {
         let flows = (0..self.flows.len()).map(Who::Flow);
         let children = (0..self.places.len())
             .flat_map(|node| (0..self.places[node].len()).map(move |slot| Who::Child(node, slot)));
-        let mut due: Vec<((u64, u64, u8), Option<Who>, usize)> = lanes.collect();
+        let mut due: Vec<Due> = lanes.collect();
         for who in flows.chain(children) {
             let script = match who {
                 Who::Flow(flow) => &self.flows[flow].script,

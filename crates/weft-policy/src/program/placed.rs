@@ -7,9 +7,8 @@
 //! | `bucket rate 1gbps of x`, a shaper without state of flows | a node with one child, which it holds |
 //! | `codel of a`, `codel of fair of a`, `codel of las of a` | the leaf below, with the dropper: FIFO and `fair` by their texts |
 
-use super::Place;
-use super::check::CheckedAlgorithm;
-use super::uses::{Use, algorithms, shipped_algorithm};
+use crate::algorithm::uses::Use;
+use crate::algorithm::{CheckedAlgorithm, Place, algorithms, shipped_algorithm};
 use crate::validate::graph::{Graph, Kind as NodeKind};
 use std::sync::{Arc, OnceLock};
 use weft_rank::Kind;
