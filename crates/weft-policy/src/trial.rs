@@ -10,7 +10,9 @@
 //! expect c a b
 //! ```
 //!
-//! docs/algorithms.md has the grammar. This module reads the text; whoever runs it has an engine.
+//! docs/algorithms.md has the grammar. [`run`] runs a test on the engine.
+
+pub mod run;
 
 use core::str::FromStr;
 use weft_text::{ParseError, Span, hint_and_all, quoted};

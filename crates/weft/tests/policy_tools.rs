@@ -213,3 +213,33 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
     }
     assert!(arrived(), "{:?}\n{}", counts(), said.out);
 }
+
+#[test]
+fn tests_of_a_policy_pass_or_say_what_differs() {
+    let folder = tempfile::tempdir().expect("folder");
+    file(&folder, "p.weft", "class a = mark 1\nroot = priority { a, default }\n");
+    let text = "policy \"p.weft\"\ntest \"urgent first\"\npacket D 100 class default\npacket A 100 class a\nexpect A D\n";
+    let good = file(&folder, "good.wefttest", text);
+    let said = run(&["policy", "test", "--show", &good]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    assert!(
+        said.out.contains("A at 0s, D at 100ns") && said.out.contains("1 passed, 0 failed"),
+        "{}",
+        said.out
+    );
+    let bad = file(&folder, "bad.wefttest", text.replace("expect A D", "expect D A"));
+    let said = run(&["policy", "test", &good, &bad]);
+    assert_eq!(said.code, 1, "{}", said.out);
+    assert!(said.out.contains("bad.wefttest: urgent first: expected D A, and A D left"), "{}", said.out);
+    assert!(said.out.contains("1 passed, 1 failed"), "{}", said.out);
+    let wrong = file(&folder, "wrong.wefttest", "policy \"p.weft\"\npakcet A 1\n");
+    let said = run(&["policy", "test", &wrong]);
+    assert!(
+        said.code == 1 && said.err.contains("wrong.wefttest:2:1") && said.err.contains("packet"),
+        "{}",
+        said.err
+    );
+    let nameless = file(&folder, "nameless.wefttest", "packet A 1\nexpect A\n");
+    let said = run(&["policy", "test", &nameless]);
+    assert!(said.code == 1 && said.err.contains("--policy"), "{}", said.err);
+}

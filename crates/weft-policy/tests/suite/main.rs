@@ -22,3 +22,4 @@ mod format;
 mod fuzz;
 mod shapes;
 mod tools;
+mod trials;

@@ -4,6 +4,7 @@ mod cost;
 mod explain;
 mod export;
 mod fmt;
+mod test;
 
 use super::{policy_change, policy_diff};
 use crate::output::{self, Target};
@@ -26,6 +27,7 @@ Examples:
   weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
   weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
   weft policy cost my.weft
+  weft policy test mine.wefttest
   weft policy export my.weft --to tc --dev eth0
   weft policy diff old.weft new.weft
   weft policy diff my.weft
@@ -70,6 +72,7 @@ Examples:
     Fmt(fmt::Args),
     Explain(explain::Args),
     Cost(cost::Args),
+    Test(test::Args),
     Export(export::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
@@ -93,6 +96,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Fmt(args) => fmt::run(&args),
         What::Explain(args) => explain::run(&args),
         What::Cost(args) => cost::run(&args),
+        What::Test(args) => test::run(&args),
         What::Export(args) => export::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),
