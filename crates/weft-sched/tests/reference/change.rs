@@ -30,7 +30,7 @@ impl Reference {
             self.parked[at].release = self.lane_release(self.parked[at].lane);
         }
         let mut joining = Vec::new();
-        for at in 0..self.flows.len() {
+        for (at, scripted) in scripted.into_iter().enumerate() {
             let flow = &mut self.flows[at];
             if flow.removed {
                 continue;
@@ -46,7 +46,7 @@ impl Reference {
                 LeafDiscipline::Custom(_) => self.scripts.heads[at].arrival,
                 _ => arrival(at, &flow.tags, discipline),
             };
-            if flow.backlogged && !scripted[at] {
+            if flow.backlogged && !scripted {
                 self.scripts.heads[at] = Head { arrival, ..waiting(at) };
             }
             if from == to && same_order(discipline, &program.leaves[to].discipline) {
@@ -146,9 +146,9 @@ impl Reference {
                 self.scripts.droppers[leaf] = droppers[leaf].clone();
             }
         }
-        for node in 0..self.program.nodes.len().min(old.nodes.len()) {
+        for (node, state) in nodes.into_iter().enumerate().take(self.program.nodes.len()) {
             if same_node(&old.nodes[node].discipline, &self.program.nodes[node].discipline) {
-                self.scripts.nodes[node] = nodes[node].clone();
+                self.scripts.nodes[node] = state;
             }
         }
     }
