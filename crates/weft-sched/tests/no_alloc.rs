@@ -2,10 +2,15 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::sync::Arc;
 
+use weft_rank::{Algorithm, Scale, samples};
 use weft_sched::queues::{DEFAULT_CREDIT, Inner, Service};
 use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
-use weft_sched::{Dequeue, LaneSpec, LimitSpec, PacketScheduler, QueueScheduler, WeightUpdates};
+use weft_sched::{
+    Custom, Dequeue, Discipline, HeadUse, LaneSpec, LeafDiscipline, LimitSpec, PacketScheduler, Program,
+    QueueScheduler, WeightUpdates,
+};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId};
 
 /// The system's allocator, with a count of its calls.
@@ -104,6 +109,74 @@ fn a_change_of_the_program_needs_no_allocation() {
         served += 1;
     }
     assert_eq!((allocations() - before, served > 1000), (0, true));
+}
+
+fn custom(algorithm: Algorithm, parameters: Vec<Vec<u64>>) -> Custom {
+    Custom::new(Arc::new(algorithm), parameters)
+}
+
+/// Figure 1's policy with algorithms of one's own in all leaves, or at all nodes, or both.
+fn scripted(leaves: bool, nodes: bool) -> Program {
+    let mut program = figure1_program();
+    let deadlines = [samples::edf(), samples::stfq(), samples::las(), samples::aged(), samples::wf2q()];
+    for (at, leaf) in program.leaves.iter_mut().enumerate().filter(|_| leaves) {
+        let algorithm = deadlines[at % deadlines.len()].clone();
+        let parameters = algorithm.parameters.iter().map(|field| field.initial).collect();
+        let mut custom = custom(algorithm, vec![parameters]);
+        custom.dropper = Some(Arc::new(self::custom(samples::codel(), vec![vec![1000, 100_000, 0]])));
+        leaf.discipline = LeafDiscipline::Custom(Arc::new(custom));
+    }
+    for (at, node) in program.nodes.iter_mut().enumerate().filter(|_| nodes) {
+        let rate = Scale::time_per_byte(BitsPerSec(50_000_000_000)).word();
+        let (algorithm, list) = [
+            (samples::wf2q(), vec![3]),
+            (samples::floors(), vec![rate, rate, 1, 3000]),
+            (samples::drr(), vec![1522]),
+            (samples::edf(), vec![1000]),
+        ][at % 4]
+            .clone();
+        let mut custom = custom(algorithm, vec![list; node.children.len()]);
+        custom.head = HeadUse::Followed;
+        node.discipline = Discipline::Custom(Arc::new(custom));
+    }
+    program
+}
+
+#[test]
+fn packets_below_algorithms_need_no_allocation() {
+    for (leaves, nodes) in [(true, false), (false, true), (true, true)] {
+        let mut closed = ClosedLoop::new(&scripted(leaves, nodes), 2000, Refill::Shuffled, 3).unwrap();
+        closed.run(100_000);
+        let before = allocations();
+        // Droppers empty the queues in time.
+        let done = closed.run(100_000);
+        assert_eq!((allocations() - before, done > 1000), (0, true), "{leaves} {nodes}: {done} packets");
+        assert_eq!(closed.scheduler().check_invariants(), Ok(()));
+    }
+}
+
+/// The algorithms come, change and go.
+#[test]
+fn a_change_of_algorithms_needs_no_allocation() {
+    let programs =
+        [scripted(false, false), scripted(true, false), scripted(false, true), scripted(true, true)];
+    let mut closed = ClosedLoop::new(&programs[0], 2000, Refill::Same, 3).unwrap();
+    closed.run(10_000);
+    let mut scheduler = closed.into_scheduler();
+    for (at, to) in [1, 2, 3, 1, 0, 3, 2, 0].into_iter().enumerate() {
+        let now = Instant::from_secs(1 + at as u64);
+        let prepared = PacketScheduler::prepare(&programs[to], &[], 2000).unwrap();
+        let before = allocations();
+        let changed = scheduler.change(prepared, now);
+        assert_eq!(allocations() - before, 0, "to {to}");
+        assert!(changed.is_ok());
+        assert_eq!(scheduler.check_invariants(), Ok(()));
+        let before = allocations();
+        let sent =
+            (0..10).filter(|turn| matches!(scheduler.dequeue(now + Nanos(turn * 1000)), Dequeue::Packet(_)));
+        assert_eq!(sent.count(), 10, "after {to}");
+        assert_eq!(allocations() - before, 0, "after {to}");
+    }
 }
 
 #[test]

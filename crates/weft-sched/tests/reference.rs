@@ -2,6 +2,8 @@
 //!
 //! A failure prints the seed of the program and the shortest failing sequence of operations.
 
+#[path = "corpus/mod.rs"]
+mod corpus;
 #[path = "reference/mod.rs"]
 mod slow;
 

@@ -241,9 +241,8 @@ impl ScriptNode {
             self.children.references[id].withheld = leaf == NO_LEAF;
             let active = self.below[id].backlog > 0;
             if self.children.references[id].active && active {
-                let (at, sight) = (self.at(slot), self.sight(slot, now, None, None));
-                let owner = old.at(before).owner;
-                self.scheduler.adopt(&mut self.children, &at, &sight, timers, (old_timers, owner));
+                let (at, owner) = (self.at(slot), old.at(before).owner);
+                self.scheduler.adopt(&mut self.children, &at, timers, (old_timers, owner));
             } else if self.children.references[id].active {
                 self.children.end(slot, now);
             }

@@ -65,7 +65,7 @@ pub(crate) struct Scheduler {
     is_leaf: bool,
     /// The parameter that is a flow's weight.
     weight_at: Option<usize>,
-    /// The sum of the weights of the active children.
+    /// The sum of the weights of all children, idle ones included: what a virtual time of the link as a whole needs.
     weights: u64,
     /// The child in service, and the rank with which it won its turn.
     turn: Option<u32>,
@@ -95,7 +95,11 @@ impl core::fmt::Debug for Scheduler {
 impl Scheduler {
     /// The algorithm at an inner node.
     pub(crate) fn of_node(custom: &Arc<Custom>) -> Self {
-        Self::new(custom, 1, custom.parameters.concat().into(), false)
+        let mut this = Self::new(custom, 1, custom.parameters.concat().into(), false);
+        for list in &custom.parameters {
+            this.count_in(this.weight_at.and_then(|at| list.get(at)).copied().unwrap_or(1));
+        }
+        this
     }
 
     /// The algorithm in a leaf with `lanes` lanes.
@@ -132,17 +136,6 @@ impl Scheduler {
     /// Ends the turn in service without any effect.
     pub(crate) fn abandon(&mut self) {
         self.turn = None;
-    }
-
-    fn weight_of(&self, at: &At, sight: &Sight<'_>) -> u64 {
-        let per_child = self.custom.algorithm.parameters.len();
-        match self.weight_at {
-            Some(_) if self.is_leaf => sight.weight,
-            Some(parameter) => {
-                self.parameters.get(at.id as usize * per_child + parameter).copied().unwrap_or(0)
-            }
-            None => 1,
-        }
     }
 
     /// Runs the program of a part, if there is one.
@@ -209,7 +202,6 @@ impl Scheduler {
         self.lanes[at.lane].active += 1;
         let silence = sight.now.saturating_since(reference.idle_since);
         self.forget(children, at, silence);
-        self.weights = self.weights.saturating_add(self.weight_of(at, sight));
         self.keep_lowest(children, at.id);
         self.run(Part::Active, children, at, sight, TurnEnd::NONE);
         if joins == Joins::Arriving {
@@ -264,7 +256,6 @@ impl Scheduler {
 
     /// Removes an active child without a program.
     pub(crate) fn depart(&mut self, children: &mut Children, at: &At, sight: &Sight<'_>, cx: &mut Cx<'_>) {
-        self.weights = self.weights.saturating_sub(self.weight_of(at, sight));
         children.lowest.remove(&mut self.lowest, at.id);
         let reference = &mut children.references[at.id as usize];
         (reference.active, reference.idle_since) = (false, sight.now);
@@ -284,11 +275,9 @@ impl Scheduler {
         &mut self,
         children: &mut Children,
         at: &At,
-        sight: &Sight<'_>,
         timers: &mut Timers,
         (old, owner): (&Timers, Owner),
     ) {
-        self.weights = self.weights.saturating_add(self.weight_of(at, sight));
         self.lanes[at.lane].active += 1;
         self.keep_lowest(children, at.id);
         for alarm in [Alarm::From, Alarm::Until] {
@@ -299,11 +288,14 @@ impl Scheduler {
         self.place(children, at);
     }
 
-    /// Accounts for the new weight of an active flow.
-    pub(crate) fn reweigh(&mut self, before: u64, after: u64) {
-        if self.is_leaf && self.weight_at.is_some() {
-            self.weights = self.weights.saturating_sub(before).saturating_add(after);
-        }
+    /// Counts a flow of a weight among the children of a leaf.
+    pub(crate) fn count_in(&mut self, weight: u64) {
+        self.weights = self.weights.saturating_add(if self.weight_at.is_some() { weight } else { 1 });
+    }
+
+    /// Counts a flow of a weight out.
+    pub(crate) fn count_out(&mut self, weight: u64) {
+        self.weights = self.weights.saturating_sub(if self.weight_at.is_some() { weight } else { 1 });
     }
 
     /// Ranks an active child.

@@ -355,6 +355,7 @@ impl PolicyTree {
         }
         slot.state = FlowState::Vacant;
         let lane = slot.lane as usize;
+        self.drop_script_flow(flow);
         self.lanes[lane].flows -= 1;
         self.vacant.push(flow.0);
         Ok(())

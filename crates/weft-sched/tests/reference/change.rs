@@ -146,10 +146,9 @@ impl Reference {
                 self.scripts.droppers[leaf] = droppers[leaf].clone();
             }
         }
-        let pairs = old.nodes.iter().zip(&self.program.nodes);
-        for (node, (before, after)) in pairs.enumerate() {
-            if same_node(&before.discipline, &after.discipline) {
-                self.scripts.nodes[node].clone_from(&nodes[node]);
+        for (node, state) in nodes.into_iter().enumerate().take(self.program.nodes.len()) {
+            if same_node(&old.nodes[node].discipline, &self.program.nodes[node].discipline) {
+                self.scripts.nodes[node] = state;
             }
         }
     }

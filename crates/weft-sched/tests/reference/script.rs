@@ -47,9 +47,6 @@ pub(crate) struct Head {
     pub(crate) queued: (u64, u64),
 }
 
-/// A time that is due, with its order; the reference, or none for a lane; the lane, or 1 for an `until`.
-type Due = ((u64, u64, u8), Option<Who>, usize);
-
 /// The state that programs share.
 pub(crate) struct States {
     clock: u64,
@@ -145,7 +142,15 @@ pub(super) enum Who {
     Child(usize, usize),
 }
 
-/// The inputs of a program beside the state.
+/// The event of a time.
+#[derive(Clone, Copy)]
+enum Due {
+    Lane(usize),
+    From(Who),
+    Until(Who),
+}
+
+/// The inputs of a program that depend on the event.
 #[derive(Clone, Copy)]
 struct Seen<'a> {
     head: &'a Metadata,
@@ -235,7 +240,7 @@ impl Reference {
         at.map_or(1, |at| self.parameters(who, custom)[at])
     }
 
-    /// The packets and bytes that wait in a child, as its owner told.
+    /// The packets and bytes that are known to wait in a child.
     fn queued(&self, who: Who) -> (u64, u64) {
         let sum = |flows: Vec<usize>| {
             let queued = flows.iter().map(|flow| self.scripts.heads[*flow].queued);
@@ -252,12 +257,9 @@ impl Reference {
         let (mut weights, mut lowest) = (0_u64, u64::MAX);
         for other in self.siblings(who) {
             let script = self.script(other).clone();
-            if script.active {
-                weights = weights.saturating_add(self.weight(other, &custom));
-                if let (true, Some(field)) = (other != who, custom.algorithm.aggregates.lowest) {
-                    lowest = lowest.min(script.state[usize::from(field)]);
-                }
-            }
+            weights = weights.saturating_add(self.weight(other, &custom));
+            let field = custom.algorithm.aggregates.lowest.filter(|_| script.active && other != who);
+            lowest = field.map_or(lowest, |field| lowest.min(script.state[usize::from(field)]));
         }
         let (packets, bytes) = self.queued(who);
         let inputs = Inputs {
@@ -599,34 +601,40 @@ impl Reference {
 
     /// Handles the first time that has come: of a lane, or of a reference. Returns whether there was one.
     pub(super) fn release_first(&mut self, now: u64) -> bool {
-        let lanes = self.parked.iter().map(|parked| ((parked.release, parked.order, 0), None, parked.lane));
+        let lanes =
+            self.parked.iter().map(|parked| ((parked.release, parked.order, 0), Due::Lane(parked.lane)));
         let flows = (0..self.flows.len()).map(Who::Flow);
         let children = (0..self.places.len())
             .flat_map(|node| (0..self.places[node].len()).map(move |slot| Who::Child(node, slot)));
-        let mut due: Vec<Due> = lanes.collect();
+        let mut due: Vec<((u64, u64, u8), Due)> = lanes.collect();
         for who in flows.chain(children) {
             let script = match who {
                 Who::Flow(flow) => &self.flows[flow].script,
                 Who::Child(node, slot) => &self.places[node][slot].script,
             };
-            due.extend(script.wait.map(|time| ((time, script.order, 0), Some(who), 0)));
-            due.extend(script.until.map(|(time, _)| ((time, script.order, 1), Some(who), 1)));
+            due.extend(script.wait.map(|time| ((time, script.order, 0), Due::From(who))));
+            due.extend(script.until.map(|(time, _)| ((time, script.order, 1), Due::Until(who))));
         }
-        let Some(&(_, who, what)) = due.iter().filter(|(key, ..)| key.0 <= now).min_by_key(|(key, ..)| *key)
-        else {
+        let Some(&(_, first)) = due.iter().filter(|(key, _)| key.0 <= now).min_by_key(|(key, _)| *key) else {
             return false;
         };
-        let Some(who) = who else {
-            self.parked.retain(|parked| parked.lane != what);
-            let leaf = self.program.lanes[what].leaf.index();
-            self.rise(leaf, &Event::Reordered, Cause::Shaping);
-            return true;
+        let who = match first {
+            Due::Lane(lane) => {
+                self.parked.retain(|parked| parked.lane != lane);
+                let leaf = self.program.lanes[lane].leaf.index();
+                self.rise(leaf, &Event::Reordered, Cause::Shaping);
+                return true;
+            }
+            Due::From(who) => {
+                self.script(who).wait = None;
+                who
+            }
+            Due::Until(who) => {
+                let script = self.script(who);
+                script.rank = script.until.take().expect("a time").1;
+                who
+            }
         };
-        let script = self.script(who);
-        match (what, script.until) {
-            (1, Some((_, rank))) => (script.rank, script.until) = (rank, None),
-            _ => script.wait = None,
-        }
         match who {
             Who::Flow(flow) => {
                 let leaf = self.program.lanes[self.flows[flow].lane].leaf.index();

@@ -128,6 +128,7 @@ impl PolicyTree {
         let lane = &self.lanes[target as usize];
         let before = old.leaves.get(old.lanes[flow.lane as usize].leaf as usize);
         let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return };
+        script.scheduler.count_in(flow.account.weight().get().into());
         let known = old.scripts.as_ref().zip(before.and_then(|leaf| leaf.script.as_ref()));
         let Some((known, leaf)) = known.filter(|_| keeps) else {
             script.make_new(&mut scripts.flows, id);
@@ -138,16 +139,9 @@ impl PolicyTree {
             script.forget_drops(&mut scripts.flows, id);
         }
         if flow.state == FlowState::Backlogged {
-            let head = scripts.heads[id as usize];
-            let sight = sight(&head, &Metadata::UNKNOWN, scripts.clock, flow.account.weight().get());
             let at = at_of(id, lane);
-            script.scheduler.adopt(
-                &mut scripts.flows,
-                &at,
-                &sight,
-                &mut scripts.timers,
-                (&known.timers, at.owner),
-            );
+            let known = (&known.timers, at.owner);
+            script.scheduler.adopt(&mut scripts.flows, &at, &mut scripts.timers, known);
         }
     }
 

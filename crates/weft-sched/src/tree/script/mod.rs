@@ -15,7 +15,7 @@ pub(super) use change::{arrival_of, list_script};
 use weft_rank::Metadata;
 use weft_units::{FlowId, Instant, LaneId, Weight};
 
-use super::{FlowState, PolicyTree};
+use super::PolicyTree;
 use crate::leaf::{Lane, Leaf};
 use crate::node::{Leave, Return};
 use crate::program::Program;
@@ -166,20 +166,27 @@ impl PolicyTree {
         let Some(scripts) = &mut self.scripts else { return };
         scripts.grow(self.flows.len());
         scripts.heads[flow.index()] = FlowHead::default();
-        let lane = &self.lanes[self.flows[flow.index()].lane as usize];
-        if let Some(script) = &self.leaves[lane.leaf as usize].script {
+        let slot = &self.flows[flow.index()];
+        if let Some(script) = &mut self.leaves[self.lanes[slot.lane as usize].leaf as usize].script {
             script.make_new(&mut scripts.flows, flow.0);
+            script.scheduler.count_in(slot.account.weight().get().into());
+        }
+    }
+
+    /// Counts a flow that is removed out of its leaf.
+    pub(super) fn drop_script_flow(&mut self, flow: FlowId) {
+        let slot = &self.flows[flow.index()];
+        if let Some(script) = &mut self.leaves[self.lanes[slot.lane as usize].leaf as usize].script {
+            script.scheduler.count_out(slot.account.weight().get().into());
         }
     }
 
     /// Accounts for the new weight of a flow.
     pub(super) fn reweigh_scripted(&mut self, flow: FlowId, before: Weight, after: Weight) {
-        let slot = &self.flows[flow.index()];
-        let lane = &self.lanes[slot.lane as usize];
-        if let (FlowState::Backlogged, Some(script)) =
-            (slot.state, &mut self.leaves[lane.leaf as usize].script)
-        {
-            script.scheduler.reweigh(before.get().into(), after.get().into());
+        let lane = &self.lanes[self.flows[flow.index()].lane as usize];
+        if let Some(script) = &mut self.leaves[lane.leaf as usize].script {
+            script.scheduler.count_out(before.get().into());
+            script.scheduler.count_in(after.get().into());
         }
     }
 }

@@ -32,8 +32,13 @@ impl PolicyTree {
             if backlogged {
                 self.detach_scripted(&mut scripts, flow, from);
             }
-            if let Some(script) = &self.leaves[new as usize].script {
+            let weight = self.flows[flow.index()].account.weight().get().into();
+            if let Some(script) = &mut self.leaves[old as usize].script {
+                script.scheduler.count_out(weight);
+            }
+            if let Some(script) = &mut self.leaves[new as usize].script {
                 script.make_new(&mut scripts.flows, flow.0);
+                script.scheduler.count_in(weight);
             }
             if backlogged {
                 self.join_scripted(&mut scripts, flow, old);

@@ -1,0 +1,38 @@
+//! The corpus of scheduling algorithms: published cases over the engine and over the reference.
+//!
+//! Cases 23 and 34 are about texts that a policy compiler refuses; the engine sees none.
+
+mod cases;
+mod live;
+mod rates;
+mod run;
+mod tree;
+
+use run::{Both, arrivals};
+
+/// The names of an `expect` line, with the times that it states.
+fn expected(text: &str) -> Vec<(String, Option<u64>)> {
+    let line =
+        text.lines().map(str::trim).find_map(|line| line.strip_prefix("expect ")).expect("an expectation");
+    let mut words = line.split([' ', ',']).filter(|word| !word.is_empty()).peekable();
+    let mut names = Vec::new();
+    while let Some(name) = words.next() {
+        let at = words.next_if_eq(&"at").and_then(|_| words.next()).map(run::number);
+        names.push((name.to_owned(), at));
+    }
+    names
+}
+
+#[test]
+fn cases_leave_in_the_published_order() {
+    for case in cases::all() {
+        let found = Both::new(&case.tree.build()).run(&arrivals(case.text), |_, _| {});
+        let expected = expected(case.text);
+        let names = |order: &[(String, u64)]| order.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
+        let wanted: Vec<String> = expected.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(names(&found), wanted, "{}", case.name);
+        for ((name, start), (_, at)) in found.iter().zip(&expected) {
+            assert!(at.is_none_or(|at| at == *start), "{}: {name} at {start}, expected {at:?}", case.name);
+        }
+    }
+}
