@@ -49,6 +49,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::profile::profile_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
+    check(&fixture::policy_cost_report());
     check(&fixture::policy_explain_report());
     check(&fixture::policy_diff_report());
     check(&fixture::doctor_report());

@@ -49,12 +49,13 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 17] = [
+const PROMISED: [&str; 18] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
+    "weft-policy-cost",
     "weft-policy-diff",
     "weft-policy-explain",
     "weft-profile",
@@ -96,6 +97,7 @@ fn surveys_and_policies() {
     check(&written(&["policy", "check", &good], &[0]), "weft-policy-check");
     let found = written(&["policy", "check", &bad], &[1]);
     check(&found, "weft-policy-check");
+    check(&written(&["policy", "cost", &good], &[0]), "weft-policy-cost");
     let packet = ["policy", "explain", &good, "--packet", "udp 192.0.2.1:9 > 192.0.2.2:80"];
     check(&written(&packet, &[0]), "weft-policy-explain");
     let other = file(&folder, "other.weft", POLICY.replace("10mbps", "20mbps"));

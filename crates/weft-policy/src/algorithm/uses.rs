@@ -10,7 +10,7 @@ use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::library::shipped;
 use crate::spanned::Spanned;
 use std::sync::{Arc, OnceLock};
-use weft_rank::{Part, Scale};
+use weft_rank::Scale;
 use weft_text::{Span, nearest, quoted};
 use weft_units::BitsPerSec;
 
@@ -287,16 +287,10 @@ pub(crate) fn check_place(
             format!("{text} is a dropper and orders no children"),
             "it stands before one leaf: `NAME of x`",
         ),
-        (_, Place::Children) if !algorithm.reads.is_empty() && !algorithm.follows_head => {
-            let what = algorithm.program.parts.get(Part::Rank).is_some();
-            debug_assert!(what || algorithm.kind != weft_rank::Kind::Algorithm);
-            wrong(
-                format!(
-                    "{text} reads the next packet of its children, which changes without a turn of theirs"
-                ),
-                "write `follows head` in the algorithm: a child is then ranked anew whenever its next packet changes",
-            )
-        }
+        (_, Place::Children) if !algorithm.reads.is_empty() && !algorithm.follows_head => wrong(
+            format!("{text} reads the next packet of its children, which changes without a turn of theirs"),
+            "write `follows head` in the algorithm: a child is then ranked anew whenever its next packet changes",
+        ),
         _ => None,
     }
 }

@@ -167,11 +167,8 @@ impl PartCheck<'_, '_> {
             "head" => (Input::Head(known.metadatum), Input::HeadKnown(known.metadatum)),
             _ => (Input::Packet(known.metadatum), Input::PacketKnown(known.metadatum)),
         };
-        if owner == "head" {
-            if !self.check.reads.contains(&known.metadatum) {
-                self.check.reads.push(known.metadatum);
-            }
-            self.check.reads_at.get_or_insert(span);
+        if owner == "head" && !self.check.reads.contains(&known.metadatum) {
+            self.check.reads.push(known.metadatum);
         }
         let present = match known.presence {
             Presence::Always => None,
@@ -288,7 +285,7 @@ impl PartCheck<'_, '_> {
             }
             return Some(Operand::new(self.builder.over_sqrt(interval.value, count.value), Type::Duration));
         }
-        self.least_or_most(function, &operands, arguments, span)
+        self.least_or_most(function, &operands, arguments)
     }
 
     fn least_or_most(
@@ -296,7 +293,6 @@ impl PartCheck<'_, '_> {
         function: &str,
         operands: &[Operand],
         arguments: &[Expression],
-        span: Span,
     ) -> Option<Operand> {
         let mut all = *operands.first()?;
         for (operand, argument) in operands.iter().zip(arguments).skip(1) {
@@ -305,7 +301,7 @@ impl PartCheck<'_, '_> {
                 let message = format!("`{function}` of {} and {}", all.of, operand.of);
                 let help = all.of.combine(Operator::Lt, operand.of, false).err();
                 let help = help.unwrap_or("both values need the same unit");
-                self.check.find(Code::UnitMismatch, argument.span.to(argument.span), message, help);
+                self.check.find(Code::UnitMismatch, argument.span, message, help);
                 return None;
             };
             let (one, two) =
@@ -326,7 +322,6 @@ impl PartCheck<'_, '_> {
             let narrow = all.narrow && operand.narrow || function == "min" && (all.narrow || operand.narrow);
             all = Operand { positive, narrow, ..Operand::new(value, common) };
         }
-        debug_assert!(span.start <= span.end);
         Some(all)
     }
 

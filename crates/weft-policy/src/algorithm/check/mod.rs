@@ -89,8 +89,6 @@ pub(super) struct Check<'a> {
     reads: Vec<Metadatum>,
     /// The names that were reported because nothing has them.
     unknown: BTreeSet<String>,
-    /// The first place that reads `head.`
-    reads_at: Option<Span>,
 }
 
 /// Checks an algorithm; `None` if a diagnostic is an error, or if the parser has reported one.
@@ -108,7 +106,6 @@ pub(crate) fn check(definition: &Definition) -> (Option<CheckedAlgorithm>, Vec<S
         aggregates: Aggregates::default(),
         reads: Vec::new(),
         unknown: BTreeSet::new(),
-        reads_at: None,
     };
     check.declare();
     // What uses a wrong declaration is not wrong itself.
