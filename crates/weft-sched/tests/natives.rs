@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use weft_rank::{Algorithm, samples};
+use weft_rank::{Algorithm, Reading, Scale, samples};
 use weft_sched::workload::Rng;
 use weft_sched::{
     Child, Custom, Dequeue, Descriptor, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec,
     PacketScheduler, Program,
 };
-use weft_units::{Bytes, ClassId, FlowId, Instant, LaneId, LeafId, NodeId, Packets, Weight};
+use weft_units::{
+    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, Nanos, NodeId, Packets, Weight,
+};
 
 /// A random tree of priorities and weighted fair queueing over fair and first-in first-out leaves.
 fn native(seed: u64) -> Program {
@@ -162,4 +164,71 @@ fn round_robin_and_drr_have_the_shares_of_their_turns() {
             assert!((share - wanted).abs() < 0.001, "{name}: {sent:?}");
         }
     }
+}
+
+/// A sample whose virtual times begin at `from`.
+fn beginning_at(mut algorithm: Algorithm, from: u64) -> Algorithm {
+    let fields = algorithm.node.iter_mut().chain(&mut algorithm.child);
+    for field in fields.filter(|field| field.reading == Reading::VirtualTime) {
+        field.initial = from;
+    }
+    algorithm
+}
+
+/// The order of departures where all fair queueing is by programs whose virtual times begin at `from`, and the rebases.
+fn order_from(seed: u64, from: u64) -> (Vec<u64>, u64) {
+    let mut program = native(seed);
+    let mut rng = Rng::new(seed);
+    for node in &mut program.nodes {
+        let children = node.children.len();
+        let weights = |rng: &mut Rng| (0..children).map(|_| vec![1 + u64::from(rng.below(4))]).collect();
+        let (algorithm, parameters) = match rng.below(3) {
+            0 => (samples::stfq(), weights(&mut rng)),
+            1 => (samples::wf2q(), weights(&mut rng)),
+            _ => {
+                let rate = Scale::time_per_byte(BitsPerSec(4_000_000_000)).word();
+                (samples::floors(), vec![vec![rate, rate, 1, 300]; children])
+            }
+        };
+        node.discipline = Discipline::Custom(custom(beginning_at(algorithm, from), parameters));
+    }
+    for leaf in &mut program.leaves {
+        let algorithm = if rng.below(2) == 0 { samples::stfq() } else { samples::wf2q() };
+        leaf.discipline = LeafDiscipline::Custom(custom(beginning_at(algorithm, from), vec![vec![1]]));
+    }
+    let mut scheduler = PacketScheduler::new(&program).expect("a program");
+    let ids = flows(&mut scheduler, program.lanes.len());
+    let (mut order, mut now) = (Vec::new(), Instant::ZERO);
+    for at in 0..3000 {
+        let descriptor = Descriptor { len: Bytes(64 + u64::from(rng.below(1400))), handle: at };
+        scheduler.enqueue(ids[rng.below(12) as usize], descriptor, now).expect("room");
+        now = match scheduler.dequeue(now) {
+            _ if at % 5 > 2 => now,
+            Dequeue::Packet(departure) => {
+                order.push(departure.descriptor.handle);
+                now + Nanos(1000)
+            }
+            Dequeue::Wait(until) => until,
+            Dequeue::Empty => now,
+        };
+        if at % 64 == 0 {
+            scheduler.check_invariants().expect("sound");
+        }
+    }
+    (order, scheduler.tree().counters().rebases)
+}
+
+#[test]
+fn virtual_times_of_programs_that_come_near_their_end_change_no_order() {
+    let mut rebases = 0;
+    for seed in 0..60 {
+        let (expected, none) = order_from(seed, 0);
+        assert_eq!(none, 0);
+        for distance in [1, 1 << 20, 1 << 22] {
+            let (found, count) = order_from(seed, (1 << 62) - distance);
+            assert!(found == expected, "seed {seed}, distance {distance}");
+            rebases += count;
+        }
+    }
+    assert!(rebases > 100, "{rebases}");
 }

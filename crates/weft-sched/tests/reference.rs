@@ -114,8 +114,11 @@ impl Bench {
         number.checked_rem(limits.len()).map(|at| LimitId::from_index(limits[at]))
     }
 
+    /// Advances time. A senseless program may hold packets until the end of time, where the slow limits overflow.
     fn advance(&mut self, to: Instant) {
-        self.now = self.now.max(to);
+        if to < Instant::from_nanos(1 << 50) {
+            self.now = self.now.max(to);
+        }
     }
 }
 
@@ -336,6 +339,11 @@ proptest! {
     fn packets_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
         check_packets(random::program(program), program, operations)?;
     }
+}
+
+proptest! {
+    // Programs take longer, and there is more to draw.
+    #![proptest_config(ProptestConfig { cases: 4096, ..ProptestConfig::default() })]
 
     #[test]
     fn scripted_turns_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {

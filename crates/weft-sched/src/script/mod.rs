@@ -34,7 +34,7 @@
 //! reference, `from` precedes `until`.
 //!
 //! # Drops
-//! A drop ends the turn with nothing sent, and the next turn follows. After eight drops in a row the next packet is sent,
+//! A drop ends the turn with nothing sent, and the next turn follows. After eight drops without a packet let through, the next is sent,
 //! whatever the programs say.
 //!
 //! # Change
@@ -42,9 +42,9 @@
 //! child that stays below keeps state and reference. Every other child with something to send begins anew: `active`, then
 //! `rank`, in the order of the children, or in that of the flows that join a leaf.
 //!
-//! # Limits
-//! Time is the latest that a caller passed. Words do not wrap but saturate: a virtual time in units of `1/4096` byte at
-//! weight 1 is at its end after 52 days at 8 Gb/s, and ranks are equal then.
+//! # Arithmetic
+//! Words do not wrap but saturate. Fields that are read as virtual times are rebased, with the ranks that are made of them,
+//! long before their end, as the built-in disciplines' are. The time that programs see is the latest that a caller passed.
 //!
 //! [`HeadUse::Followed`]: crate::program::HeadUse::Followed
 

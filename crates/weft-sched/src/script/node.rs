@@ -139,7 +139,8 @@ impl ScriptNode {
         self.scheduler.begin(&mut self.children, &at, &sight);
     }
 
-    /// Handles an event below the child at `slot`, which now leads to `leaf` and begins with `head`.
+    /// Handles an event below the child at `slot`, which now leads to `leaf` and begins with `head`. Returns the
+    /// number of rebases.
     pub(crate) fn pass(
         &mut self,
         slot: u32,
@@ -148,48 +149,53 @@ impl ScriptNode {
         event: &Event<'_>,
         now: Instant,
         cx: &mut Cx<'_>,
-    ) {
+    ) -> u64 {
         let id = slot as usize;
-        let was_active = self.children.references[id].active;
         self.count(id, event);
         self.below[id].leaf = leaf;
         self.children.references[id].withheld = leaf == NO_LEAF;
         let packet = if let Event::Arrived { packet, .. } = event { Some(*packet) } else { None };
         let (at, sight) = (self.at(slot), self.sight(slot, now, head.map(|head| head.packet), packet));
+        let ranked = self.apply(&at, event, &sight, cx);
+        self.follow(&at, head, ranked, &sight, cx);
+        u64::from(self.settle())
+    }
+
+    /// Runs the programs of an event, and puts the child where it belongs. Returns whether the child was ranked with what it
+    /// begins with.
+    fn apply(&mut self, at: &At, event: &Event<'_>, sight: &Sight<'_>, cx: &mut Cx<'_>) -> bool {
+        let was_active = self.children.references[at.id as usize].active;
+        let is_active = self.below[at.id as usize].backlog > 0;
+        let follows = self.follows();
         let (scheduler, children) = (&mut self.scheduler, &mut self.children);
-        let has_more = self.below[id].backlog > 0;
-        let mut ranked = has_more;
         match event {
             Event::Sent { share, packet, .. } => {
-                let head =
-                    if scheduler.custom.head == HeadUse::Followed { packet } else { &Metadata::UNKNOWN };
-                let ended = Sight { head, ..sight };
-                scheduler.sent(children, &at, &ended, TurnEnd { bytes: *share, more: has_more });
-                if has_more {
-                    scheduler.rank(children, &at, &sight, Tie::New, cx);
+                let head = if follows { packet } else { &Metadata::UNKNOWN };
+                let ended = Sight { head, ..*sight };
+                scheduler.sent(children, at, &ended, TurnEnd { bytes: *share, more: is_active });
+                if is_active {
+                    scheduler.rank(children, at, sight, Tie::New, cx);
                 } else {
-                    scheduler.leave(children, &at, &ended, cx);
+                    scheduler.leave(children, at, &ended, cx);
                 }
             }
-            Event::Arrived { .. } if has_more && !was_active => {
-                scheduler.join(children, &at, &sight, Joins::Arriving, cx);
+            _ if is_active && !was_active => {
+                let arrived = matches!(event, Event::Arrived { .. });
+                let joins = if arrived { Joins::Arriving } else { Joins::Moving };
+                scheduler.join(children, at, sight, joins, cx);
             }
-            Event::Joined { .. } if has_more && !was_active => {
-                scheduler.join(children, &at, &sight, Joins::Moving, cx);
-            }
-            Event::Left { .. } if was_active && !has_more => scheduler.leave(children, &at, &sight, cx),
+            _ if was_active && !is_active => scheduler.leave(children, at, sight, cx),
             Event::Arrived { .. } => {
-                ranked = false;
-                scheduler.arrive(children, &at, &sight, cx);
-                scheduler.place(children, &at);
+                scheduler.arrive(children, at, sight, cx);
+                scheduler.place(children, at);
+                return false;
             }
             _ => {
-                ranked = false;
-                scheduler.place(children, &at);
+                scheduler.place(children, at);
+                return false;
             }
         }
-        self.follow(&at, head, ranked, &sight, cx);
-        self.scheduler.settle(&mut self.children);
+        is_active
     }
 
     /// Ranks a child anew whose head changed since it was ranked.
@@ -260,9 +266,16 @@ impl ScriptNode {
         self.follow(&at, head, joins, &sight, cx);
     }
 
-    /// Brings eligibility up to date.
-    pub(crate) fn settle(&mut self) {
+    /// Brings eligibility up to date. Returns whether virtual time was rebased.
+    pub(crate) fn settle(&mut self) -> bool {
         self.scheduler.settle(&mut self.children);
+        let late = self.scheduler.is_late();
+        if late {
+            let first = self.first_child;
+            let at = |id| At { owner: Owner::Child(first + id), id, lane: 0 };
+            self.scheduler.rebase(&mut self.children, (0..self.below.len() as u32).map(at));
+        }
+        late
     }
 
     /// Whether counts, references and orders agree.

@@ -1,10 +1,11 @@
 //! The order of children under an algorithm of one's own: its programs, and the references that they rank.
 
 mod order;
+mod rebase;
 
 use std::sync::Arc;
 
-use weft_rank::{Effects, Eligibility, Execute, Inputs, Metadata, Part, Rank};
+use weft_rank::{Algorithm, Effects, Eligibility, Execute, Inputs, Metadata, Part, Rank, Reading};
 use weft_units::{Bytes, Instant, Nanos};
 
 use super::children::Children;
@@ -67,6 +68,8 @@ pub(crate) struct Scheduler {
     weight_at: Option<usize>,
     /// The sum of the weights of all children, idle ones included: what a virtual time of the link as a whole needs.
     weights: u64,
+    /// The fields of the node that are virtual times.
+    virtual_times: Box<[u8]>,
     /// The child in service, and the rank with which it won its turn.
     turn: Option<u32>,
     turn_rank: Rank,
@@ -117,6 +120,7 @@ impl Scheduler {
             parameters,
             is_leaf,
             weights: 0,
+            virtual_times: virtual_times(&custom.algorithm),
             turn: None,
             turn_rank: Rank::default(),
             lowest: EMPTY,
@@ -177,7 +181,7 @@ impl Scheduler {
     }
 
     /// Keeps the order by the field whose least value programs read.
-    fn keep_lowest(&mut self, children: &mut Children, id: u32) {
+    pub(super) fn keep_lowest(&mut self, children: &mut Children, id: u32) {
         let Some(field) = self.custom.algorithm.aggregates.lowest else { return };
         let value = children.state(id)[usize::from(field)];
         let kept = children.lowest.contains(id);
@@ -346,6 +350,12 @@ impl Scheduler {
         }
         self.place(children, at);
     }
+}
+
+/// The fields of a node that are virtual times.
+fn virtual_times(algorithm: &Algorithm) -> Box<[u8]> {
+    let fields = algorithm.node.iter().zip(0..).filter(|(field, _)| field.reading == Reading::VirtualTime);
+    fields.map(|(_, at)| at).collect()
 }
 
 impl TurnEnd {

@@ -57,20 +57,14 @@
 //! stored.
 //!
 //! # Layout and cost
-//! A turn touches the flow (24 bytes), its lane (one cache line), the lane's PIFO (24 bytes per backlogged flow), the
+//! A turn touches the flow (half a cache line), its lane (one line), the lane's PIFO (24 bytes per backlogged flow), the
 //! leaf, and one node per level. The path to the root is stored in the leaf, so the charges of the levels do not depend
 //! on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
+//! docs/engine.md has the layout and what each part of it costs.
 //!
-//! Measured without gain on a busy machine, with [`crate::workload::ClosedLoop`] (minimum of 400 runs of 3200 packets):
-//! * choosing the smallest of four heap entries without branches: 1 to 5 ns slower from 1000 flows on, perhaps because
-//!   a predicted branch lets the next level's load begin early;
-//! * prefetching the record of a lane's next flow after each dequeue: no difference.
-//!
-//! Measured with gain:
-//! * no copy of a winner tree's best key: up to 6 ns, since the copy stalled on the preceding stores;
-//! * comparisons of winner trees as part of an address, together with the known leaf: 5 ns at 10 flows;
-//! * prefetching the flows of an enqueue burst: a third less time at a million flows that become idle and active, no
-//!   gain or a small loss when all stay backlogged.
+//! # Algorithms of one's own
+//! A node or leaf may have a [`Custom`](crate::Custom) discipline. The module `script` has its semantics, and
+//! `tree/script` the way of its events; trees without one have one test per packet for it.
 
 mod audit;
 mod change;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use weft_rank::{Algorithm, Kind, Metadata, Metadatum, Scale, samples};
+use weft_rank::generate::Case;
+use weft_rank::{Aggregates, Algorithm, Field, Kind, Metadata, Metadatum, Part, Scale, samples};
 use weft_sched::workload::Rng;
 use weft_sched::{
     Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
@@ -52,13 +53,35 @@ pub(crate) fn custom_node(rng: &mut Rng, children: usize) -> Discipline {
 }
 
 fn pick(rng: &mut Rng, kind: impl Fn(Kind) -> bool) -> Arc<Algorithm> {
-    let fitting: Vec<Algorithm> = algorithms().into_iter().filter(|algorithm| kind(algorithm.kind)).collect();
+    if kind(Kind::Algorithm) && rng.below(3) == 0 {
+        return Arc::new(senseless(rng));
+    }
+    let fitting: Vec<Algorithm> =
+        samples::all().into_iter().filter(|algorithm| kind(algorithm.kind)).collect();
     Arc::new(fitting[rng.below(fitting.len() as u32) as usize].clone())
 }
 
-/// The published algorithms.
-fn algorithms() -> Vec<Algorithm> {
-    samples::all()
+/// An algorithm of random programs, which no one would write.
+fn senseless(rng: &mut Rng) -> Algorithm {
+    let mut words = |count: usize| -> Vec<Field> {
+        (0..count).map(|_| Field::unsigned("word", u64::from(rng.below(4)) * 1000)).collect()
+    };
+    let (parameters, node, child) = (words(4), words(4), words(weft_rank::Program::CHILD_SLOTS_MAX));
+    let mut algorithm = Algorithm { parameters, node, child, ..Algorithm::new("senseless", Kind::Algorithm) };
+    for (at, part) in Part::ALL.into_iter().enumerate() {
+        if part != Part::Rank && rng.below(3) == 0 {
+            continue;
+        }
+        // The first byte chooses the part, the second one the length.
+        let mut bytes: Vec<u8> = (0..800).map(|_| rng.below(256) as u8).collect();
+        (bytes[0], bytes[1]) = (at as u8, rng.below(24) as u8);
+        *algorithm.parts.get_mut(part) = Some(Case::from_bytes(&bytes).program);
+    }
+    let mut field = || Some(rng.below(4) as u8);
+    algorithm.aggregates =
+        Aggregates { weights: field(), lowest: field(), clock: field(), ..Aggregates::default() };
+    assert_eq!(algorithm.validate(), Ok(()));
+    algorithm
 }
 
 /// Random parameters of an algorithm, of the size of what happens in a test.
@@ -79,7 +102,7 @@ pub(crate) fn metadata(rng: &mut Rng, now: u64) -> Metadata {
     for metadatum in Metadatum::ALL {
         let value = match metadatum {
             Metadatum::Length | Metadatum::Arrived => continue,
-            Metadatum::Deadline | Metadatum::SendTime => now + u64::from(rng.below(5)) * 10_000,
+            Metadatum::Deadline | Metadatum::SendTime => now.saturating_add(u64::from(rng.below(5)) * 10_000),
             Metadatum::Pace => Scale::time_per_byte(BitsPerSec(rate(rng))).word(),
             _ => u64::from(rng.below(5)) * 1000,
         };

@@ -571,10 +571,7 @@ impl Reference {
         self.observe(now);
         let at = at.index();
         let leaf = self.program.lanes[self.flows[at].lane].leaf.index();
-        let Some(custom) = custom_of_leaf(&self.program, leaf).cloned() else {
-            self.scripts.drops = 0;
-            return Verdict::Send;
-        };
+        let Some(custom) = custom_of_leaf(&self.program, leaf).cloned() else { return Verdict::Send };
         let packet = self.scripts.heads[at].packet;
         let own = self.run(Who::Flow(at), Part::Fetched, Seen { head: &packet, packet: &packet, ..UNSEEN });
         let mut all = vec![own];

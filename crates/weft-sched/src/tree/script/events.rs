@@ -115,10 +115,17 @@ impl PolicyTree {
     }
 
     /// Lets a leaf with an algorithm offer the lane of its first flow.
-    pub(in crate::tree) fn offer_scripted(&mut self, scripts: &mut Scripts, leaf: u32) {
-        let leaf = &mut self.leaves[leaf as usize];
+    pub(in crate::tree) fn offer_scripted(&mut self, scripts: &mut Scripts, at: u32) {
+        let leaf = &mut self.leaves[at as usize];
         let Some(script) = &mut leaf.script else { return };
         script.scheduler.settle(&mut scripts.flows);
+        if script.scheduler.is_late() {
+            let here = self.flows.iter().zip(0..).filter(|(slot, _)| slot.state != FlowState::Vacant);
+            let lanes = here.map(|(slot, id)| (id, &self.lanes[slot.lane as usize]));
+            let all = lanes.filter(|(_, lane)| lane.leaf == at).map(|(id, lane)| at_of(id, lane));
+            script.scheduler.rebase(&mut scripts.flows, all);
+            self.counters.rebases += 1;
+        }
         let offered = script.scheduler.first().map(|(lane, _)| lane);
         let before = core::mem::replace(&mut script.offered, offered);
         if before != offered {
@@ -152,7 +159,7 @@ impl PolicyTree {
                 let first = self.leaves.get(offer as usize).and_then(|leaf| first_flow(leaf, &self.lanes));
                 let head = first.map(|flow| Head::of(flow, &heads[flow as usize]));
                 let cx = &mut Cx { ticks: &mut self.ticks, timers };
-                node.pass(slot, offer, head, event, *clock, cx);
+                self.counters.rebases += node.pass(slot, offer, head, event, *clock, cx);
                 offer = node.offer();
             } else if let Event::Sent { share, .. } = event {
                 offer = node.served(slot as usize, *share, offer, tie, &mut self.counters.rebases);

@@ -74,10 +74,7 @@ impl PolicyTree {
         let Some(scripts) = &mut self.scripts else { return Ok(Verdict::Send) };
         let slot = &self.flows[turn.flow.index()];
         let lane = &self.lanes[slot.lane as usize];
-        let Some(script) = &mut self.leaves[lane.leaf as usize].script else {
-            scripts.drops = 0;
-            return Ok(Verdict::Send);
-        };
+        let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return Ok(Verdict::Send) };
         let head = FlowHead { packet: *packet, ..scripts.heads[turn.flow.index()] };
         let sight = sight(&head, packet, scripts.clock, slot.account.weight().get());
         let verdict = script.fetched(&mut scripts.flows, turn.flow.0, &sight);
