@@ -13,6 +13,8 @@ use weft_units::{Bytes, Instant};
 
 const ROUNDS: usize = 5;
 const TURNS: u64 = 2_000_000;
+/// The turns of a run as a test.
+const TEST_TURNS: u64 = 1_000;
 
 /// All parts of an algorithm as a function.
 type Parts = fn(Part, &Inputs, &[u64], &mut [u64], &mut [u64]) -> Effects;
@@ -135,12 +137,12 @@ fn cases() -> Vec<Case> {
 }
 
 /// Runs turns, and returns a number that depends on all of them.
-fn turns(case: &Case, execute: &dyn Execute) -> u64 {
+fn turns(case: &Case, execute: &dyn Execute, count: u64) -> u64 {
     let initial = |fields: &[weft_rank::Field]| fields.iter().map(|field| field.initial).collect::<Vec<_>>();
     let (mut node, mut child) = (initial(&case.algorithm.node), initial(&case.algorithm.child));
     let (mut inputs, mut sum) = (Inputs::default(), 0_u64);
     inputs.queued_bytes = Bytes(100_000);
-    for turn in 0..TURNS {
+    for turn in 0..count {
         let now = turn * 1200;
         inputs.now = Instant::from_nanos(now);
         inputs.bytes = Bytes(64 + ((turn * 7919) & 1023));
@@ -168,6 +170,9 @@ fn median(mut samples: [f64; ROUNDS]) -> f64 {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    // `cargo test` runs benchmarks too, to see that they work.
+    let measures = std::env::args().any(|word| word == "--bench") || !wanted.is_empty();
+    let count = if measures { TURNS } else { TEST_TURNS };
     println!("nanoseconds a turn, medians of {ROUNDS} rounds");
     println!("{:8} {:>9} {:>9} {:>11} {:>16}", "", "Rust", "Cranelift", "interpreter", "Cranelift / Rust");
     for case in cases() {
@@ -177,7 +182,7 @@ fn main() {
         if let [algorithm, executor] = &wanted[..] {
             let chosen =
                 executors.iter().filter(|(name, _)| *algorithm == case.algorithm.name && name == executor);
-            chosen.for_each(|(_, execute)| println!("{}", turns(&case, *execute)));
+            chosen.for_each(|(_, execute)| println!("{}", turns(&case, *execute, count)));
             continue;
         }
         let mut samples = [[0.0; 3]; ROUNDS];
@@ -185,8 +190,8 @@ fn main() {
         for round in &mut samples {
             for ((_, execute), sample) in executors.iter().zip(round) {
                 let start = Clock::now();
-                results.push(turns(&case, *execute));
-                *sample = start.elapsed().as_nanos() as f64 / TURNS as f64;
+                results.push(turns(&case, *execute, count));
+                *sample = start.elapsed().as_nanos() as f64 / count as f64;
             }
         }
         assert!(results.windows(2).all(|pair| pair[0] == pair[1]), "{}: results differ", case.algorithm.name);

@@ -1,7 +1,7 @@
 //! The arithmetic of programs as Cranelift's instructions. `weft_rank::arithmetic` has the rules; tests compare the two in every bit.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value as Ssa, types};
+use cranelift_codegen::ir::{Block, InstBuilder, MemFlagsData, Type, Value as Ssa, types};
 use cranelift_frontend::FunctionBuilder;
 use weft_rank::Binary;
 use weft_rank::arithmetic::{OVER_SQRT, OVER_SQRT_BITS};
@@ -95,6 +95,22 @@ impl<'a, 'f> Ins<'a, 'f> {
 
     pub(crate) fn store(&mut self, value: Ssa, address: Ssa, offset: i32) {
         self.builder.ins().store(MemFlagsData::trusted(), value, address, offset);
+    }
+
+    /// Begins a block that runs only if the condition holds. The result is the block after it, for [`Ins::merge`].
+    pub(crate) fn branch(&mut self, condition: Ssa, otherwise: Ssa) -> Block {
+        let (then, merged) = (self.builder.create_block(), self.builder.create_block());
+        self.builder.append_block_param(merged, types::I64);
+        self.builder.ins().brif(condition, then, &[], merged, &[otherwise.into()]);
+        self.builder.switch_to_block(then);
+        merged
+    }
+
+    /// Ends a block that began with [`Ins::branch`]: `value`, or what the branch had otherwise.
+    pub(crate) fn merge(&mut self, merged: Block, value: Ssa) -> Ssa {
+        self.builder.ins().jump(merged, &[value.into()]);
+        self.builder.switch_to_block(merged);
+        self.builder.block_params(merged)[0]
     }
 
     /// The number of leading zero bits.

@@ -1,7 +1,7 @@
 //! Modules of machine code: making them, calling into them, and returning their memory.
 
 use crate::{CompileError, lower};
-use cranelift_codegen::ir::{AbiParam, Signature, UserFuncName};
+use cranelift_codegen::ir::{AbiParam, ArgumentPurpose, Signature, UserFuncName};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_frontend::FunctionBuilderContext;
 use cranelift_jit::{JITBuilder, JITModule};
@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weft_rank::program::Words;
 use weft_rank::{Algorithm, Effects, Execute, Inputs, Part, Program};
 
-/// A compiled program: reads the inputs, the parameters and the state, and writes the state and the effects.
+/// A compiled program: reads the inputs, the parameters and the state, writes the state, and returns the effects. They are words in memory
+/// that the caller names, so nothing is copied afterwards.
 ///
 /// # Safety
-/// The pointers are to inputs, to as many words as the algorithm's programs use, and to effects; the code is still there.
-type Entry = unsafe extern "C" fn(*const Inputs, *const u64, *mut u64, *mut u64, *mut Effects);
+/// The pointers are to inputs and to as many words as the algorithm's programs use; the code is still there.
+type Entry = unsafe extern "C" fn(*const Inputs, *const u64, *mut u64, *mut u64) -> Effects;
 
 const PARTS: usize = Part::ALL.len();
 
@@ -43,14 +44,10 @@ impl Execute for Compiled {
         if parameters.len() < in_parameters || node.len() < in_node || child.len() < in_child {
             return self.interpret(part, inputs, parameters, node, child);
         }
-        let mut effects = Effects::NONE;
-        // SAFETY: `entry` is the code of a program of `self.algorithm`, and `self._code` keeps its memory. The code reads `inputs`, reads and
-        // writes the words below `self.words` of the slices, which are at least as long, and writes `effects`; the
-        // exclusive references exclude that any of them overlap.
-        unsafe {
-            entry(inputs, parameters.as_ptr(), node.as_mut_ptr(), child.as_mut_ptr(), &raw mut effects);
-        }
-        effects
+        // SAFETY: `entry` is the code of a program of `self.algorithm`, and `self._code` keeps its memory. The code reads `inputs`, and reads
+        // and writes the words below `self.words` of the slices, which are at least as long; the exclusive references exclude
+        // that any of them overlap.
+        unsafe { entry(inputs, parameters.as_ptr(), node.as_mut_ptr(), child.as_mut_ptr()) }
     }
 }
 
@@ -168,8 +165,10 @@ fn define_all(
 
 fn define(module: &mut JITModule, program: &Program) -> Result<FuncId, Box<ModuleError>> {
     let pointer = module.target_config().pointer_type();
-    let parameters = vec![AbiParam::new(pointer); 5];
-    let signature = Signature { params: parameters, ..module.make_signature() };
+    let effects = AbiParam::special(pointer, ArgumentPurpose::StructReturn);
+    let [inputs, parameters, node, child] = [AbiParam::new(pointer); 4];
+    let params = vec![effects, inputs, parameters, node, child];
+    let signature = Signature { params, ..module.make_signature() };
     let id = module.declare_anonymous_function(&signature).map_err(Box::new)?;
     let mut context = module.make_context();
     context.func.signature = signature;

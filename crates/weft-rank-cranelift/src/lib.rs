@@ -8,9 +8,14 @@
 
 mod arithmetic;
 mod code;
+#[cfg(any(test, feature = "fuzz"))]
+mod fuzz;
+mod guard;
 mod lower;
 
 pub use code::Compiled;
+#[cfg(any(test, feature = "fuzz"))]
+pub use fuzz::fuzz_rank;
 
 use std::sync::Arc;
 use thiserror::Error;

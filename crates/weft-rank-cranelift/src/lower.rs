@@ -1,15 +1,17 @@
 //! From a program to Cranelift's intermediate form.
 //!
 //! A slot is loaded at its first use and written once, at the end: between them its content is a value, so there is nothing for an alias
-//! analysis to find out. A condition that holds or not selects between two values; there are no branches.
+//! analysis to find out. A condition that holds or not selects between two values. There is a branch only around an expensive operation
+//! whose result nothing but a conditional store takes.
 
 use crate::arithmetic::{self, Ins, Lowered};
+use crate::guard;
 use core::mem::offset_of;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Function, InstBuilder, Value as Ssa, types};
 use cranelift_codegen::isa::TargetFrontendConfig;
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use weft_rank::{Effect, Effects, Input, Inputs, Operation, Place, Product, Program, Rank, Slot, Value};
+use weft_rank::{Effect, Effects, Input, Inputs, Operation, Place, Product, Program, Slot, Value};
 
 /// The addresses that a compiled program gets.
 #[derive(Clone, Copy)]
@@ -21,6 +23,9 @@ struct Addresses {
     effects: Ssa,
 }
 
+/// The words of effects.
+const WORDS: usize = size_of::<Effects>() / 8;
+
 /// The content of a slot, and whether it differs from the memory's.
 #[derive(Clone, Copy)]
 struct Content {
@@ -31,6 +36,9 @@ struct Content {
 struct Lowering<'a, 'f> {
     ins: Ins<'a, 'f>,
     addresses: Addresses,
+    program: &'a Program,
+    /// The stores that operations wait for; the others are lowered in order.
+    guarded: Vec<Option<usize>>,
     values: Vec<Lowered>,
     node: [Option<Content>; Program::NODE_SLOTS_MAX],
     child: [Option<Content>; Program::CHILD_SLOTS_MAX],
@@ -47,16 +55,22 @@ pub(crate) fn lower(
     let block = builder.create_block();
     builder.append_block_params_for_function_params(block);
     builder.switch_to_block(block);
-    if let [inputs, parameters, node, child, effects] = *builder.block_params(block) {
+    if let [effects, inputs, parameters, node, child] = *builder.block_params(block) {
+        let taken = program.effects().iter().flat_map(Effect::operands).map(Value::index);
         let mut lowering = Lowering {
             ins: Ins::new(&mut builder),
             addresses: Addresses { inputs, parameters, node, child, effects },
+            program,
+            guarded: guard::guarded(program.operations(), taken),
             values: Vec::with_capacity(program.operations().len()),
             node: [None; Program::NODE_SLOTS_MAX],
             child: [None; Program::CHILD_SLOTS_MAX],
         };
-        for operation in program.operations() {
-            let lowered = lowering.operation(operation);
+        for (at, operation) in program.operations().iter().enumerate() {
+            let lowered = match lowering.guarded[at] {
+                Some(_) => Lowered::Nothing,
+                None => lowering.operation(at, operation),
+            };
             lowering.values.push(lowered);
         }
         lowering.write_slots();
@@ -83,7 +97,7 @@ impl Lowering<'_, '_> {
         self.values[value.index()].truth(&mut self.ins)
     }
 
-    fn operation(&mut self, operation: &Operation) -> Lowered {
+    fn operation(&mut self, at: usize, operation: &Operation) -> Lowered {
         match *operation {
             Operation::Constant(value) => Lowered::Word(self.ins.constant(value)),
             Operation::Input(input) => self.input(input),
@@ -93,7 +107,7 @@ impl Lowering<'_, '_> {
             }
             Operation::Load(slot) => Lowered::Word(self.load(slot)),
             Operation::Store { slot, value, when } => {
-                self.store(slot, value, when);
+                self.store(at, slot, value, when);
                 Lowered::Nothing
             }
             Operation::Not(value) => {
@@ -156,13 +170,33 @@ impl Lowering<'_, '_> {
         value
     }
 
-    fn store(&mut self, slot: Slot, value: Value, when: Option<Value>) {
-        let mut new = self.word(value);
-        if let Some(condition) = when {
-            let (condition, old) = (self.truth(condition), self.load(slot));
-            new = self.ins.select(condition, new, old);
-        }
+    fn store(&mut self, at: usize, slot: Slot, value: Value, when: Option<Value>) {
+        let new = match when {
+            None => self.word(value),
+            Some(condition) => {
+                let (condition, old) = (self.truth(condition), self.load(slot));
+                match self.guarded.contains(&Some(at)) {
+                    true => self.guarded_word(at, value, condition, old),
+                    false => {
+                        let new = self.word(value);
+                        self.ins.select(condition, new, old)
+                    }
+                }
+            }
+        };
         *self.content(slot) = Some(Content { value: new, dirty: true });
+    }
+
+    /// `value` if the condition holds, otherwise `old`. The operations that wait for the store `at` are done only if it holds.
+    fn guarded_word(&mut self, at: usize, value: Value, condition: Ssa, old: Ssa) -> Ssa {
+        let merged = self.ins.branch(condition, old);
+        for (index, operation) in self.program.operations().iter().enumerate() {
+            if self.guarded[index] == Some(at) {
+                self.values[index] = self.operation(index, operation);
+            }
+        }
+        let new = self.word(value);
+        self.ins.merge(merged, new)
     }
 
     fn write_slots(&mut self) {
@@ -176,34 +210,45 @@ impl Lowering<'_, '_> {
         }
     }
 
+    /// Writes all words of the effects; those that the program does not have are 0.
     fn effects(&mut self, effects: &[Effect]) {
-        let mut present = 0;
-        let mut conditions = Vec::new();
+        let mut words = [None; WORDS];
+        let (mut always, mut conditions) = (0, Vec::new());
+        let mut put = |at: usize, value: Value| words[at / 8] = Some(value);
         for effect in effects {
             match *effect {
                 Effect::Rank(first, second) => {
-                    self.write_rank(offset_of!(Effects, rank), (first, second));
-                    present |= Effects::RANK;
+                    put(offset_of!(Effects, rank.first), first);
+                    put(offset_of!(Effects, rank.second), second);
+                    always |= Effects::RANK;
                 }
                 Effect::FromTime(time) => {
-                    self.write_effect(offset_of!(Effects, from), time);
-                    present |= Effects::FROM_TIME;
+                    put(offset_of!(Effects, from), time);
+                    always |= Effects::FROM_TIME;
                 }
                 Effect::FromVirtualTime(time) => {
-                    self.write_effect(offset_of!(Effects, from), time);
-                    present |= Effects::FROM_VIRTUAL_TIME;
+                    put(offset_of!(Effects, from), time);
+                    always |= Effects::FROM_VIRTUAL_TIME;
                 }
-                Effect::Until { time, rank } => {
-                    self.write_effect(offset_of!(Effects, until), time);
-                    self.write_rank(offset_of!(Effects, until_rank), rank);
-                    present |= Effects::UNTIL;
+                Effect::Until { time, rank: (first, second) } => {
+                    put(offset_of!(Effects, until), time);
+                    put(offset_of!(Effects, until_rank.first), first);
+                    put(offset_of!(Effects, until_rank.second), second);
+                    always |= Effects::UNTIL;
                 }
                 Effect::Rerank(condition) => conditions.push((condition, Effects::RERANK)),
                 Effect::Drop(condition) => conditions.push((condition, Effects::DROP)),
                 Effect::Mark(condition) => conditions.push((condition, Effects::MARK)),
             }
         }
-        self.write_present(present, &conditions);
+        for (index, value) in words.into_iter().enumerate() {
+            let word = value.map_or(Lowered::Nothing, |value| self.values[value.index()]);
+            let word = word.word(&mut self.ins);
+            if 8 * index != offset_of!(Effects, present) {
+                self.ins.store(word, self.addresses.effects, offset(index));
+            }
+        }
+        self.write_present(always, &conditions);
     }
 
     /// The bits of effects that are always there, and of those whose conditions hold.
@@ -216,15 +261,5 @@ impl Lowering<'_, '_> {
             present = self.ins.or(present, bit);
         }
         self.ins.store(present, self.addresses.effects, offset_of!(Effects, present) as i32);
-    }
-
-    fn write_effect(&mut self, at: usize, value: Value) {
-        let word = self.word(value);
-        self.ins.store(word, self.addresses.effects, at as i32);
-    }
-
-    fn write_rank(&mut self, at: usize, (first, second): (Value, Value)) {
-        self.write_effect(at + offset_of!(Rank, first), first);
-        self.write_effect(at + offset_of!(Rank, second), second);
     }
 }

@@ -139,7 +139,7 @@ pub struct Aggregates {
     pub weights: Option<u8>,
     /// The field of children whose least value is [`Input::Lowest`](crate::Input::Lowest).
     pub lowest: Option<u8>,
-    /// The field of the node that [`Effect::FromVirtualTime`](crate::Effect::FromVirtualTime) is compared with, and that
+    /// The field of the node that [`Effect::FromVirtualTime`] is compared with, and that
     /// jumps ahead if no child is eligible.
     pub clock: Option<u8>,
     /// The component of ranks that is a virtual time.

@@ -1,11 +1,11 @@
 //! Programs and runs from bytes, for property tests and fuzzing: any bytes are a case.
 
 use crate::algorithm::{Aggregates, Algorithm, Field};
-use crate::effects::Rank;
+use crate::effects::{Effects, Rank};
 use crate::inputs::{Inputs, Metadata};
 use crate::operation::{Binary, Effect, Input, Metadatum, Operation, Product, RankWord, Slot, Value};
 use crate::part::Part;
-use crate::program::Program;
+use crate::program::{Program, ProgramError};
 use crate::samples;
 use weft_units::{Bytes, Instant, Packets};
 
@@ -215,6 +215,28 @@ impl Case {
         Self { program, inputs, parameters, node, child }
     }
 
+    /// Checks operations of any form, whose values, slots and inputs need not exist. A program that passes is run.
+    pub fn unchecked(data: &[u8]) -> Result<Effects, ProgramError> {
+        let mut source = Source(data);
+        let part = source.one_of(&Part::ALL, Part::Rank);
+        let (mut operations, mut effects) = (Vec::new(), Vec::new());
+        while !source.0.is_empty() {
+            let [a, b, c] = [source.byte(), source.byte(), source.byte()].map(Value);
+            match source.byte() % 8 {
+                0 => operations.push(Operation::Constant(source.number())),
+                1 => operations.push(Operation::Input(source.input(Part::Sent))),
+                2 => operations.push(Operation::Parameter(a.0)),
+                3 => operations.push(Operation::Load(Slot::Node(a.0))),
+                4 => operations.push(Operation::Store { slot: Slot::Child(a.0), value: b, when: Some(c) }),
+                5 => operations.push(Operation::Select { condition: a, yes: b, no: c }),
+                6 => effects.push(Effect::Until { time: a, rank: (b, c) }),
+                _ => effects.push(Effect::Drop(a)),
+            }
+        }
+        let program = Program::new(part, operations, effects)?;
+        Ok(program.run(&Inputs::default(), &[], &mut [], &mut []))
+    }
+
     /// A valid algorithm that has the program, and no other if a rank is not needed.
     pub fn algorithm(&self) -> Algorithm {
         let field = |word: &u64| Field::unsigned("word", *word);
@@ -230,7 +252,7 @@ impl Case {
     }
 
     /// The effects of the interpreter, and the state of node and child after its run.
-    pub fn interpret(&self) -> (crate::Effects, Vec<u64>, Vec<u64>) {
+    pub fn interpret(&self) -> (Effects, Vec<u64>, Vec<u64>) {
         let (mut node, mut child) = (self.node.clone(), self.child.clone());
         let effects = self.program.run(&self.inputs, &self.parameters, &mut node, &mut child);
         (effects, node, child)
@@ -270,5 +292,12 @@ mod tests {
         }
         assert_eq!(seen.len(), Binary::ALL.len() + 8, "{seen:?}");
         assert!(Case::from_bytes(&[]).program.validate().is_ok());
+    }
+
+    #[test]
+    fn checks_refuse_most_bytes_and_accept_some() {
+        let checked: Vec<bool> = (0..20_000).map(|seed| Case::unchecked(&noise(seed, 12)).is_ok()).collect();
+        let accepted = checked.iter().filter(|accepted| **accepted).count();
+        assert!(accepted > 20 && accepted < checked.len() / 2, "{accepted}");
     }
 }

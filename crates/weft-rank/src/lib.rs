@@ -14,6 +14,7 @@
 pub mod algorithm;
 pub mod arithmetic;
 pub mod builder;
+pub mod ebpf;
 pub mod effects;
 pub mod execute;
 #[doc(hidden)]

@@ -82,17 +82,13 @@ pub fn codel() -> Algorithm {
         let begins = b.and(bad, fresh);
         let end = b.add(now, interval);
         b.store_if(begins, above, end);
-        let goes_on = b.not(fresh);
-        let goes_on = b.and(bad, goes_on);
-        // No drop yet: the first comes at the interval's end.
+        // No drop yet: the first comes at the interval's end. `never` is later than any time, so the end exists then.
         let none = b.eq(old_next, never);
         let over = b.le(old_above, now);
         let first = b.and(none, over);
-        let first = b.and(goes_on, first);
+        let first = b.and(bad, first);
         let due = b.le(old_next, now);
-        let again = b.not(none);
-        let again = b.and(again, due);
-        let again = b.and(goes_on, again);
+        let again = b.and(bad, due);
         b.store_if(first, count, one);
         b.store_if(first, next, end);
         let more = b.add(old_count, one);
