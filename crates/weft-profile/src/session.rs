@@ -119,7 +119,14 @@ pub fn run(
     }
     labels.push(all.no_probes.clone().map_or_else(String::new, |why| format!("no sizes and latency: {why}")));
     if all.clock.is_some_and(Clock::has_skid) {
-        labels.push("no PMU: time in sections with interrupts off shows where they come back on".to_owned());
+        labels
+            .push("cpu-clock: time in sections with interrupts off shows where they come back on".to_owned());
+    }
+    if let Some(rate) = all.rate.filter(|rate| *rate < options.rate) {
+        let (taken, wanted) = (rate.hertz(), options.rate.hertz());
+        labels.push(format!(
+            "{taken} samples a second instead of {wanted}: kernel.perf_event_max_sample_rate allows no more"
+        ));
     }
     labels.retain(|label| !label.is_empty());
     Ok(all.conclude(options, &layout, categories, host, labels))
@@ -157,7 +164,7 @@ fn preflight(options: &Options, instrument: &Instrument<'_>) -> Result<String, P
         tool: std::process::id(),
         traffic: Traffic::Requests,
         clock: sampler.clock(),
-        unit_s: unit(sampler.clock(), &trace, options.rate),
+        unit_s: unit(&sampler, &trace),
         sender_packets: 0.5,
     };
     let symbols = KernelSymbols::load()?;
@@ -188,6 +195,8 @@ struct Collected {
     stacks: BTreeMap<Level, Stacks>,
     missing: BTreeMap<String, f64>,
     clock: Option<Clock>,
+    /// The lowest rate of a trial.
+    rate: Option<SampleRate>,
     no_probes: Option<String>,
 }
 
@@ -202,6 +211,7 @@ impl Collected {
             *self.missing.entry(name).or_default() += seconds;
         }
         self.clock = Some(trial.clock);
+        self.rate = Some(self.rate.map_or(trial.rate, |rate| rate.min(trial.rate)));
         self.no_probes = self.no_probes.take().or(trial.no_probes);
     }
 
@@ -231,7 +241,7 @@ impl Collected {
             },
             conditions: Conditions {
                 clock: self.clock.map_or("none", Clock::name).to_owned(),
-                sample_hz: options.rate.hertz(),
+                sample_hz: self.rate.unwrap_or(options.rate).hertz(),
                 categories: categories.version().to_owned(),
             },
             repeats: options.repeats,

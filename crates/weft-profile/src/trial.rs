@@ -53,6 +53,8 @@ pub struct Trial {
     pub run: Run,
     /// The event that took the samples.
     pub clock: Clock,
+    /// Their rate in force.
+    pub rate: SampleRate,
     /// Time by side, category and function.
     pub attribution: Attribution,
     /// The reason that sizes and latency are missing.
@@ -182,7 +184,7 @@ impl Measuring<'_> {
             Ok(found) => (Some(found), None),
             Err(error) => (None, Some(error.to_string())),
         };
-        let setting = self.setting(&before, &after, &trace, sampler.clock());
+        let setting = self.setting(&before, &after, &trace, &sampler);
         let attribution =
             Attribution::of(&trace, |address| symbols.find(address), self.instrument.categories, &setting);
         let run = Run {
@@ -203,7 +205,7 @@ impl Measuring<'_> {
             sizes: sizes.map(|(sizes, _)| sizes),
             ..Run::default()
         };
-        Ok(Trial { run, clock: sampler.clock(), attribution, no_probes })
+        Ok(Trial { run, clock: sampler.clock(), rate: sampler.rate(), attribution, no_probes })
     }
 
     /// Counters of each side's processes; `None` where the machine has none.
@@ -212,7 +214,7 @@ impl Measuring<'_> {
         [(Side::Sender, sender), (Side::Receiver, receiver)]
     }
 
-    fn setting(&self, before: &Reading, after: &Reading, trace: &Trace, clock: Clock) -> Setting {
+    fn setting(&self, before: &Reading, after: &Reading, trace: &Trace, sampler: &Sampler) -> Setting {
         let packets = |after: &NetCounters, before: &NetCounters| after.since(before).packets_in as f64;
         let (acks, data) =
             (packets(&after.sender, &before.sender), packets(&after.receiver, &before.receiver));
@@ -227,8 +229,8 @@ impl Measuring<'_> {
             },
             tool: std::process::id(),
             traffic: self.load.traffic(),
-            clock,
-            unit_s: unit(clock, trace, self.instrument.rate),
+            clock: sampler.clock(),
+            unit_s: unit(sampler, trace),
             sender_packets: if acks + data > 0.0 { acks / (acks + data) } else { 0.5 },
         }
     }
@@ -240,11 +242,11 @@ fn miss_rate(counter: Option<&CacheCounter>) -> Option<f64> {
 
 /// Seconds of a unit of the periods. A cycle's length varies with the processor's frequency; the kernel keeps the rate of samples, so
 /// a sample stands for its inverse.
-pub(crate) fn unit(clock: Clock, trace: &Trace, rate: SampleRate) -> f64 {
-    match clock {
+pub(crate) fn unit(sampler: &Sampler, trace: &Trace) -> f64 {
+    match sampler.clock() {
         Clock::CpuClock => 1e-9,
         Clock::Cycles => {
-            let seconds = trace.samples() as f64 / f64::from(rate.hertz());
+            let seconds = trace.samples() as f64 / f64::from(sampler.rate().hertz());
             seconds / trace.periods().max(1) as f64
         }
     }

@@ -43,6 +43,20 @@ fn a_run_and_an_interrupted_one_leave_nothing() {
 }
 
 #[test]
+fn idle_ports_are_measured_beside_the_busy_ones_alone() {
+    let name = "idle_ports_are_measured_beside_the_busy_ones_alone";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let said = start("50ms", &["port-4-flows", "--ports", "6"]).wait(Duration::from_secs(120));
+    assert_eq!(said.code, 0, "{}", said.err);
+    for variant in ["busy", "ours"] {
+        assert!(said.err.contains(&format!("round 1 of 1, {variant}: ")), "{}", said.err);
+    }
+    assert!(!said.err.contains("before: ") && said.out.contains("<= 1.05"), "{said:?}");
+}
+
+#[test]
 fn a_missing_program_is_named_and_strict_says_that_nothing_can_be_shown() {
     if !privileged("a_missing_program_is_named_and_strict_says_that_nothing_can_be_shown") {
         return;

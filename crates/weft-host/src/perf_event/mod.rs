@@ -1,7 +1,8 @@
 //! Sampling of all processors, with kernel call chains, by perf_event_open(2).
 //!
 //! 1. [`Sampler::open`] opens one event per processor that is online: processor cycles where the machine has such a counter,
-//!    otherwise the kernel's `cpu-clock` ([`Clock`]).
+//!    otherwise the kernel's `cpu-clock` ([`Clock`]). In a virtual machine `cpu-clock` is the default: the host emulates the
+//!    counter, an interrupt of it can take a millisecond, and a processor can be stuck in them for minutes.
 //! 2. The kernel writes records into a ring per processor (`ring`), which [`Sampler::drain`] reads and `record` parses.
 //! 3. Dropping the sampler closes the events.
 //!
@@ -81,7 +82,8 @@ pub struct Losses {
 pub struct SampleRate(u32);
 
 impl SampleRate {
-    /// The highest accepted rate; above it the kernel throttles by default (`kernel.perf_event_max_sample_rate`).
+    /// The highest accepted rate. The kernel's own limit (`kernel.perf_event_max_sample_rate`) is 100,000 at first; the kernel
+    /// lowers it for good when the interrupts take too long (perf_sample_event_took, kernel/events/core.c).
     pub const MAX: u32 = 20_000;
     /// A rate that costs little, and is no multiple of the kernel's timers.
     pub const DEFAULT: Self = Self(999);
@@ -95,23 +97,44 @@ impl SampleRate {
     pub const fn hertz(self) -> u32 {
         self.0
     }
+
+    /// The rate, or the kernel's limit where that is lower: the kernel refuses a higher one as an invalid argument.
+    fn allowed(self) -> Self {
+        const FILE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+        let limit = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<u32>().ok());
+        // A limit of zero turns sampling off; then the kernel's refusal is the message.
+        limit.and_then(Self::new).map_or(self, |limit| self.min(limit))
+    }
 }
 
 /// Running events, one for each processor.
 #[derive(Debug)]
 pub struct Sampler {
     clock: Clock,
+    rate: SampleRate,
     rings: Vec<Ring>,
     losses: Losses,
     scratch: Vec<u8>,
 }
 
 impl Sampler {
-    /// Starts sampling all processors by `clock`; `None` is cycles where there is a counter, and `cpu-clock` otherwise.
+    /// Starts sampling all processors by `clock`; `None` is cycles on a real machine with such a counter, and `cpu-clock`
+    /// otherwise. The rate in force is `rate` or the kernel's limit ([`Self::rate`]).
     ///
     /// # Errors
     /// If rights are missing (CAP_PERFMON or CAP_SYS_ADMIN), or the kernel has no perf events.
     pub fn open(clock: Option<Clock>, rate: SampleRate) -> Result<Self, SampleError> {
+        let allowed = rate.allowed();
+        match Self::open_at(clock, allowed) {
+            // The kernel lowered its limit meanwhile.
+            Err(SampleError::Os(e)) if e.errno() == Some(Errno::INVAL) && rate.allowed() < allowed => {
+                Self::open_at(clock, rate.allowed())
+            }
+            opened => opened,
+        }
+    }
+
+    fn open_at(clock: Option<Clock>, rate: SampleRate) -> Result<Self, SampleError> {
         let processors = online()?;
         let open = |clock: Clock| -> Result<Vec<Ring>, OsError> {
             processors.iter().map(|cpu| Ring::open(clock, rate, *cpu)).collect()
@@ -119,19 +142,25 @@ impl Sampler {
         let absent = |e: &OsError| {
             matches!(e.errno(), Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL))
         };
-        let wanted = clock.unwrap_or(Clock::Cycles);
+        let wanted =
+            clock.unwrap_or_else(|| if is_virtual_machine() { Clock::CpuClock } else { Clock::Cycles });
         let (clock, rings) = match open(wanted) {
             Ok(rings) => (wanted, rings),
             Err(e) if clock.is_none() && absent(&e) => (Clock::CpuClock, open(Clock::CpuClock)?),
             Err(e) => return Err(e.into()),
         };
         rings.iter().try_for_each(Ring::enable)?;
-        Ok(Self { clock, rings, losses: Losses::default(), scratch: Vec::new() })
+        Ok(Self { clock, rate, rings, losses: Losses::default(), scratch: Vec::new() })
     }
 
     /// The event that takes the samples.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// The samples per second and processor that the kernel takes.
+    pub fn rate(&self) -> SampleRate {
+        self.rate
     }
 
     /// The number of processors that are sampled.
@@ -152,6 +181,13 @@ impl Sampler {
     pub fn losses(&self) -> Losses {
         self.losses
     }
+}
+
+/// Whether the processor says that it is a virtual machine's (CPUID 1, ECX bit 31, as the kernel's flag `hypervisor`).
+fn is_virtual_machine() -> bool {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let flags = text.lines().find(|line| line.starts_with("flags"));
+    flags.is_some_and(|line| line.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
 /// The processors that are online.
@@ -196,6 +232,27 @@ mod tests {
         assert_eq!(SampleRate::new(0), None);
         assert_eq!(SampleRate::new(SampleRate::MAX + 1), None);
         assert_eq!(SampleRate::new(999).map(SampleRate::hertz), Some(999));
+    }
+
+    /// The kernel lowers its limit for good when interrupts take long; then it refused every rate above the limit.
+    #[test]
+    fn a_rate_above_the_limit_of_the_kernel_is_lowered() {
+        if !testing::privileged("a_rate_above_the_limit_of_the_kernel_is_lowered") {
+            return;
+        }
+        let most = SampleRate::new(SampleRate::MAX).expect("a rate");
+        let limit = std::fs::read_to_string("/proc/sys/kernel/perf_event_max_sample_rate").expect("a limit");
+        match Sampler::open(Some(Clock::CpuClock), most) {
+            Ok(sampler) => {
+                let limit: u32 = limit.trim().parse().expect("a number");
+                assert!(
+                    sampler.rate().hertz() <= limit.min(SampleRate::MAX),
+                    "{:?}, {limit}",
+                    sampler.rate()
+                );
+            }
+            Err(why) => testing::skip("a_rate_above_the_limit_of_the_kernel_is_lowered", why),
+        }
     }
 
     /// A process that works for some time has about as many samples as the rate says.

@@ -1,6 +1,7 @@
 //! The cases: load, link and policy, variants, and the bounds of their ratios.
 
 use super::error::CostError;
+use super::ports::Ports;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_report::bench::cost::{Bound, Figure, Rank, Requirement, Variant};
 use weft_units::{BitsPerSec, Nanos};
@@ -13,6 +14,9 @@ const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
 const LONG: Nanos = Nanos::from_secs(3);
 /// The measured time of other rounds: 2000 requests, or some gigabytes.
 const SHORT: Nanos = Nanos::from_secs(2);
+
+/// The most that idle ports may add to the cost of the busy ones: cost does not grow with ports.
+const IDLE_PORTS_COST: f64 = 1.05;
 
 /// A case of the benchmark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,10 +171,11 @@ impl CostCase {
         if self.has_parts() { LONG } else { SHORT }
     }
 
-    /// The variants of a round.
-    pub(super) fn variants(self) -> Vec<Variant> {
-        use Variant::{Before, Forwarder, Htb, Ours, Redirect};
+    /// The variants of a round, for a session with this number of ports.
+    pub(super) fn variants(self, ports: Ports) -> Vec<Variant> {
+        use Variant::{Before, Busy, Forwarder, Htb, Ours, Redirect};
         match self {
+            _ if ports.has_idle() => vec![Busy, Ours],
             Self::ReceiveInbound => vec![Redirect, Before, Ours],
             Self::Port4Flows => vec![Before, Ours],
             _ if self.has_requests() => vec![Htb, Before, Ours],
@@ -179,8 +184,9 @@ impl CostCase {
     }
 
     /// The variant of the main ratio.
-    pub(super) const fn peer(self) -> Variant {
+    pub(super) const fn peer(self, ports: Ports) -> Variant {
         match self {
+            _ if ports.has_idle() => Variant::Busy,
             Self::ReceiveInbound => Variant::Redirect,
             Self::Port4Flows => Variant::Before,
             _ => Variant::Htb,
@@ -188,11 +194,17 @@ impl CostCase {
     }
 
     /// The comparisons and their bounds; the first is the main ratio.
-    pub(super) fn requirements(self) -> Vec<Requirement> {
+    pub(super) fn requirements(self, ports: Ports) -> Vec<Requirement> {
         use Figure::{Cores, P50, P99, Throughput};
         let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: Rank::Required };
         let aim = |figure, to, bound| Requirement { rank: Rank::Aim, ..wanted(figure, to, bound) };
         match self {
+            _ if ports.has_idle() => {
+                let mut all = vec![wanted(Cores, Variant::Busy, Bound::AtMost(IDLE_PORTS_COST))];
+                let others = if self.has_requests() { &[P50, P99][..] } else { &[Throughput] };
+                all.extend(others.iter().map(|figure| aim(*figure, Variant::Busy, Bound::None)));
+                all
+            }
             Self::ReceiveInbound => vec![
                 wanted(Cores, Variant::Redirect, Bound::AtMost(1.3)),
                 wanted(Throughput, Variant::Before, Bound::AtLeast(1.3)),
@@ -259,9 +271,16 @@ mod tests {
 
     #[test]
     fn every_comparison_is_with_a_variant_that_runs_and_the_first_is_with_the_peer() {
-        for case in CostCase::ALL {
-            let (variants, wanted) = (case.variants(), case.requirements());
-            assert!(variants.contains(&Variant::Ours) && wanted[0].to == case.peer(), "{}", case.name());
+        for (case, ports) in
+            CostCase::ALL.iter().flat_map(|case| [1, 4, 64].map(|ports| (*case, Ports(ports))))
+        {
+            let (variants, wanted) = (case.variants(ports), case.requirements(ports));
+            assert!(variants.contains(&Variant::Ours) && wanted[0].to == case.peer(ports), "{}", case.name());
+            assert_eq!(
+                variants.contains(&Variant::Busy),
+                ports.0 == 64,
+                "idle ports have a peer without them"
+            );
             assert!(wanted.iter().all(|w| variants.contains(&w.to)), "{}", case.name());
             assert!(wanted.iter().any(|w| w.rank == Rank::Required && w.bound != Bound::None));
         }
@@ -269,7 +288,7 @@ mod tests {
 
     #[test]
     fn each_variant_is_first_in_turn() {
-        let variants = CostCase::Flows8At1G.variants();
+        let variants = CostCase::Flows8At1G.variants(Ports(1));
         let first: Vec<Variant> = (1..=4).map(|round| order(variants.clone(), round)[0]).collect();
         assert_eq!(first, variants);
         assert_eq!(order(variants.clone(), 5), variants);

@@ -28,6 +28,7 @@ mod testbed;
 
 pub use case::CostCase;
 pub use error::CostError;
+pub use ports::Ports;
 use round::Statistics;
 use weft_report::bench::cost::{CaseReport, Measured, Sample, Variant};
 use weft_units::Nanos;
@@ -41,8 +42,8 @@ pub struct CostOptions {
     pub warm_up: Nanos,
     /// The measured span of a sample; `None` for the case's own, 2 or 3 s.
     pub span: Option<Nanos>,
-    /// The number of ports of the session measured; four of them are busy.
-    pub ports: u32,
+    /// The ports of the session measured.
+    pub ports: Ports,
 }
 
 /// Measures `case`. `on_sample` is told each sample.
@@ -58,7 +59,7 @@ pub fn run(
     weft_host::require_network_rights()?;
     let mut samples = Vec::new();
     for round in 1..=options.runs {
-        for variant in case::order(case.variants(), round) {
+        for variant in case::order(case.variants(options.ports), round) {
             let sample = round::measure(case, (round, variant), Statistics::Off, options, stop)?;
             on_sample(&sample);
             samples.push(sample);
@@ -71,11 +72,11 @@ pub fn run(
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     Ok(CaseReport::conclude(Measured {
         case: case.name().to_owned(),
-        peer: Some(case.peer()),
+        peer: Some(case.peer(options.ports)),
         link_bps: case.link().map(|rate| rate.get() as f64),
         samples,
         statistics,
-        requirements: case.requirements(),
+        requirements: case.requirements(options.ports),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
     }))
 }

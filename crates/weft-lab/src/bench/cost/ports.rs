@@ -9,10 +9,27 @@ use super::testbed::{PORT, RECEIVER, SENDER, Testbed};
 use weft_host::link::{self, Mac};
 use weft_host::{OsError, sysctl};
 use weft_nic::nic::NIC_RINGS;
+use weft_report::bench::cost::Variant;
 use weft_run::session::{PortKind, PortSettings, PortShare, Receive, Session};
 
 /// The ports that carry flows.
 const BUSY: u32 = 4;
+
+/// The number of ports of a session.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ports(pub u32);
+
+impl Ports {
+    /// Whether some carry no flow.
+    pub(super) const fn has_idle(self) -> bool {
+        self.0 > BUSY
+    }
+
+    /// The ports of the session of a variant.
+    pub(super) const fn of(self, variant: Variant) -> Self {
+        if matches!(variant, Variant::Busy) { Self(BUSY) } else { self }
+    }
+}
 
 /// The rings of each of `ports` ports: all that a port can have, or an even part of the NIC's.
 pub(super) fn rings(ports: u32) -> usize {

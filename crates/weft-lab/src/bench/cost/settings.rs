@@ -22,7 +22,7 @@ const BEFORE_SEGMENTS: NonZeroU32 = NonZeroU32::new(8).expect("not zero");
 /// today's port benchmark sends them whole. All others have the defaults of `weft run`.
 pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Settings {
     let (link, segments_per_turn) = match (variant, case) {
-        (Variant::Ours, CostCase::Port4Flows) => {
+        (Variant::Ours | Variant::Busy, CostCase::Port4Flows) => {
             let device = DeviceLink { rate: LinkRate::Observed, piece: None };
             (LinkKind::Device(device), SegmentsPerTurn::Whole)
         }

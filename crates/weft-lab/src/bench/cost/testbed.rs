@@ -9,7 +9,7 @@
 use super::case::{CostCase, Sharing};
 use super::error::CostError;
 use super::forwarder::Forwarder;
-use super::ports;
+use super::ports::{self, Ports};
 use super::redirect::Redirect;
 use super::settings::settings;
 use core::net::{IpAddr, Ipv4Addr};
@@ -127,8 +127,9 @@ impl Testbed {
     }
 
     /// Puts a variant in place, so that sender and receiver reach each other.
-    /// A session has `ports` ports.
-    pub(super) fn open(&self, variant: Variant, case: CostCase, ports: u32) -> Result<Way, CostError> {
+    /// A session has `all` ports, or those of them that carry flows.
+    pub(super) fn open(&self, variant: Variant, case: CostCase, all: Ports) -> Result<Way, CostError> {
+        let Ports(ports) = all.of(variant);
         let mut way = match variant {
             Variant::Htb => {
                 self.install_htb(case)?;
@@ -136,7 +137,7 @@ impl Testbed {
             }
             Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
             Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
-            Variant::Ours | Variant::Before => {
+            Variant::Ours | Variant::Busy | Variant::Before => {
                 let mut settings = settings(variant, case, self.sender.name());
                 settings.rings = settings.rings.min(ports::rings(ports));
                 Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))

@@ -47,6 +47,8 @@ pub struct CostReport {
 pub enum Variant {
     /// The port of `weft run`, as it is by default.
     Ours,
+    /// The same session with only the ports that carry flows; `Ours` has idle ones beside them.
+    Busy,
     /// The same port as it was: an emulated link, and chunks of a fixed number of segments.
     Before,
     /// The kernel's HTB on the uplink, without weftline.
@@ -62,6 +64,7 @@ impl Variant {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ours => "ours",
+            Self::Busy => "busy",
             Self::Before => "before",
             Self::Htb => "htb",
             Self::Redirect => "redirect",

@@ -8,7 +8,7 @@ use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::cleanup_stale;
-use weft_lab::bench::cost::{self, CostCase, CostError, CostOptions};
+use weft_lab::bench::cost::{self, CostCase, CostError, CostOptions, Ports};
 use weft_report::bench::cost::{CostReport, Sample};
 use weft_report::human;
 use weft_report::judgement::Judgement;
@@ -44,7 +44,8 @@ pub(crate) struct Args {
     /// Time before it, for TCP to settle.
     #[arg(long, default_value = "1s", value_parser = values::span)]
     warm_up: Nanos,
-    /// Number of ports of the session measured: the flows leave through four of them, the others are idle.
+    /// Number of ports of the session measured. The flows leave through four of them. With more, the others are idle, and the
+    /// peer is a session of the four: the goal is at most 1.05 times its cost.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     ports: u32,
     /// Exit with 1 when a goal is missed, and with 3 when none is but this machine cannot show one.
@@ -106,7 +107,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn measure(args: &Args, stop: &Stop) -> Result<CostReport, CostError> {
-    let options = CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span, ports: args.ports };
+    let options =
+        CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span, ports: Ports(args.ports) };
     let cases = if args.cases.is_empty() { Case::value_variants() } else { &args.cases };
     let measure = |Case(case): &Case| {
         let heard = |sample: &Sample| output::note(&line(*case, sample, args.runs));

@@ -74,7 +74,7 @@ struct RunArgs {
     /// Samples per second and processor.
     #[arg(long, default_value = "999", value_parser = sample_rate)]
     rate: SampleRate,
-    /// The event that takes samples [default: cycles where this machine counts them, otherwise cpu-clock]
+    /// The event that takes samples [default: cycles where a real machine counts them, otherwise cpu-clock]
     #[arg(long)]
     clock: Option<ClockName>,
     /// A file of rules to read over the table of categories.
