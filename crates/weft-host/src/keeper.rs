@@ -154,6 +154,13 @@ impl Keeper {
     }
 }
 
+/// Whether somebody may still connect to `listener`, whose file was `file` at the start: an address without a file has none
+/// to lose.
+fn is_reachable(listener: &UnixListener, file: Option<(u64, u64)>) -> bool {
+    let has_name = listener.local_addr().is_ok_and(|address| address.as_pathname().is_some());
+    !has_name || (file.is_some() && file_of(listener) == file)
+}
+
 /// The socket file of `listener`: its device and its number.
 fn file_of(listener: &UnixListener) -> Option<(u64, u64)> {
     let address = listener.local_addr().ok()?;
@@ -242,7 +249,7 @@ pub fn serve(listener: &UnixListener, watch: impl Watch) -> io::Result<()> {
     let (file, own) = (file_of(listener), rustix::process::getuid());
     loop {
         if !server.wait(listener)? {
-            if file.is_some() && file_of(listener) != file {
+            if !is_reachable(listener, file) {
                 return Ok(());
             }
             continue;
@@ -353,6 +360,17 @@ mod tests {
         user.quit().expect("quit");
         thread.join().expect("thread").expect("serve");
         assert!(matches!(Keeper::connect(&path), Err(KeeperError::Absent { .. })));
+    }
+
+    /// A relative address that a change of the working directory has lost, or a file that is gone: both kept the keeper for
+    /// ever once.
+    #[test]
+    fn a_keeper_whose_file_is_gone_before_it_looks_ends() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("keeper");
+        let listener = UnixListener::bind(&path).expect("bind");
+        std::fs::remove_file(&path).expect("remove");
+        serve(&listener, Idle).expect("it ends");
     }
 
     #[test]

@@ -41,8 +41,10 @@ impl KeeperStore {
 
 /// Starts a keeper that listens at `path`.
 fn start(path: &Path, arguments: &[&str]) -> std::io::Result<Child> {
-    let _ = std::fs::remove_file(path);
-    let listener = UnixListener::bind(path)?;
+    // The keeper has another working directory, and looks for the file from there.
+    let path = std::path::absolute(path)?;
+    let _ = std::fs::remove_file(&path);
+    let listener = UnixListener::bind(&path)?;
     // The running program, also if its file was replaced since.
     let mut command = Command::new("/proc/self/exe");
     command.args(arguments).current_dir("/");
