@@ -22,6 +22,8 @@
 //! netns = "web"
 //! addresses = ["192.0.2.10/24"]
 //! mac = "02:00:5e:00:53:01"
+//! egress-limit = "100mbps,30kb" # of what the port sends: the rate, and the burst if wanted
+//! ingress-limit = "200mbps"     # of what it receives
 //! ```
 //!
 //! The policy comes with the configuration: a path relative to the folder of the file that names it.
@@ -53,18 +55,21 @@
 //! ```
 
 mod folders;
+mod ports;
 mod read;
 mod steer;
 mod uplinks;
 
-pub(crate) use read::parse_address;
+pub(crate) use ports::{BURST_MAX, parse_address};
 
 pub use folders::Folders;
+pub use ports::parse_limit;
 
 use core::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use weft_host::Mac;
+use weft_run::session::PortLimit;
 use weft_text::LocatedError;
 use weft_units::BitsPerSec;
 
@@ -145,7 +150,7 @@ impl UplinkConfig {
 }
 
 /// A port of the configuration.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PortConfig {
     /// Its name.
     pub name: String,
@@ -157,6 +162,10 @@ pub struct PortConfig {
     pub mac: Option<Mac>,
     /// The uplink; `None` for the default one.
     pub uplink: Option<String>,
+    /// The limit of what it sends.
+    pub egress: Option<PortLimit>,
+    /// The limit of what it receives.
+    pub ingress: Option<PortLimit>,
 }
 
 /// The place where metrics are served.

@@ -5,7 +5,7 @@ use core::num::NonZeroU32;
 use thiserror::Error;
 use weft_control::interface::PortLimit;
 use weft_nic::worker::SegmentsPerTurn;
-use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
+use weft_units::{BitsPerSec, Nanos, ParseUnitError};
 
 /// The reason that a flag's value is invalid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -44,13 +44,10 @@ pub(crate) fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
 
 /// Parses the limit of a port: a rate, and a burst behind a comma. Without it the limit has the burst of a policy's limit.
 pub(crate) fn port_limit(text: &str) -> Result<PortLimit, ValueError> {
-    let (of_rate, of_burst) = text.split_once(',').map_or((text, None), |(rate, burst)| (rate, Some(burst)));
-    let rate = rate(of_rate)?;
-    let burst = match of_burst {
-        Some(text) => text.parse::<Bytes>()?,
-        None => weft_policy::default_burst(rate),
-    };
-    Ok(PortLimit { rate_bps: rate.get(), burst_bytes: burst.get() })
+    match weft_service::config::parse_limit(text)? {
+        limit if limit.rate == BitsPerSec::ZERO => Err(ValueError::ZeroRate),
+        limit => Ok(PortLimit { rate_bps: limit.rate.get(), burst_bytes: limit.burst.get() }),
+    }
 }
 
 /// Parses a time above zero.

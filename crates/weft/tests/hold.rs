@@ -167,7 +167,10 @@ fn what_changed_before_a_crash_is_in_force_after_it() {
     let mut daemon = service.start();
     wait_for_port(&service);
     let host = service.world.host.name();
-    service.done(&["port", "add", "mine", "--netns", host, "--address", "10.97.0.3/24"]);
+    let limits = ["--egress-limit", "20mbps,30kb", "--ingress-limit", "30mbps"];
+    service.done(
+        &[&["port", "add", "mine", "--netns", host, "--address", "10.97.0.3/24"], &limits[..]].concat(),
+    );
     // Other classes get other numbers, and the port keeps its own.
     for text in [
         "class a = udp port 1\nroot = wfq { default: 2, a: 1 }\n",
@@ -185,6 +188,16 @@ fn what_changed_before_a_crash_is_in_force_after_it() {
     let ports = status["ports"].as_array().expect("ports");
     let configured: Vec<_> = ports.iter().map(|port| (&port["port"], &port["configured"])).collect();
     assert_eq!(configured, [(&"weft0".into(), &true.into()), (&"mine".into(), &false.into())]);
+    let limits = [&ports[1]["egress_limit"]["rate_bps"], &ports[1]["ingress_limit"]["rate_bps"]];
+    assert_eq!(
+        limits,
+        [&serde_json::Value::from(20_000_000), &30_000_000.into()],
+        "of a port outlive a crash"
+    );
+    let in_force =
+        |limit: &&serde_json::Value| limit["limit"].as_str().is_some_and(|name| name.contains("mine"));
+    let kept = status["limits"].as_array().expect("limits").iter().find(in_force).expect("the port's limit");
+    assert_eq!(kept["limit_bps"].as_f64(), Some(2e7), "{kept}");
     // Taken over with the loaded policy, generation 3, and then changed to the configured one.
     assert_eq!(status["generation"], 4);
     assert!(service.done(&["config"]).ends_with(POLICY));

@@ -1,5 +1,6 @@
 //! One file of a configuration, with the place of what is wrong.
 
+use super::ports::read_port;
 use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
 use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
@@ -8,7 +9,6 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-use weft_host::Mac;
 use weft_text::{LocatedError, ParseError, hint, hint_and_all, quoted};
 use weft_units::BitsPerSec;
 
@@ -30,8 +30,6 @@ const KEYS: [&str; 13] = [
     "ports",
     "steer",
 ];
-/// The keys of a port.
-const PORT_KEYS: [&str; 5] = ["name", "netns", "addresses", "mac", "uplink"];
 /// The keys of an uplink's table.
 const UPLINK_KEYS: [&str; 5] = ["device", "netns", "rate", "policy", "ports"];
 /// The longest name of an uplink.
@@ -116,7 +114,7 @@ impl<'a> Item<'a> {
         ParseError::new(self.value.span(), what, hint)
     }
 
-    fn text(&self) -> Result<&'a str, ParseError> {
+    pub(super) fn text(&self) -> Result<&'a str, ParseError> {
         match self.value.get_ref() {
             DeValue::String(text) => Ok(text),
             _ => Err(self
@@ -166,7 +164,7 @@ impl<'a> Item<'a> {
         })
     }
 
-    fn list(&self) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
+    pub(super) fn list(&self) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
         let key = self.key;
         match self.value.get_ref() {
             DeValue::Array(items) => Ok(items.iter().map(move |value| Item { key, value })),
@@ -354,58 +352,11 @@ fn metrics(item: Item<'_>) -> Result<Metrics, ParseError> {
     }
 }
 
-fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, ParseError> {
-    let DeValue::Table(table) = item.value.get_ref() else {
-        return Err(item.error("a port must be a table", "begin it with [[ports]]"));
-    };
-    let mut port =
-        PortConfig { name: String::new(), netns: None, addresses: Vec::new(), mac: None, uplink: None };
-    for (key, value) in table {
-        known(key, &PORT_KEYS)?;
-        let item = Item { key: key.get_ref(), value };
-        match item.key {
-            "name" => port.name = item.interface()?,
-            "netns" => port.netns = Some(item.name()?),
-            "mac" => port.mac = Some(mac(item)?),
-            "uplink" => port.uplink = Some(item.name()?),
-            _ => port.addresses = item.list()?.map(address).collect::<Result<_, _>>()?,
-        }
-        if item.key == "name" && before.iter().any(|p| p.name == port.name) {
-            return Err(item.error(format!("there are two ports {}", quoted(&port.name)), "names are unique"));
-        }
-    }
-    if port.name.is_empty() {
-        return Err(item.error("a port needs a name", "write `name = \"weft0\"`"));
-    }
-    Ok(port)
-}
-
-fn mac(item: Item<'_>) -> Result<Mac, ParseError> {
-    let text = item.text()?;
-    text.parse()
-        .map_err(|_| item.error(format!("{} is no hardware address", quoted(text)), "six bytes with colons"))
-}
-
-fn address(item: Item<'_>) -> Result<(IpAddr, u8), ParseError> {
-    let text = item.text()?;
-    parse_address(text).ok_or_else(|| {
-        let what = format!("{} is not an address with a prefix length", quoted(text));
-        item.error(what, "such as \"192.0.2.1/24\"")
-    })
-}
-
-/// An address with its prefix length, such as `192.0.2.1/24`.
-pub(crate) fn parse_address(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = text.split_once('/')?;
-    let address: IpAddr = address.parse().ok()?;
-    let length: u8 = length.parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    (length <= most).then_some((address, length))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_run::session::PortLimit;
+    use weft_units::Bytes;
 
     fn layer(text: &str) -> Result<Layer, String> {
         read(text, Path::new("/c/weft.toml"), Path::new("/p")).map_err(|error| error.to_string())
@@ -416,7 +367,7 @@ mod tests {
         let text = "uplink = \"eth0\"\nuplink-netns = \"out\"\nrate = \"2gbps\"\npolicy = \"tenants\"\n\
             socket = \"/s\"\ngroup = \"ops\"\nmetrics = \"[::1]:9\"\non-failure = \"pass\"\nwatchdog = \"off\"\n\
             [[ports]]\nname = \"w0\"\nnetns = \"web\"\naddresses = [\"192.0.2.1/24\", \"::1/128\"]\n\
-            mac = \"02:00:5e:00:53:01\"\n";
+            mac = \"02:00:5e:00:53:01\"\negress-limit = \"10mbps,30kb\"\ningress-limit = \"1gbps\"\n";
         let config = layer(text).expect("valid").complete(Path::new("x")).expect("complete");
         let uplink = &config.uplinks[0];
         assert_eq!((uplink.title(), uplink.netns.as_deref()), ("eth0", Some("out")));
@@ -429,6 +380,9 @@ mod tests {
             (port.addresses.len(), port.mac.map(|m| m.to_string())),
             (2, Some("02:00:5e:00:53:01".into()))
         );
+        let limit = |rate, burst| Some(PortLimit { rate: BitsPerSec(rate), burst });
+        assert_eq!(port.egress, limit(10_000_000, Bytes(30_000)));
+        assert_eq!(port.ingress, limit(1_000_000_000, weft_policy::default_burst(BitsPerSec(1_000_000_000))));
     }
 
     #[test]
@@ -453,6 +407,12 @@ mod tests {
             ("[[ports]]\nname = \"a\"\naddresses = [\"x\"]", "3:14: error: `x` is not an address"),
             ("[[ports]]\nname = \"a\"\n[[ports]]\nname = \"a\"", "4:8: error: there are two ports `a`"),
             ("[[ports]]\nname = \"a\"\nmac = \"x\"", "3:7: error: `x` is no hardware address"),
+            ("[[ports]]\nname = \"a\"\negress-limit = \"x\"", "3:16: error: `x` is not a rate"),
+            ("[[ports]]\nname = \"a\"\negress-limit = \"0bps\"", "3:16: error: a rate of zero"),
+            (
+                "[[ports]]\nname = \"a\"\ningress-limit = \"1mbps,2gb\"",
+                "3:17: error: a burst of at most 1.07 GB",
+            ),
             ("a b", "error: this is not TOML"),
             ("uplink.a = 1", "1:12: error: the uplink `a` must be a table"),
             ("uplink.\"a.b\".device = \"e\"", "1:8: error: `a.b` cannot be the name of an uplink"),

@@ -1,7 +1,7 @@
 //! The ports of the daemon: who made each, and who may remove it.
 
 use super::{Caller, Uplink, refused};
-use crate::config::{PortConfig, parse_address};
+use crate::config::{BURST_MAX, PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_control::error::ControlError;
@@ -12,8 +12,6 @@ use weft_units::{BitsPerSec, Bytes};
 
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
-/// The largest burst of a port's limit.
-const BURST_MAX: Bytes = Bytes(1 << 30);
 /// The most addresses of a port.
 const ADDRESSES_MAX: usize = 64;
 
@@ -110,9 +108,9 @@ impl Uplink {
     }
 
     pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
-        let PortConfig { name, netns, addresses, mac, uplink: _ } = port.clone();
+        let PortConfig { name, netns, addresses, mac, uplink: _, egress, ingress } = port.clone();
         let mac = mac.unwrap_or_else(random_mac);
-        let spec = PortSpec { name, netns, addresses, mac, egress: None, ingress: None };
+        let spec = PortSpec { name, netns, addresses, mac, egress, ingress };
         self.make_port(spec, Owner::Configuration).map(|_| ())
     }
 

@@ -179,7 +179,11 @@ impl Uplink {
 
 /// Whether a port is what the configuration says.
 fn is_as(port: &PortConfig, spec: &PortSpec) -> bool {
-    port.netns == spec.netns && port.addresses == spec.addresses && port.mac.is_none_or(|mac| mac == spec.mac)
+    let limits = (port.egress, port.ingress) == (spec.egress, spec.ingress);
+    limits
+        && port.netns == spec.netns
+        && port.addresses == spec.addresses
+        && port.mac.is_none_or(|mac| mac == spec.mac)
 }
 
 /// The keys that differ and need a restart.

@@ -13,6 +13,7 @@ use weft_control::interface::{
 };
 use weft_policy::CompiledPolicy;
 use weft_report::status::WorkerState;
+use weft_run::session::PortLimit;
 use weft_units::{BitsPerSec, Bytes};
 
 const ROOT: Caller = Caller { uid: 0, is_admin: true };
@@ -81,7 +82,7 @@ impl DataPath for Fake {
 }
 
 fn port(name: &str) -> PortConfig {
-    PortConfig { name: name.to_owned(), netns: None, addresses: Vec::new(), mac: None, uplink: None }
+    PortConfig { name: name.to_owned(), ..PortConfig::default() }
 }
 
 /// A service whose configuration is in the folder.
@@ -437,6 +438,23 @@ fn limits(service: &mut Service) -> (Vec<String>, Vec<String>) {
     let ports = service.status().expect("status").ports.into_iter();
     let of_ports = ports.filter(|port| port.egress_limit.is_some() && port.ingress_limit.is_some());
     (of_policy, of_ports.map(|port| port.port).collect())
+}
+
+#[test]
+fn ports_of_the_configuration_have_limits_and_follow_them() {
+    let limit = |mbps: u64| Some(PortLimit { rate: BitsPerSec(mbps * 1_000_000), burst: Bytes(30_000) });
+    let both = |mbps| PortConfig { egress: limit(mbps), ingress: limit(mbps), ..port("vm1") };
+    let (folder, mut service) = service(vec![both(10)]);
+    assert_eq!(limits(&mut service), (vec!["port[vm1]".to_owned()], vec!["vm1".to_owned()]));
+    let text = |limit: &str| {
+        let limits = format!("egress-limit = \"{limit}\"\ningress-limit = \"{limit}\"\n");
+        format!("uplink = \"eth0\"\npolicy = \"p.weft\"\n[[ports]]\nname = \"vm1\"\n{limits}")
+    };
+    let rate = |service: &Service| service.uplinks[0].policy.compiled.program.limits[0].rate;
+    fs::write(folder.path().join("weft.toml"), text("20mbps,30kb")).expect("write");
+    let told = service.reload().expect("reloaded");
+    assert_eq!(told.steps, ["port vm1 removed", "port vm1 added"]);
+    assert_eq!(rate(&service), BitsPerSec(20_000_000));
 }
 
 #[test]
