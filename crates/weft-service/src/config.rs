@@ -70,8 +70,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use weft_host::Mac;
 use weft_run::session::PortLimit;
+use weft_steer::search::Options;
 use weft_text::LocatedError;
-use weft_units::BitsPerSec;
+use weft_units::{BitsPerSec, Nanos};
 
 /// The default group of the control socket.
 pub const GROUP: &str = "weft";
@@ -112,8 +113,10 @@ pub struct SteerConfig {
     pub policy: String,
     /// The origin of the flows.
     pub flows: FlowSource,
-    /// The most queues to use; `None` for all.
-    pub queues: Option<u32>,
+    /// The options of the plan.
+    pub options: Options,
+    /// The time between two looks at the flows.
+    pub interval: Nanos,
 }
 
 /// The origin of the flows for which receive queues are planned.

@@ -22,10 +22,7 @@ use weft_run::steering::device::{self, BringError, Wanted};
 use weft_run::steering::input::{self, InputError};
 use weft_run::steering::watch;
 use weft_steer::Flow;
-use weft_steer::search::Options;
 
-/// The time between two looks at the sockets.
-const LOOK: Duration = Duration::from_secs(1);
 /// The longest time between two comparisons with the NIC.
 const COMPARE: Duration = Duration::from_secs(10);
 
@@ -142,9 +139,9 @@ impl Shared {
     }
 
     /// Waits for the end, for at most the time between two looks.
-    fn wait(&self) -> Option<After> {
+    fn wait(&self, interval: Duration) -> Option<After> {
         let guard = self.lock();
-        let waited = self.changed.wait_timeout_while(guard, LOOK, |(_, after)| after.is_none());
+        let waited = self.changed.wait_timeout_while(guard, interval, |(_, after)| after.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.1
     }
 }
@@ -153,7 +150,7 @@ impl Shared {
 fn keep(config: &SteerConfig, shared: &Shared) {
     let mut work = None;
     let after = loop {
-        if let Some(after) = shared.wait() {
+        if let Some(after) = shared.wait(config.interval.into()) {
             break after;
         }
         let looked = match &mut work {
@@ -236,7 +233,7 @@ impl Work {
         }
         let mut kept = self.kept()?;
         let (nic, policy) = (input::model(&self.config.nic)?, input::policy(&self.config.policy)?);
-        let options = Options { queues: self.config.queues, ..Options::default() };
+        let options = self.config.options.clone();
         let wanted = Wanted { policy, flows: flows.clone(), options };
         let prepared = device::prepare(&nic, &mut self.ethtool, &mut kept, wanted)?;
         self.status.degraded.clone_from(&prepared.degraded);

@@ -199,6 +199,21 @@ fn a_device_without_steering_is_told() {
 }
 
 #[test]
+fn a_plan_is_kept_only_in_an_interface_that_takes_it() {
+    if !privileged("a_plan_is_kept_only_in_an_interface_that_takes_it") {
+        return;
+    }
+    let [near, far] = ["keep", "kept"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    let watch = ["steer", "watch", "--nic", "ethtool-generic", "--policy", "balance", "--netns", near.name()];
+    let refused = run(&[&watch[..], &["--apply", "v0"]].concat());
+    assert!(refused.code == 1 && refused.err.lines().count() <= 2, "{refused:?}");
+    assert!(refused.err.contains("v0") && refused.err.contains("veth"), "{}", refused.err);
+    let absent = run(&[&watch[..], &["--apply", "absent0"]].concat());
+    assert!(absent.code == 1 && absent.err.contains("absent0"), "{absent:?}");
+}
+
+#[test]
 fn live_sockets_are_planned_for_until_ctrl_c() {
     if !privileged("live_sockets_are_planned_for_until_ctrl_c") {
         return;

@@ -5,12 +5,16 @@ use super::{ConfigError, FlowSource, SteerConfig, UplinkConfig};
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
 use weft_run::steering::input;
+use weft_steer::search::Options;
 use weft_text::ParseError;
+use weft_units::Nanos;
 
 /// The keys of the table.
 const KEYS: [&str; 7] = ["device", "netns", "nic", "policy", "flows", "watch", "queues"];
 /// The model of a NIC of which nothing is known.
 const MODEL: &str = "ethtool-generic";
+/// The time between two looks at the sockets.
+const LOOK: Nanos = Nanos::from_secs(1);
 /// The most receive queues of a NIC.
 const QUEUES_MAX: i64 = 65_536;
 
@@ -40,7 +44,8 @@ impl SteerLayer {
             }
         };
         let Self { nic, policy, flows, queues, .. } = self;
-        Ok(SteerConfig { device, netns, nic, policy, flows, queues })
+        let options = Options { queues, ..Options::default() };
+        Ok(SteerConfig { device, netns, nic, policy, flows, options, interval: LOOK })
     }
 }
 
@@ -124,7 +129,10 @@ mod tests {
     fn the_table_is_read() {
         let steer = |text: &str| config(text).expect("valid").steer.expect("the table");
         let watch = steer("[steer]\npolicy = \"balance\"\nwatch = true\nqueues = 4\n");
-        assert_eq!((watch.device.as_str(), watch.nic.as_str(), watch.queues), ("eth0", MODEL, Some(4)));
+        assert_eq!(
+            (watch.device.as_str(), watch.nic.as_str(), watch.options.queues),
+            ("eth0", MODEL, Some(4))
+        );
         assert_eq!(watch.flows, FlowSource::Sockets);
         let file =
             steer("[steer]\ndevice = \"e1\"\nnic = \"e810\"\npolicy = \"balance\"\nflows = \"f.csv\"\n");
