@@ -173,6 +173,24 @@ pub fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     Ok(())
 }
 
+/// Closes queues. At each the kernel waits for a grace period of RCU (`tap_release`, drivers/net/tap.c), some 10 ms; threads that
+/// wait at the same time share it.
+pub fn close_queues(queues: Vec<OwnedFd>) {
+    const THREADS: usize = 32;
+    let each = queues.len().div_ceil(THREADS).max(1);
+    let mut rest = queues.into_iter();
+    std::thread::scope(|scope| {
+        loop {
+            let part: Vec<OwnedFd> = rest.by_ref().take(each).collect();
+            if part.is_empty() {
+                break;
+            }
+            // Without another thread, the part is closed here, with the closure.
+            let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(part));
+        }
+    });
+}
+
 fn open_queues_here(ns: &NetNs, name: &str, n: u32) -> Result<Vec<OwnedFd>> {
     let failed = |step: &str, e: rustix::io::Errno| {
         OsError::new(format!("open the queues of macvtap {name} of {ns}: {step}"), e).needs("CAP_SYS_ADMIN")

@@ -183,6 +183,10 @@ fn queues_are_non_blocking_and_close_on_exec_and_at_most_256() {
     assert!(matches!(&refused, MacvtapError::NoQueueLeft { opened: 0, .. }), "{refused}");
     let refused = macvtap::open_queues(&nic, "mva", 257).expect_err("too many");
     assert!(matches!(&refused, MacvtapError::Queues { asked: 257, .. }), "{refused}");
+    macvtap::close_queues(queues);
+    let again = macvtap::open_queues(&nic, "mva", 256).expect("all are free");
+    assert_eq!(again.len(), 256);
+    macvtap::close_queues(again);
 }
 
 #[test]

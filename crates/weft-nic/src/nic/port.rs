@@ -15,7 +15,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::totals::{ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
-use weft_host::clock;
+use weft_host::{clock, macvtap};
 use weft_units::{Bytes, Nanos, Packets};
 
 /// The identity of a port in its NIC. Never used again after the port was removed.
@@ -209,11 +209,14 @@ impl NicPort {
     /// Counts the packets left in its unlinked rings as held. The worker has counted those of rings that classes share.
     pub(super) fn hold_rest(rings: Vec<Ring>) {
         let (mut pool, until): (_, weft_units::Instant) = (BufferPool::default(), clock::now() + REFILL);
+        let mut queues = Vec::with_capacity(rings.len());
         for mut ring in rings {
             if let Some(class) = ring.class {
                 ring.hold_rest(until, &mut pool, |_, _| class);
             }
+            queues.extend(ring.fd.take());
         }
+        macvtap::close_queues(queues);
     }
 
     /// Waits until all of `ports` are drained, at most `grace`.
