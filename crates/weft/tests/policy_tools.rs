@@ -223,7 +223,7 @@ fn tests_of_a_policy_pass_or_say_what_differs() {
     let said = run(&["policy", "test", "--show", &good]);
     assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
     assert!(
-        said.out.contains("A at 0s, D at 100ns") && said.out.contains("1 passed, 0 failed"),
+        said.out.contains("A at 0 ns, D at 100 ns") && said.out.contains("1 passed, 0 failed"),
         "{}",
         said.out
     );

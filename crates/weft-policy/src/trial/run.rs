@@ -15,6 +15,9 @@ use weft_units::{BitsPerSec, ClassId, FlowId, Instant, Nanos, Weight};
 
 /// The link of a policy that states none: a byte takes a nanosecond.
 pub const LINK: BitsPerSec = BitsPerSec(8_000_000_000);
+/// The engine's time at which a test begins. Later than zero, as on every host: `head.arrived - head.late` may lie before the
+/// first arrival, and times below zero would all be zero.
+const BEGIN: Nanos = Nanos::from_secs(3600);
 /// The most turns of a test, so that a policy that never sends ends too.
 const TURNS_MAX: usize = 1 << 20;
 
@@ -94,13 +97,13 @@ pub fn run(trial: &Trial, policy: &CompiledPolicy) -> Result<Outcome, TrialError
     for _ in 0..TURNS_MAX {
         while let Some(packet) = order.get(next).map(|at| &trial.packets[*at]).filter(|p| p.at <= now) {
             let descriptor = Descriptor { len: packet.bytes, handle: order[next] as u64 };
-            let at = Instant::from_nanos(packet.at.get());
+            let at = engine_time(packet.at);
             // A full class refuses: the packet then never leaves.
             let _ = scheduler.enqueue_with(flows[order[next]], descriptor, &metadata(packet), at);
             next += 1;
         }
         let arrival = order.get(next).map(|at| trial.packets[*at].at);
-        match scheduler.dequeue(Instant::from_nanos(now.get())) {
+        match scheduler.dequeue(engine_time(now)) {
             Dequeue::Packet(departure) => {
                 let at = departure.descriptor.handle as usize;
                 let name = trial.packets[at].name.clone();
@@ -109,7 +112,7 @@ pub fn run(trial: &Trial, policy: &CompiledPolicy) -> Result<Outcome, TrialError
                 now += rate.time_for(departure.descriptor.len);
             }
             Dequeue::Wait(until) => {
-                let until = Nanos(until.as_nanos());
+                let until = Nanos(until.as_nanos().saturating_sub(BEGIN.get()));
                 now = arrival.map_or(until, |arrival| arrival.min(until)).max(now + Nanos(1));
             }
             Dequeue::Empty => match arrival {
@@ -123,6 +126,11 @@ pub fn run(trial: &Trial, policy: &CompiledPolicy) -> Result<Outcome, TrialError
         }
     }
     Err(TrialError::Endless)
+}
+
+/// The engine's time, `at` after the begin of a test.
+fn engine_time(at: Nanos) -> Instant {
+    Instant::from_nanos(BEGIN.get().saturating_add(at.get()))
 }
 
 /// The flow of each packet.
@@ -162,11 +170,12 @@ fn class_of(packet: &TrialPacket, policy: &CompiledPolicy) -> Result<ClassId, Tr
 /// The metadata that the test states.
 fn metadata(packet: &TrialPacket) -> Metadata {
     let nanos = |of: Option<Nanos>| of.map(Nanos::get);
+    let time = |of: Option<Nanos>| of.map(|at| engine_time(at).as_nanos());
     let stated = [
-        (Metadatum::Deadline, nanos(packet.deadline)),
+        (Metadatum::Deadline, time(packet.deadline)),
         (Metadatum::Slack, nanos(packet.slack)),
         (Metadatum::Late, nanos(packet.late)),
-        (Metadatum::SendTime, nanos(packet.txtime)),
+        (Metadatum::SendTime, time(packet.txtime)),
         (Metadatum::Left, packet.left.map(|left| left.get())),
         (Metadatum::Priority, packet.prio),
         (Metadatum::Pace, packet.pace.map(|rate| Scale::time_per_byte(rate).word())),

@@ -48,7 +48,7 @@ fn differences_are_told() {
     let outcome = run(trial, &policy).expect("an end");
     let mut late = trial.clone();
     late.expect[1].at = Some(weft_units::Nanos(7_000));
-    assert_eq!(outcome.difference(&late).as_deref(), Some("expected `A2` at 7us, and it left at 8us"));
+    assert_eq!(outcome.difference(&late).as_deref(), Some("expected `A2` at 7 us, and it left at 8 us"));
     let lost = Outcome { dropped: vec!["A3".to_owned()], ..outcome.clone() };
     assert_eq!(lost.difference(trial).as_deref(), Some("expected drops of nothing, and dropped were A3"));
     let mut unknown = trial.clone();
