@@ -44,6 +44,7 @@ mod format;
 mod fuzz;
 pub mod library;
 mod lowering;
+pub mod machine_code;
 mod program;
 mod region;
 mod render;

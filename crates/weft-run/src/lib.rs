@@ -5,11 +5,13 @@
 //! | [`session`] | a port with a policy or with plain queues, on the user's own uplink |
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
+//! | [`doctor`] | what `weft doctor` says about policies |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
 //! | [`host_facts`] | the machine on which a report was made |
 
 pub mod accounting;
 pub mod cgroups;
+pub mod doctor;
 pub mod host_facts;
 pub mod session;
 pub mod steering;

@@ -260,4 +260,35 @@ impl Program {
         let nodes = self.nodes.iter().filter_map(NodeSpec::custom);
         nodes.chain(self.leaves.iter().filter_map(LeafSpec::custom))
     }
+
+    /// The algorithms of one's own and the droppers, each once.
+    pub fn algorithms(&self) -> Vec<Arc<Algorithm>> {
+        let mut found: Vec<Arc<Algorithm>> = Vec::new();
+        let all = self.customs().flat_map(|custom| [Some(custom), custom.dropper.as_ref()]);
+        for custom in all.flatten() {
+            if !found.contains(&custom.algorithm) {
+                found.push(custom.algorithm.clone());
+            }
+        }
+        found
+    }
+
+    /// Lets each algorithm be run by what `executor` returns for it; `None` is the interpreter.
+    pub fn run_by(&mut self, mut executor: impl FnMut(&Algorithm) -> Option<Arc<dyn Execute>>) {
+        let nodes = self.nodes.iter_mut().filter_map(|node| match &mut node.discipline {
+            Discipline::Custom(custom) => Some(custom),
+            _ => None,
+        });
+        let leaves = self.leaves.iter_mut().filter_map(|leaf| match &mut leaf.discipline {
+            LeafDiscipline::Custom(custom) => Some(custom),
+            _ => None,
+        });
+        for custom in nodes.chain(leaves) {
+            let custom = Arc::make_mut(custom);
+            custom.executor = executor(&custom.algorithm);
+            if let Some(dropper) = custom.dropper.as_mut().map(Arc::make_mut) {
+                dropper.executor = executor(&dropper.algorithm);
+            }
+        }
+    }
 }

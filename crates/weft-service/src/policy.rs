@@ -26,6 +26,8 @@ pub struct Policy {
     pub rate: Option<BitsPerSec>,
     /// Warnings and notes of the compiler.
     pub diagnostics: Vec<Diagnostic>,
+    /// The reason why the policy's algorithms are interpreted, if it has some and they are.
+    pub interpreted: Option<String>,
 }
 
 /// Errors of a policy.
@@ -70,9 +72,10 @@ impl Policy {
         let options = CompileOptions { link: rate, port_limits, ..CompileOptions::default() };
         let compilation = compile(Source { name, text: &text }, &options);
         let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
-        let Some(compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
+        let Some(mut compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
+        let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
         let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
-        Ok(Self { name, hash, text, compiled, port_limits, rate, diagnostics })
+        Ok(Self { name, hash, text, compiled, port_limits, rate, diagnostics, interpreted })
     }
 
     /// The same text with other limits of ports.

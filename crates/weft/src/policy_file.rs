@@ -10,6 +10,33 @@ use weft_policy::{
     Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Source, Style, compile, decode, render,
 };
 
+/// The wish of a user for the executor of a policy's algorithms.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub(crate) enum Algorithms {
+    /// Machine code; the interpreter where the kernel allows none
+    #[default]
+    Auto,
+    /// Machine code, or an error
+    Compiled,
+    /// The interpreter
+    Interpreter,
+}
+
+impl Algorithms {
+    /// Gives the algorithms of `policy` their executor. Says it if the interpreter stands in.
+    pub(crate) fn put_into(self, policy: &mut CompiledPolicy) -> anyhow::Result<()> {
+        if self == Self::Interpreter {
+            return Ok(());
+        }
+        match (policy.compile_algorithms(), self) {
+            (Err(error), Self::Compiled) => return Err(anyhow!("--algorithms compiled: {error}")),
+            (Err(error), _) => output::note(&error.to_string()),
+            (Ok(()), _) => {}
+        }
+        Ok(())
+    }
+}
+
 /// A policy's text and its name.
 #[derive(Clone, Debug)]
 pub(crate) struct PolicyText {

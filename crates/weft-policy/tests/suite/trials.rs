@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use weft_policy::trial::run::{Outcome, TrialError, run};
 use weft_policy::trial::{Departure, Trials};
 
-fn corpus() -> Vec<PathBuf> {
+pub(crate) fn corpus() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
     let entries = std::fs::read_dir(folder).expect("the corpus").map(|entry| entry.expect("an entry").path());
     let mut files: Vec<PathBuf> =
@@ -13,7 +13,7 @@ fn corpus() -> Vec<PathBuf> {
     files
 }
 
-fn read(path: &Path) -> (Trials, weft_policy::CompiledPolicy) {
+pub(crate) fn read(path: &Path) -> (Trials, weft_policy::CompiledPolicy) {
     let trials: Trials =
         std::fs::read_to_string(path).expect("text").parse().unwrap_or_else(|e| panic!("{path:?}: {e}"));
     let policy = path.with_file_name(trials.policy.as_deref().expect("a policy"));

@@ -177,6 +177,7 @@ impl Uplink {
             let (name, generation) = (&policy.name, self.generation);
             self.log.notice(&format!("policy {name} ({hash}) is in force, generation {generation}"));
             plan.warnings.iter().for_each(|warning| self.log.warning(warning));
+            policy.interpreted.iter().for_each(|reason| self.log.notice(reason));
         }
         self.policy = policy;
         self.remember();

@@ -26,7 +26,9 @@ pub(super) fn tree(
             hint,
         ));
     };
-    let policy = compiled(text, scenario)?;
+    let mut policy = compiled(text, scenario)?;
+    // The interpreter, which stands in otherwise, gives the same results.
+    let _ = policy.compile_algorithms();
     let tree = PolicyTree::new(&policy.program)
         .map_err(|error| impossible(format!("the policy of host {host}: {error}"), "correct the policy"))?;
     let mut scheduler = PolicyScheduler::new(tree);

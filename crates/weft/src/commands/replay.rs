@@ -1,7 +1,7 @@
 //! `weft replay`: a capture through a policy, in virtual time.
 
 use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
+use crate::policy_file::{Algorithms, PolicyText};
 use crate::values;
 use anyhow::anyhow;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// The port at which the packets leave, for policies that test it.
     #[arg(long, value_name = "NAME", default_value = "")]
     port: String,
+    /// The executor of the policy's algorithms; all give the same order.
+    #[arg(long, value_enum, default_value_t)]
+    algorithms: Algorithms,
     /// Write the counts to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -49,7 +52,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
-    let policy = PolicyText::read(&args.policy)?.load(&options)?;
+    let mut policy = PolicyText::read(&args.policy)?.load(&options)?;
+    args.algorithms.put_into(&mut policy)?;
     if policy.link.is_none() {
         return Err(ReplayError::NoRate.into());
     }

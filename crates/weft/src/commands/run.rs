@@ -22,7 +22,7 @@
 use crate::live::run::RunView;
 use crate::live::screen::Screen;
 use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
+use crate::policy_file::{Algorithms, PolicyText};
 use crate::signals::Stop;
 use crate::terminal;
 use crate::{failure, values};
@@ -124,6 +124,9 @@ pub(crate) struct Args {
     /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
     #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
     receive: Receive,
+    /// The executor of the policy's algorithms; all give the same order.
+    #[arg(long, value_enum, default_value_t)]
+    algorithms: Algorithms,
     /// Stop after this time (a bare number is seconds).
     #[arg(long, value_parser = values::span)]
     duration: Option<Nanos>,
@@ -194,7 +197,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => PolicyText::read(path)?,
         None => PolicyText::built_in("multiqueue", ONE_CLASS),
     };
-    let policy = text.load(&options)?;
+    let mut policy = text.load(&options)?;
+    args.algorithms.put_into(&mut policy)?;
     let settings = args.settings(&policy)?;
     let plan = settings.plan(&policy)?;
     warn_of_cgroups(&policy);
