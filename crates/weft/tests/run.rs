@@ -1,12 +1,19 @@
-//! `weft run` between namespaces of the test: a real TCP transfer crosses the port and the uplink.
+//! `weft run` between namespaces of the test: a real TCP transfer crosses the port and the uplink, and algorithms of a policy order real
+//! packets.
 
 mod common;
+#[path = "common/load.rs"]
+mod load;
 #[path = "common/world.rs"]
 mod world;
 
 use common::{assert_conserved, assert_head, file, json, left_by, weft};
+use load::{Load, SOON, end};
 use rustix::process::Signal;
-use std::time::Duration;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 use weft_host::testing::{privileged, unique};
 use world::{BYTES, FAR, World, transfer};
 
@@ -79,4 +86,99 @@ fn a_killed_run_is_cleaned_up_by_the_next() {
     let said = next.wait(Duration::from_secs(20));
     assert_eq!(said.code, 0, "{}", said.err);
     world.assert_clean();
+}
+
+/// The bytes that arrive in `span`, in the order of the load's ports.
+fn arrived_in(load: &Load<'_>, span: Duration) -> Vec<u64> {
+    let before = load.arrived();
+    std::thread::sleep(span);
+    load.arrived().iter().zip(before).map(|(after, before)| after - before).collect()
+}
+
+#[test]
+fn shipped_algorithms_share_the_link_as_the_built_in_ones_do() {
+    if !privileged("shipped_algorithms_share_the_link_as_the_built_in_ones_do") {
+        return;
+    }
+    // Without its floor `d` had a sixth of what `guarded` has. The grace covers the chunks for which a floor waits.
+    let policy = "class first = tcp port 5200\nclass a = tcp port 5201\nclass b = tcp port 5202\n\
+                  class c = tcp port 5203\nclass d = tcp port 5204\nclass e = tcp port 5205\n\
+                  root = strict { fair of first: 0, tenants: 1, default: 2 }\n\
+                  tenants = stfq { fair of a: 2, fair of b: 1, capped: 1, guarded: 2 }\n\
+                  capped = bucket rate 8mbps of fair of c\n\
+                  guarded = floors { fair of d: min 40mbps max 1gbps grace 10ms, fair of e: min 1mbps max 1gbps weight 5 }\n";
+    let world = World::new();
+    let counters = world.folder.path().join("counters.json");
+    let more = ["--rate", "200mbps", "--json", counters.to_str().expect("UTF-8")];
+    let running = world.start_with(policy, &more);
+    let load = Load::new(&world, &[5200, 5201, 5202, 5203, 5204, 5205]);
+    std::thread::scope(|scope| {
+        let _ends = load.stop_at_end();
+        for port in 5201..=5205 {
+            load.start(scope, (port, 4), load.stop());
+        }
+        std::thread::sleep(Duration::from_millis(700));
+        let span = Duration::from_secs(2);
+        let bytes = arrived_in(&load, span);
+        println!("{bytes:?}");
+        let ratio = bytes[1] as f64 / bytes[2] as f64;
+        assert!((1.9..=2.1).contains(&ratio), "a and b as {ratio:.3}: {bytes:?}");
+        // TCP's payload: what limit and floor carry, less headers.
+        let rate = |at: usize| bytes[at] as f64 * 8.0 / span.as_secs_f64();
+        assert!((7.1e6..=8.4e6).contains(&rate(3)), "{:.0} b/s of 8 Mb/s", rate(3));
+        assert!((35.5e6..=42e6).contains(&rate(4)), "{:.0} b/s at a floor of 40 Mb/s", rate(4));
+        let guarded = (bytes[4] + bytes[5]) as f64 / bytes[1] as f64;
+        assert!((0.95..=1.05).contains(&guarded), "guarded and a as {guarded:.3}: {bytes:?}");
+        load.start(scope, (5200, 2), load.stop());
+        std::thread::sleep(Duration::from_millis(400));
+        let bytes = arrived_in(&load, Duration::from_millis(600));
+        assert!(bytes[0] > 20 * bytes[1..].iter().sum::<u64>(), "strict priority: {bytes:?}");
+        load.stop().store(true, Ordering::Relaxed);
+    });
+    let (_, document) = end(running, &counters);
+    for reason in ["refused", "ring_full", "bound", "stray", "moving"] {
+        assert_eq!(document["dropped"][reason], 0, "nothing is dropped by the NIC: {}", document["dropped"]);
+    }
+}
+
+/// The time in which a new connection to `port` carries `bytes` bytes.
+fn short_transfer(world: &World, port: u16, bytes: usize) -> Duration {
+    let at = SocketAddr::new(FAR, port);
+    let listener = world.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
+    let begin = Instant::now();
+    let stream = world.app.run(|| TcpStream::connect_timeout(&at, SOON));
+    let mut stream = stream.expect("enter").expect("connect");
+    let (mut accepted, _) = listener.accept().expect("accept");
+    let sender = std::thread::spawn(move || stream.write_all(&vec![7; bytes]).expect("send"));
+    let mut arrived = vec![0; bytes];
+    accepted.read_exact(&mut arrived).expect("receive");
+    sender.join().expect("sender");
+    begin.elapsed()
+}
+
+#[test]
+fn the_flow_that_has_had_least_passes_beside_bulk() {
+    if !privileged("the_flow_that_has_had_least_passes_beside_bulk") {
+        return;
+    }
+    let policy = "class web = tcp port 5201..5202\nroot = priority { las of web, default }\n";
+    let world = World::new();
+    let counters = world.folder.path().join("counters.json");
+    let running =
+        world.start_with(policy, &["--rate", "100mbps", "--json", counters.to_str().expect("UTF-8")]);
+    let load = Load::new(&world, &[5201]);
+    std::thread::scope(|scope| {
+        let _ends = load.stop_at_end();
+        load.start(scope, (5201, 9), load.stop());
+        std::thread::sleep(Duration::from_millis(500));
+        let before = load.arrived()[0];
+        // A fair tenth of the link would take 0.8 s.
+        let mut times = [(); 3].map(|()| short_transfer(&world, 5202, 1_000_000));
+        times.sort();
+        println!("{times:?}");
+        assert!(times[1] < Duration::from_millis(400), "{times:?}");
+        assert!(load.arrived()[0] > before, "bulk goes on");
+        load.stop().store(true, Ordering::Relaxed);
+    });
+    end(running, &counters);
 }
