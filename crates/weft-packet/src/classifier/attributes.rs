@@ -155,7 +155,7 @@ impl AttributeTests {
         })
     }
 
-    /// What a packet has of the attributes tested here, as tests.
+    /// The values that a packet has of the attributes tested here, as tests.
     #[must_use]
     pub fn held_by(&self, meta: &PacketMeta) -> Self {
         let held = self.iter().filter_map(|(attribute, _)| Some((attribute, attribute.of(meta)?)));

@@ -200,7 +200,7 @@ mod tests {
         })
     }
 
-    /// What a packet has besides its key and its older metadata.
+    /// A packet's attributes.
     fn some_origin() -> impl Strategy<Value = PacketMeta> {
         let tag = (0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority });
         let tag = proptest::option::of(tag);

@@ -112,14 +112,16 @@ fn parts(
 ) -> Result<Vec<(Family, usize, String)>, &'static str> {
     // Named one by one, so that a new test is not left out silently.
     let Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port, attributes } = row;
-    if cgroup.is_some() {
-        return Err("u32 sees no cgroups (mark the packets, such as by nftables' `socket cgroupv2`)");
-    }
-    if port.is_some() {
-        return Err("u32 sees no ports of the NIC (export a policy for each port, for the device behind it)");
-    }
-    if priority.is_some() {
-        return Err("u32 sees no priorities");
+    let unseen = [
+        (cgroup.is_some(), "u32 sees no cgroups (mark the packets, such as by nftables' `socket cgroupv2`)"),
+        (
+            port.is_some(),
+            "u32 sees no ports of the NIC (export a policy for each port, for the device behind it)",
+        ),
+        (priority.is_some(), "u32 sees no priorities"),
+    ];
+    if let Some((_, why)) = unseen.into_iter().find(|(tested, _)| *tested) {
+        return Err(why);
     }
     let class = traffic_class(attributes)?;
     let only_mark = Match { mark: *mark, ..Match::default() } == *row;
@@ -136,13 +138,7 @@ fn parts(
         losses.add("ports are found behind IPv4 headers without options and IPv6 headers without extensions, and not in fragments");
     }
     let address = src.or(*dst).map(|prefix| prefix.addr);
-    let keyed = protocol.is_some() || ported || address.is_some() || class.is_some();
-    let families: &[Family] = match address {
-        _ if !keyed => &[Family::All],
-        None => &[Family::Ip, Family::Ip6],
-        Some(IpAddr::V4(_)) => &[Family::Ip],
-        Some(IpAddr::V6(_)) => &[Family::Ip6],
-    };
+    let families = families(row.tests_key(), address);
     let protocols: Vec<Option<Protocol>> = match protocol {
         Some(one) => vec![Some(*one)],
         None if ported => [Protocol::TCP, Protocol::UDP, Protocol::SCTP].map(Some).to_vec(),
@@ -177,6 +173,16 @@ fn parts(
         }
     }
     Ok(parts)
+}
+
+/// The families of the filters of a row. `keyed`: it tests something that only IP packets have.
+fn families(keyed: bool, address: Option<IpAddr>) -> &'static [Family] {
+    match address {
+        _ if !keyed => &[Family::All],
+        None => &[Family::Ip, Family::Ip6],
+        Some(IpAddr::V4(_)) => &[Family::Ip],
+        Some(IpAddr::V6(_)) => &[Family::Ip6],
+    }
 }
 
 /// The tests of DSCP and ECN as the traffic class under a mask, or the reason why u32 cannot express one of the others.

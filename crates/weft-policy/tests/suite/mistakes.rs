@@ -11,7 +11,7 @@ const MISTAKES: &[Case] = &[
     ("class a = vlna 7\nroot = a\n", "1:11", Code::Unexpected, "vlan", Some("class a = vlan 7")),
     ("class a = uid 7\nroot = a\n", "1:11", Code::Unexpected, "user", Some("class a = user 7")),
     ("class a = vlan_id 7\nroot = a\n", "1:11", Code::Unexpected, "vlan", Some("class a = vlan 7")),
-    ("class a = vlan 7 cos 5\nroot = a\n", "1:18", Code::Unexpected, "pcp", Some("class a = vlan 7 pcp 5")),
+    ("class a = cos 5\nroot = a\n", "1:11", Code::Unexpected, "pcp", Some("class a = pcp 5")),
     (
         "class a = vlan 7 pcp 5\nroot = a\n",
         "1:18",

@@ -113,7 +113,7 @@ pub struct Tested {
     pub cgroups: bool,
 }
 
-/// What rows test of a packet's sender and of its frame, as the programs read it (`struct weft_tested`).
+/// The tests of a packet's sender and of its frame that rows have, as the programs read them (`struct weft_tested`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TestedBits {
     /// `WEFT_TABLES_*`
@@ -249,7 +249,7 @@ impl Tables {
         Ok(())
     }
 
-    /// What the rows test. Fields of senders and frames follow from the masks of the groups.
+    /// The kinds of tests that the rows have. Those of senders and frames follow from the masks of the groups.
     fn tested_bits(&self) -> TestedBits {
         let word = |at: usize| self.groups.iter().fold(0, |bits, group| bits | group.masks.word(at));
         let flags = [

@@ -27,7 +27,7 @@ pub(crate) struct GroupLine {
     pad: AtomicU32,
 }
 
-/// What rows test of a packet's sender and of its frame.
+/// The tests of a packet's sender and of its frame that rows have.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct TestedWord {
@@ -45,7 +45,7 @@ pub(crate) struct Bank {
     pad0: AtomicU32,
     pub(crate) rekeyed: AtomicU64,
     pub(crate) tested: TestedWord,
-    /// That before the flows' keys changed.
+    /// The tests before the flows' keys changed.
     pub(crate) keyed: TestedWord,
     pad1: [AtomicU64; 3],
     pub(crate) cgroup: [CgroupWord; CGROUPS],
