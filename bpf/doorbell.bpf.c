@@ -109,6 +109,11 @@ struct {
 /* Set before loading. What a change of the policy alters is in the tables instead (tables.h). */
 const volatile struct weft_config config = { .rings = 1, .queues = 1 };
 
+static __always_inline int has_net_cls(void)
+{
+	return config.net_cls;
+}
+
 /*
  * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
  * (UDP, tunnels) between the veth and the macvtap. After options or in a tunnel the bytes are slightly
@@ -330,13 +335,15 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 }
 
 /* Places a new flow: classifies it, selects its ring, and tracks it unless its lane has reached its flow bound. */
-static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
+static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current,
+				  __u32 frame)
 {
 	struct weft_flow flow = {
 		.cgroup = bpf_skb_cgroup_id(skb),
 		.mark = skb->mark,
 		.priority = skb->priority,
 		.generation = WEFT_GENERATION(current),
+		.frame = frame,
 	};
 	struct weft_lane_flows *count;
 	struct weft_flow *known;
@@ -346,7 +353,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 
 	if (!key || !d)
 		return 0;
-	lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
+	lane_id = classify(skb, key, current, config.port, frame) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -385,11 +392,11 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
  * Whether a packet has new metadata of its flow. A packet without a socket (a reset, a late ACK) has none for a
  * flow with an owner.
  */
-static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup)
+static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup, __u32 frame)
 {
 	if (!cgroup && flow->cgroup)
 		return 0;
-	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup;
+	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup || flow->frame != frame;
 }
 
 /* Whether a packet renews its flow that was classified by earlier tables. As above, it must know the flow's owner. */
@@ -421,10 +428,11 @@ static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_
 }
 
 /*
- * Updates a known flow whose mark, priority or cgroup has changed, that was classified by earlier tables, or whose
- * record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
+ * Updates a known flow whose mark, priority, cgroup or tested header fields have changed, that was classified by earlier
+ * tables, or whose record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
  */
-static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current)
+static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current,
+			    __u32 frame)
 {
 	__u64 cgroup = bpf_skb_cgroup_id(skb);
 	struct weft_flow *flow;
@@ -444,8 +452,8 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		return 0;
 	lane_id = old.lane;
 	kind = WEFT_RECORD_NEW;
-	if (changed(skb, flow, cgroup) || outdated(flow, cgroup, current)) {
-		lane_id = classify(skb, key, current, config.port) & (WEFT_LANES - 1);
+	if (changed(skb, flow, cgroup, frame) || outdated(flow, cgroup, current)) {
+		lane_id = classify(skb, key, current, config.port, frame) & (WEFT_LANES - 1);
 		kind = WEFT_RECORD_CHANGED;
 	}
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
@@ -456,13 +464,15 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	if (moves && !change_lane(skb, key, d, flow, old, lane_id, lane))
 		return 0;
 	if (kind == WEFT_RECORD_CHANGED) {
-		int known = flow->announced && !moves && !changed(skb, flow, cgroup);
+		/* Records have no header fields besides the key. */
+		int known = flow->announced && !moves && !changed(skb, flow, cgroup, flow->frame);
 
 		flow->changed_ns = 0;
 		flow->cgroup = cgroup;
 		flow->mark = skb->mark;
 		flow->priority = skb->priority;
 		flow->generation = WEFT_GENERATION(current);
+		flow->frame = frame;
 		if (known)
 			return 0;
 	}
@@ -471,23 +481,26 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 }
 
 /*
- * Takes over a flow from its other key: with new tables, flows may be told apart by their cgroups (guard.h), or no
- * longer. Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
+ * Takes over a flow from its former key: with new tables, flows may be told apart by other properties of their owners
+ * (guard.h). Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
  */
-static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d, __u64 rekeyed_ns)
+static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d,
+			    struct weft_bank *bank, __u32 frame)
 {
 	struct weft_owned_key other;
 	union weft_place gone;
 	struct weft_flow *old;
 	struct weft_flow flow;
 
-	if (!owned || !d)
+	if (!owned || !d || !bank)
 		return 0;
 	other = *owned;
-	other.cgroup = owned->cgroup ? 0 : bpf_skb_cgroup_id(skb);
+	other.owner = owner_of(skb, bank->keyed.flags, frame & bank->keyed.frame);
+	if (other.owner == owned->owner)
+		return 0;
 	old = bpf_map_lookup_elem(&flows, &other);
 	/* What was seen later is a flow by the new keys. A program may have read the old tables a moment before. */
-	if (!old || *(volatile __u64 *)&old->last_seen_ns > rekeyed_ns + WEFT_TRANSIT_NS)
+	if (!old || *(volatile __u64 *)&old->last_seen_ns > bank->rekeyed_ns + WEFT_TRANSIT_NS)
 		return 0;
 	flow = *old;
 	if (flow.lane & WEFT_LANE_GONE || bpf_map_update_elem(&flows, owned, &flow, BPF_NOEXIST))
@@ -529,7 +542,7 @@ int weft_egress(struct __sk_buff *skb)
 	struct weft_guard *g;
 	struct weft_lane *lane;
 	union weft_place place = {};
-	__u32 zero = 0, lane_id = ~0u, ring;
+	__u32 zero = 0, lane_id = ~0u, ring, frame;
 	__u64 bytes, packets, placed, current;
 	int waits = 0;
 
@@ -544,17 +557,18 @@ int weft_egress(struct __sk_buff *skb)
 	}
 	current = current_tables(t);
 	bank = bank_of(t, current);
-	if (!read_owned_key(skb, bank->flags, &owned, &headers)) {
+	if (!read_owned_key(skb, bank->tested.flags, bank->tested.frame, &owned, &headers)) {
 		__sync_fetch_and_add(&g->obscured, 1);
 		return TC_ACT_SHOT;
 	}
+	frame = frame_of(&headers) & bank->tested.frame;
 	packets = packets_in_ring(skb, g, key, &bytes);
 
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
 	flow = lane_id == ~0u ? bpf_map_lookup_elem(&flows, key) : 0;
 	if (lane_id == ~0u && !flow && bank->rekeyed_ns) {
-		adopt(skb, &owned, d, bank->rekeyed_ns);
+		adopt(skb, &owned, d, bank, frame_of(&headers));
 		flow = bpf_map_lookup_elem(&flows, key);
 	}
 	if (lane_id != ~0u) {
@@ -563,8 +577,8 @@ int weft_egress(struct __sk_buff *skb)
 	} else if (flow) {
 		__u64 cgroup = bpf_skb_cgroup_id(skb);
 
-		if (!flow->announced || changed(skb, flow, cgroup) || outdated(flow, cgroup, current))
-			renew(skb, key, d, current);
+		if (!flow->announced || changed(skb, flow, cgroup, frame) || outdated(flow, cgroup, current))
+			renew(skb, key, d, current, frame);
 		else if (flow->changed_ns)
 			flow->changed_ns = 0;
 		*(volatile __u64 *)&flow->last_seen_ns = bpf_ktime_get_ns();
@@ -573,7 +587,7 @@ int weft_egress(struct __sk_buff *skb)
 		ring = place.ring;
 		waits = (place.lane & WEFT_LANE_GONE) || held_back(d, flow);
 	} else {
-		placed = place_new(skb, key, d, current);
+		placed = place_new(skb, key, d, current, frame);
 		lane_id = placed >> 16;
 		ring = placed & 0xffff;
 	}

@@ -96,6 +96,7 @@ struct weft_config {
 	__u32 queues; /* WEFT_SPREAD_QUEUES: hardware queues, each of rings / queues rings */
 	__u32 port; /* the number of the port in the NIC's table of port names, from 1; 0: none */
 	__u32 place; /* the port's bit in weft_summary */
+	__u32 net_cls; /* 1: the kernel has net_cls */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
@@ -118,6 +119,8 @@ struct weft_flow {
 	};
 	__u16 announced;
 	__u16 generation; /* of the tables by which it was classified */
+	__u32 frame; /* WEFT_FRAME_*, as far as those tables test it */
+	__u32 pad;
 };
 
 #define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))
@@ -159,7 +162,7 @@ struct weft_record {
 _Static_assert(sizeof(struct weft_ring_doorbell) == 64, "ring doorbell");
 _Static_assert(sizeof(struct weft_class_doorbell) == 128, "class doorbell");
 _Static_assert(sizeof(struct weft_lane) == 32, "lane");
-_Static_assert(sizeof(struct weft_flow) == 48, "flow");
+_Static_assert(sizeof(struct weft_flow) == 56, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
 _Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512, "doorbells");

@@ -44,6 +44,9 @@ struct weft_headers {
 	__u8 part;	 /* WEFT_PART_* */
 	__u8 hops;	 /* TTL or hop limit */
 	__u8 fragmented; /* of a fragment: the protocol in its own header, the same in all fragments of a packet */
+	__u8 traffic_class; /* DSCP and ECN */
+	__u16 tci;	 /* of the outermost VLAN tag, host order */
+	__u8 tagged;	 /* 1: it has one */
 	__u8 pad[3];
 };
 
@@ -88,6 +91,7 @@ static __always_inline void read_ipv4(struct __sk_buff *skb, __u32 offset, struc
 	key->dst[3] = ip.dst;
 	headers->transport = offset + length;
 	headers->hops = ip.ttl;
+	headers->traffic_class = ip.tos;
 	headers->id = ip.id;
 	headers->fragmented = ip.protocol;
 	if (ip.fragment & bpf_htons(0x1fff)) {
@@ -168,6 +172,7 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, __u32 offset, struc
 	__builtin_memcpy(key->dst, ip.dst, sizeof(key->dst));
 	headers->transport = offset + sizeof(ip);
 	headers->hops = ip.hops;
+	headers->traffic_class = ip.version_class << 4 | ip.rest[0] >> 4;
 	key->protocol = ip.next;
 	if (is_extension(ip.next))
 		key->protocol = walk_extensions(skb, headers, ip.next);
@@ -177,15 +182,22 @@ static __always_inline void read_ipv6(struct __sk_buff *skb, __u32 offset, struc
 
 /*
  * Reads key and headers from the frame alone, since skb->protocol is set by the sender of raw frames
- * (sll_protocol). The relevant type is after the VLAN tags; a tag that a VLAN device has put into the skb is not in
- * the frame.
+ * (sll_protocol). The relevant type is after the VLAN tags. A tag that a VLAN device has put into the skb is not in
+ * the frame, and is outside those that are.
  */
 static __always_inline void read_headers(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_headers *headers)
 {
 	__u32 offset = ETH_HLEN;
+	struct {
+		__be16 tci, type;
+	} tag;
 	__be16 type = 0;
 	int i;
 
+	if (skb->vlan_present) {
+		headers->tci = skb->vlan_tci;
+		headers->tagged = 1;
+	}
 	if (bpf_skb_load_bytes(skb, ETH_HLEN - sizeof(type), &type, sizeof(type)) < 0)
 		return;
 	for (i = 0; i <= VLAN_TAGS_MAX; i++) {
@@ -195,8 +207,13 @@ static __always_inline void read_headers(struct __sk_buff *skb, struct weft_flow
 			headers->part = WEFT_PART_OBSCURED;
 			return;
 		}
-		if (bpf_skb_load_bytes(skb, offset + 2, &type, sizeof(type)) < 0)
+		if (bpf_skb_load_bytes(skb, offset, &tag, sizeof(tag)) < 0)
 			return;
+		if (!headers->tagged) {
+			headers->tci = bpf_ntohs(tag.tci);
+			headers->tagged = 1;
+		}
+		type = tag.type;
 		offset += 4;
 	}
 	headers->ether_type = bpf_ntohs(type);
@@ -221,15 +238,20 @@ static __always_inline __u32 flow_hash(const struct weft_flow_key *key)
 }
 
 /* The key common to all fragments of a packet: only the first has ports, so none are read. */
+static __always_inline void read_common_key(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_headers *headers)
+{
+	read_headers(skb, key, headers);
+	if (headers->part == WEFT_PART_FIRST || headers->part == WEFT_PART_LATER) {
+		key->protocol = headers->fragmented;
+		key->sport = key->dport = 0;
+	}
+}
+
 static __always_inline void read_flow_key(struct __sk_buff *skb, struct weft_flow_key *key)
 {
 	struct weft_headers headers = {};
 
-	read_headers(skb, key, &headers);
-	if (headers.part == WEFT_PART_FIRST || headers.part == WEFT_PART_LATER) {
-		key->protocol = headers.fragmented;
-		key->sport = key->dport = 0;
-	}
+	read_common_key(skb, key, &headers);
 }
 
 _Static_assert(sizeof(struct weft_flow_key) == 40, "flow key");

@@ -9,6 +9,7 @@
 
 #include "doorbell.h"
 #include "flow_key.h"
+#include "match.h"
 #include "tables.h"
 
 #define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
@@ -93,10 +94,36 @@ static __always_inline int may_pass(struct __sk_buff *skb, const struct weft_gua
 	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == ~(__u32)(g->token >> 32);
 }
 
-/* The flow table's key: the same five-tuple from two cgroups is two flows. */
+/* One number of two; the upper bits of the product depend on all bits of the factors. */
+static __always_inline __u64 joined(__u64 number, __u64 with)
+{
+	number = (number ^ with) * 0x9e3779b97f4a7c15ull;
+	return number ^ number >> 29;
+}
+
+/*
+ * The owner of a packet, as far as rows test it: the same five-tuple of two owners is two flows, as that of two cgroups
+ * that ping one host, or of two VLANs with the same addresses. The number of the cgroup, if rows test nothing else of it.
+ */
+static __noinline __u64 owner_of(struct __sk_buff *skb, __u32 flags, __u32 frame)
+{
+	__u64 owner = flags & WEFT_TABLES_CGROUPS ? bpf_skb_cgroup_id(skb) : 0;
+
+	if (flags & WEFT_TABLES_USERS)
+		owner = joined(owner, user_of(skb));
+	if (flags & WEFT_TABLES_CLASSIDS)
+		owner = joined(owner, classid_of(skb));
+	if (flags & WEFT_TABLES_COOKIES)
+		owner = joined(owner, bpf_get_socket_cookie(skb));
+	if (frame & WEFT_FRAME_VLAN)
+		owner = joined(owner, frame & WEFT_FRAME_VLAN);
+	return owner;
+}
+
+/* The flow table's key: the same five-tuple of two owners is two flows. */
 struct weft_owned_key {
 	struct weft_flow_key key;
-	__u64 cgroup; /* 0 if the policy does not test cgroups */
+	__u64 owner; /* owner_of; 0 if the policy tests nothing of it */
 };
 
 /* A packet whose later fragments are expected (RFC 791: source, destination, protocol and identification). */
@@ -161,20 +188,20 @@ static __noinline int join_fragments(struct weft_flow_key *key, const struct wef
 }
 
 /*
- * Reads the key of a packet. `tested`: the flags of the tables (WEFT_TABLES_*). Returns whether the class can be
+ * Reads the key of a packet. `flags`, `frame`: what the tables test (struct weft_tested). Returns whether the class can be
  * determined from the key.
  */
-static __always_inline int read_owned_key(struct __sk_buff *skb, __u32 tested, struct weft_owned_key *owned,
+static __always_inline int read_owned_key(struct __sk_buff *skb, __u32 flags, __u32 frame, struct weft_owned_key *owned,
 					  struct weft_headers *headers)
 {
 	struct weft_flow_key *key = &owned->key;
 
-	if (tested & WEFT_TABLES_CGROUPS)
-		owned->cgroup = bpf_skb_cgroup_id(skb);
 	read_headers(skb, key, headers);
+	if (flags & ~WEFT_TABLES_PORTS || frame & WEFT_FRAME_VLAN)
+		owned->owner = owner_of(skb, flags, frame_of(headers) & frame);
 	if (headers->part == WEFT_PART_WHOLE)
 		return 1;
-	if (!(tested & WEFT_TABLES_PORTS)) {
+	if (!(flags & WEFT_TABLES_PORTS)) {
 		key->protocol = headers->part == WEFT_PART_OBSCURED ? key->protocol : headers->fragmented;
 		key->sport = key->dport = 0;
 		return 1;

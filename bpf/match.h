@@ -27,6 +27,32 @@ union weft_flow_words {
 
 #define WEFT_FLOW_WORDS (sizeof(struct weft_flow_key) / 4)
 
+/* The words behind mark and priority. */
+struct weft_origin {
+	__u32 frame, user, classid, cookie[2];
+};
+
+#define WEFT_ORIGIN_WORDS (sizeof(struct weft_origin) / 4)
+
+/* Whether the kernel has net_cls; set before loading, since one without it has no such helper. */
+static __always_inline int has_net_cls(void);
+
+/* The user of the sender's socket, as the socket's network namespace numbers users. */
+static __always_inline __u32 user_of(struct __sk_buff *skb)
+{
+	return skb->sk ? bpf_get_socket_uid(skb) : WEFT_NO_USER;
+}
+
+static __always_inline __u32 classid_of(struct __sk_buff *skb)
+{
+	return has_net_cls() ? (__u32)bpf_skb_cgroup_classid(skb) : 0;
+}
+
+static __always_inline __u32 frame_of(const struct weft_headers *headers)
+{
+	return WEFT_FRAME_CLASS(headers->traffic_class) | (headers->tagged ? WEFT_FRAME_TAG(headers->tci) : 0);
+}
+
 struct search {
 	struct __sk_buff *skb;
 	struct weft_bank *bank;
@@ -38,6 +64,10 @@ struct search {
 	const union weft_flow_words *packet;
 	__u32 port;    /* the field `port` of the packet, in its upper half as in struct weft_fields */
 	__u32 number;  /* of the port */
+	union {
+		struct weft_origin origin;
+		__u32 word[WEFT_ORIGIN_WORDS];
+	};
 	union weft_key key;
 };
 
@@ -113,6 +143,9 @@ static long try_group(__u32 index, struct search *s)
 	s->key.word[i] = (s->packet->word[i] | s->port) & g->mask[i];
 	s->key.fields.mark = s->skb->mark & g->mask[WEFT_FLOW_WORDS];
 	s->key.fields.priority = s->skb->priority & g->mask[WEFT_FLOW_WORDS + 1];
+#pragma unroll
+	for (i = 0; i < WEFT_ORIGIN_WORDS; i++)
+		s->key.word[WEFT_FLOW_WORDS + 2 + i] = s->word[i] & g->mask[WEFT_FLOW_WORDS + 2 + i];
 	s->key.fields.group = number;
 	s->key.fields.member = g->by == WEFT_BY_PORT ? s->number : 0;
 	if (g->by != WEFT_BY_CGROUP) {
@@ -130,11 +163,22 @@ static long try_group(__u32 index, struct search *s)
 #define UPPER_HALF(number) ((__u32)(__u16)(number))
 #endif
 
+static __always_inline void read_origin(struct __sk_buff *skb, __u32 flags, __u32 frame, struct weft_origin *origin)
+{
+	__u64 cookie = flags & WEFT_TABLES_COOKIES ? bpf_get_socket_cookie(skb) : 0;
+
+	origin->frame = frame;
+	origin->user = flags & WEFT_TABLES_USERS ? user_of(skb) : WEFT_NO_USER;
+	origin->classid = flags & WEFT_TABLES_CLASSIDS ? classid_of(skb) : 0;
+	origin->cookie[0] = (__u32)cookie;
+	origin->cookie[1] = cookie >> 32;
+}
+
 /*
- * The lane (or weight) of a packet by the tables of the generation `current`, at the port with that number. A global
- * function, which the verifier checks once and not for each path that leads to it.
+ * The lane (or weight) of a packet by the tables of the generation `current`, at the port with that number. `frame`:
+ * WEFT_FRAME_*. A global function, which the verifier checks once and not for each path that leads to it.
  */
-__noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u64 current, __u32 port)
+__noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u64 current, __u32 port, __u32 frame)
 {
 	struct search s = { .skb = skb, .index = current & 1, .best = { .row = ~0u, .class = WEFT_ANY_DESTINATION } };
 	struct weft_tables *t;
@@ -147,6 +191,7 @@ __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u6
 	s.packet = (const union weft_flow_words *)key;
 	s.port = UPPER_HALF(port);
 	s.number = port;
+	read_origin(skb, s.bank->tested.flags, frame, &s.origin);
 	bpf_loop(s.bank->cgroups, try_cgroup, &s, 0);
 	bpf_loop(s.bank->groups, try_group, &s, 0);
 	if (s.best.class == WEFT_ANY_DESTINATION)
@@ -160,4 +205,6 @@ __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u6
 
 _Static_assert(__builtin_offsetof(struct weft_flow_key, pad) == __builtin_offsetof(struct weft_fields, port), "port");
 _Static_assert(__builtin_offsetof(struct weft_fields, mark) == 4 * WEFT_FLOW_WORDS, "mark");
+_Static_assert(__builtin_offsetof(struct weft_fields, frame) == 4 * (WEFT_FLOW_WORDS + 2), "frame");
+_Static_assert(__builtin_offsetof(struct weft_fields, group) == 4 * WEFT_FIELD_WORDS, "masked words");
 #endif

@@ -20,7 +20,7 @@
 
 #define WEFT_CGROUPS 64
 #define WEFT_GROUPS 1024
-#define WEFT_FIELD_WORDS 12
+#define WEFT_FIELD_WORDS 17
 
 struct weft_cgroup {
 	__u64 id; /* 0: matches nothing */
@@ -40,15 +40,27 @@ struct weft_fields {
 	__u16 port; /* the number of the port; in the destination table the class */
 	__u32 mark;
 	__u32 priority;
+	__u32 frame;   /* WEFT_FRAME_*, of the headers */
+	__u32 user;    /* of the sender's socket, or WEFT_NO_USER */
+	__u32 classid; /* of the sender's net_cls group (cgroup v1); 0: none */
+	__u32 cookie[2]; /* of the sender's socket, the lower half first; 0: none */
 	__u16 group; /* these two are not masked */
 	__u16 member; /* of a group by cgroup its number, of one by port the number of the port, else 0 */
 };
+
+/* The fields of a frame besides its key. Those of another network than IP have no traffic class, and a key that says so. */
+#define WEFT_FRAME_CLASS(traffic_class) ((__u32)(traffic_class)) /* DSCP and ECN */
+#define WEFT_FRAME_TAG(tci) ((__u32)(__u16)(tci) << 8 | WEFT_FRAME_TAGGED)
+#define WEFT_FRAME_VLAN (0xfffu << 8 | WEFT_FRAME_TAGGED) /* the outermost tag's VLAN */
+#define WEFT_FRAME_TAGGED (1u << 24)
+
+#define WEFT_NO_USER (~0u) /* no process can have it */
 
 struct weft_group {
 	__u32 mask[WEFT_FIELD_WORDS]; /* of the first words of struct weft_fields */
 	__u32 first; /* its smallest row */
 	__u32 by; /* WEFT_BY_* */
-	__u32 pad[2];
+	__u32 pad;
 };
 
 #define WEFT_BY_CGROUP 1 /* the rows test a cgroup */
@@ -64,14 +76,25 @@ struct weft_entry {
 
 #define WEFT_TABLES_PORTS 1   /* rows test the ports of packets */
 #define WEFT_TABLES_CGROUPS 2 /* rows test cgroups */
+#define WEFT_TABLES_USERS 4   /* rows test users */
+#define WEFT_TABLES_CLASSIDS 8 /* rows test classes of net_cls */
+#define WEFT_TABLES_COOKIES 16 /* rows test cookies of sockets */
+
+/* What rows test of a packet's sender and of its frame. */
+struct weft_tested {
+	__u32 flags; /* WEFT_TABLES_* */
+	__u32 frame; /* the bits of WEFT_FRAME_* */
+};
 
 struct weft_bank {
 	__u32 groups; /* of the classification table */
 	__u32 destinations; /* groups of the destination table, after the others */
 	__u32 cgroups;
-	__u32 flags; /* WEFT_TABLES_* */
-	__u64 rekeyed_ns; /* the last change of WEFT_TABLES_CGROUPS, which changes the keys of flows; 0: none */
-	__u64 pad[5];
+	__u32 pad0;
+	__u64 rekeyed_ns; /* the last change of what tells flows apart, which changes their keys; 0: none */
+	struct weft_tested tested;
+	struct weft_tested keyed; /* that before this change */
+	__u64 pad1[3];
 	struct weft_cgroup cgroup[WEFT_CGROUPS];
 	struct weft_group group[WEFT_GROUPS];
 };
@@ -126,8 +149,8 @@ static __always_inline struct weft_group *group_of(struct weft_bank *bank, __u32
 	return &bank->group[number & (WEFT_GROUPS - 1)];
 }
 
-_Static_assert(sizeof(struct weft_fields) == 52, "fields");
-_Static_assert(sizeof(struct weft_group) == 64, "group");
+_Static_assert(sizeof(struct weft_fields) == 72, "fields");
+_Static_assert(sizeof(struct weft_group) == 80, "group");
 _Static_assert(sizeof(struct weft_entry) == 8, "entry");
-_Static_assert(sizeof(struct weft_bank) == 64 + 16 * WEFT_CGROUPS + 64 * WEFT_GROUPS, "bank");
+_Static_assert(sizeof(struct weft_bank) == 64 + 16 * WEFT_CGROUPS + 80 * WEFT_GROUPS, "bank");
 #endif

@@ -17,6 +17,7 @@ struct weft_titan_config {
 	__u32 with_action;  /* 1: a tc action after this classifier selects queue hash % queues */
 	__u32 device_holds; /* 1: the device is our NIC, which writes the packets held outside its rings into the page */
 	__u32 default_weight;
+	__u32 net_cls;	    /* 1: the kernel has net_cls */
 };
 
 #define WEFT_ASSIGN_HASH 0  /* by the flow's hash */
@@ -100,7 +101,7 @@ struct weft_titan_totals {
 	__u64 given_up;	   /* updates given up because other cores changed the word too often: a departure or its bytes were not counted */
 };
 
-_Static_assert(sizeof(struct weft_titan_config) == 32, "config");
+_Static_assert(sizeof(struct weft_titan_config) == 36, "config");
 _Static_assert(sizeof(struct weft_titan_pool) == 260, "pool");
 _Static_assert(sizeof(struct weft_titan_flow) == 64, "flow");
 _Static_assert(sizeof(struct weft_titan_totals) == 64, "totals");

@@ -81,6 +81,7 @@ static __always_inline struct weft_titan_pool *pool_here(void)
 /* The weight of a packet's flow, by the match table: a row's lane is the weight. */
 static __noinline __u32 weigh(struct __sk_buff *skb)
 {
+	struct weft_headers headers = {};
 	struct weft_flow_key key = {};
 	struct weft_tables *t;
 	__u32 zero = 0;
@@ -88,8 +89,8 @@ static __noinline __u32 weigh(struct __sk_buff *skb)
 	t = bpf_map_lookup_elem(&tables, &zero);
 	if (!t)
 		return 0;
-	read_flow_key(skb, &key);
-	return classify(skb, &key, current_tables(t), 0);
+	read_common_key(skb, &key, &headers);
+	return classify(skb, &key, current_tables(t), 0, frame_of(&headers));
 }
 
 /* Whether the NIC may hold a packet of the flow outside its rings; `from`: the queue in which it would be. */

@@ -91,6 +91,11 @@ struct {
 
 const volatile struct weft_titan_config config = { .queues = 1, .rules = 1, .default_weight = 1 };
 
+static __always_inline int has_net_cls(void)
+{
+	return config.net_cls;
+}
+
 /* See struct weft_titan_flow. */
 #define OUT(state) ((__u32)((state) & WEFT_FLOW_OUT))
 #define QUEUE(state) ((__u32)((state) >> WEFT_FLOW_QUEUE) & 0xff)

@@ -28,6 +28,7 @@ pub mod net_counters;
 pub mod net_shaper;
 
 pub mod napi;
+pub mod net_cls;
 mod netlink;
 pub mod netns;
 pub mod perf_event;
@@ -45,6 +46,7 @@ pub mod tbf;
 mod tc;
 pub mod tc_filter;
 pub mod testing;
+pub mod users;
 pub mod xps;
 
 pub use cgroup::{Cgroup, Hierarchy};

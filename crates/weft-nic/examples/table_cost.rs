@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use weft_host::bpf::SkbFields;
 use weft_nic::doorbell::{Doorbells, tables};
 use weft_nic::plan::{Mode, RingPlan};
-use weft_packet::{Match, PortRange, Prefix};
+use weft_packet::{Attribute, AttributeTests, Match, PortRange, Prefix};
 use weft_policy::{CompileOptions, CompiledPolicy, Destination, Rule, Source, compile};
 use weft_units::{ClassId, Nanos, Protocol};
 
@@ -34,6 +34,25 @@ fn mixed(n: u32) -> Match {
     let addr = Ipv4Addr::from(0x1400_0000 + n * 0x1_0000 / 16).into();
     let prefix = Prefix { addr, len: 17 + (n % 16) as u8 }.network();
     Match { dst: Some(prefix), protocol: (n % 32 < 16).then_some(Protocol::TCP), ..Match::default() }
+}
+
+/// A user, a VLAN with a DSCP, a socket, a mark, a port: five groups.
+fn origins(n: u32) -> Match {
+    let of = |attribute| AttributeTests::one(attribute, u64::from(n / 5 + 1));
+    match n % 5 {
+        0 => Match { attributes: of(Attribute::User), ..Match::default() },
+        1 => Match {
+            attributes: AttributeTests::one(Attribute::Vlan, u64::from(n / 5 % 4096))
+                .with(Attribute::Dscp, u64::from(n / 5 / 4096) + 1),
+            ..Match::default()
+        },
+        2 => Match {
+            attributes: AttributeTests::one(Attribute::Cookie, u64::MAX - u64::from(n)),
+            ..Match::default()
+        },
+        3 => Match { mark: Some((n, u32::MAX)), ..Match::default() },
+        _ => single(n),
+    }
 }
 
 fn policy(count: u32, row_of: RowOf) -> Result<CompiledPolicy, Failure> {
@@ -75,23 +94,43 @@ fn time(plan: &RingPlan) -> Result<Nanos, Failure> {
     Ok(Nanos(rounds[ROUNDS / 2]))
 }
 
+/// The times of one size of tables.
+struct Cost {
+    known: Nanos,
+    new: Nanos,
+}
+
+fn cost(name: &str, count: u32, row_of: RowOf) -> Result<Cost, Failure> {
+    let policy = policy(count, row_of)?;
+    let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[])?;
+    plan.lanes.iter_mut().for_each(|lane| lane.packet_bound = 0);
+    let (groups, destinations) = tables(&plan)?.groups();
+    let known = time(&plan)?;
+    plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = 0);
+    let new = time(&plan)?;
+    println!("| {name} | {count} | {groups} + {destinations} | {} ns | {} ns |", known.get(), new.get());
+    Ok(Cost { known, new })
+}
+
+/// Prints a line for each size, and the ratio of the largest to the smallest.
 fn print(name: &str, row_of: RowOf) -> Result<(), Failure> {
-    for count in [10, 100, 1000, 10_000] {
-        let policy = policy(count, row_of)?;
-        let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[])?;
-        plan.lanes.iter_mut().for_each(|lane| lane.packet_bound = 0);
-        let (groups, destinations) = tables(&plan)?.groups();
-        let known = time(&plan)?;
-        plan.lanes.iter_mut().for_each(|lane| lane.flow_bound = 0);
-        let new = time(&plan)?;
-        println!("| {name} | {count} | {groups} + {destinations} | {} ns | {} ns |", known.get(), new.get());
-    }
+    let [few, _, _, many] = [10, 100, 1000, 10_000].map(|count| cost(name, count, row_of));
+    let (few, many) = (few?, many?);
+    let ratio = |many: Nanos, few: Nanos| many.get() as f64 / few.get().max(1) as f64;
+    println!(
+        "| {name} | 10,000 to 10 | | {:.2} | {:.2} |",
+        ratio(many.known, few.known),
+        ratio(many.new, few.new)
+    );
     Ok(())
 }
 
 fn main() -> ExitCode {
     println!("| rows | rows and destinations | groups | known flow | new flow |\n|---|---|---|---|---|");
-    match print("a protocol and a port", single).and_then(|()| print("prefixes of 16 lengths", mixed)) {
+    let printed = print("a protocol and a port", single)
+        .and_then(|()| print("users, VLANs, sockets, marks, ports", origins))
+        .and_then(|()| print("prefixes of 16 lengths", mixed));
+    match printed {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("{failure}");

@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, config, conserved, in_order, posted, set_mark, set_priority};
+use bench::{Bench, config, conserved, in_order, posted, set_mark, set_priority, set_traffic_class};
 use core::net::{IpAddr, SocketAddr};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::net::UdpSocket;
@@ -16,7 +16,7 @@ use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::{FlowKey, Nanos, PacketMeta, Protocol};
 
 /// The conditions of the random policies' classes.
-const CONDITIONS: [&str; 16] = [
+const CONDITIONS: [&str; 20] = [
     "udp and dport 2000..2999",
     "udp and port 1000",
     "tcp",
@@ -33,6 +33,10 @@ const CONDITIONS: [&str; 16] = [
     "from fd00::/16 and dport 3000..65535",
     "sport 40000..50000 and mark 2",
     "to 10.50.1.7/32 or to fd01::7/128",
+    "dscp ef",
+    "ecn ect0 and dport 1..2000",
+    "dscp af11 or ecn ce",
+    "user 1000",
 ];
 
 fn pick<T: Copy>(rng: &mut TestRng, of: &[T]) -> T {
@@ -101,12 +105,79 @@ fn send_one(bench: &Bench, rng: &mut TestRng) -> PacketMeta {
     let priority = pick(rng, &[0, 0, 1, 2, 3, 4]);
     let src = if dst.is_ipv4() { SENDER } else { bench::SENDER6 };
     let socket = bench.sender(dst.is_ipv6());
+    let traffic_class = pick(rng, &[0, 0, 46 << 2, 46 << 2 | 2, 10 << 2 | 3, 2]);
+    let user = pick(rng, &[0, 0, 1000]);
+    set_traffic_class(&socket, traffic_class);
     set_priority(&socket, priority);
     set_mark(&socket, mark);
+    set_user(&socket, user);
     socket.send_to(&[0; 64], SocketAddr::new(dst, dport)).expect("send");
     let sport = socket.local_addr().expect("address").port();
     let key = FlowKey { src, dst, sport, dport, protocol: Protocol::UDP };
-    PacketMeta { key: Some(key), mark, priority: priority as u32, ..PacketMeta::default() }
+    let (key, priority, user) = (Some(key), priority as u32, Some(user));
+    PacketMeta { key, mark, priority, traffic_class, user, ..PacketMeta::default() }
+}
+
+/// Makes `user` the owner of a socket.
+fn set_user(socket: &UdpSocket, user: u32) {
+    let file = std::fs::File::from(std::os::fd::OwnedFd::from(socket.try_clone().expect("descriptor")));
+    std::os::unix::fs::fchown(file, Some(user), None).expect("owner");
+}
+
+/// One five-tuple: what its socket is and what its packets carry changes, one after another.
+#[test]
+fn a_socket_is_classified_by_what_it_is_and_says() {
+    if !weft_host::testing::privileged("a_socket_is_classified_by_what_it_is_and_says") {
+        return;
+    }
+    let cookie = |socket: &UdpSocket| rustix::net::sockopt::socket_cookie(socket).expect("cookie");
+    let text = |cookie: u64| {
+        format!(
+            "class mine = cookie {cookie}\nclass voice = user 1000 and dscp ef\nclass user = user 1000\n\
+             class net = classid 10:1\nclass dscp = dscp ef\nroot = wfq {{ mine: 1, voice: 1, user: 1, net: 1, dscp: 1 }}"
+        )
+    };
+    let mut bench = Bench::start("who", &text(u64::MAX), &config(100), 1000, |_| ());
+    let (mine, other) = (bench.sender(false), bench.sender(false));
+    let changed = bench::policy(&text(cookie(&mine)));
+    let settings = config(100);
+    let prepared = bench.nic.prepare_policy(&changed, (settings.rate, settings.link)).expect("prepared");
+    bench.nic.change_policy(prepared, &[]).expect("changed");
+    let send = |socket: &UdpSocket| {
+        socket.send_to(&[0; 100], (RECEIVER, 6000)).expect("send");
+        bench.settle(Duration::from_secs(1))
+    };
+    set_user(&mine, 1000);
+    send(&mine);
+    send(&other);
+    set_traffic_class(&other, 46 << 2);
+    send(&other);
+    set_user(&other, 1000);
+    send(&other);
+    set_traffic_class(&other, 0);
+    send(&other);
+    in_net_cls(&bench, "0x100001");
+    let totals = bench.settle(Duration::from_secs(1));
+    let of = |name| bench.of(&totals, name).posted.packets.get();
+    let net = u64::from(weft_host::net_cls::has_net_cls());
+    let counted = ["mine", "dscp", "voice", "user", "net"].map(of);
+    assert_eq!(counted, [1, 1, 1, 1, net], "{totals:#?}");
+    conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+}
+
+/// Sends a packet from a group of net_cls of that class, in a mount namespace of its own.
+fn in_net_cls(bench: &Bench, class: &str) {
+    if !weft_host::net_cls::has_net_cls() {
+        return;
+    }
+    let name = weft_host::testing::unique("cls");
+    let script = format!(
+        "set -e; mount -t tmpfs none /mnt; mkdir /mnt/v1; mount -t cgroup -o net_cls none /mnt/v1; mkdir /mnt/v1/{name}; \
+         echo {class} > /mnt/v1/{name}/net_cls.classid; \
+         bash -c 'echo $$ > /mnt/v1/{name}/cgroup.procs; echo x > /dev/udp/{RECEIVER}/6000'; rmdir /mnt/v1/{name}"
+    );
+    let spawn = Spawn::new("unshare").args(["-m", "bash", "-c", &script]).netns(&bench.bed.sender);
+    assert!(spawn.start().expect("unshare").wait().expect("end").success(), "{script}");
 }
 
 #[test]

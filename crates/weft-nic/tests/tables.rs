@@ -14,7 +14,7 @@ use weft_nic::doorbell::{CgroupEntry, Doorbells, NicMaps, PortNumbers, PrepareEr
 use weft_nic::plan::{Mode, PortShare, RingPlan};
 use weft_nic::testbed::RECEIVER;
 use weft_policy::CompiledPolicy;
-use weft_units::{FlowKey, LaneId, Nanos, PacketMeta, Protocol};
+use weft_units::{FlowKey, LaneId, Nanos, PacketMeta, Protocol, VlanTag};
 
 /// A plan in which every packet is classified: no flow is tracked, and no bound refuses a packet.
 fn plan_of(policy: &CompiledPolicy) -> RingPlan {
@@ -49,7 +49,7 @@ fn alternative(rng: &mut TestRng) -> String {
     let (low, port) = (below(rng, 16), below(rng, 60) + 1);
     let len = [24, 28, 30, 31, 32][below(rng, 5)];
     let net = |low: usize| low & !((1 << (32 - len)) - 1) & 15;
-    let test = |rng: &mut TestRng| match below(rng, 12) {
+    let test = |rng: &mut TestRng| match below(rng, 16) {
         0 => pick(rng, &["tcp", "udp", "protocol 50"]).to_owned(),
         1 | 2 => format!("to 10.0.0.{}/{len}", net(low)),
         3 => format!("from 10.0.1.{}/{len}", net(low)),
@@ -60,6 +60,10 @@ fn alternative(rng: &mut TestRng) -> String {
         8 => format!("mark {}/{}", low & 5, 5),
         9 => format!("priority {}", below(rng, 4)),
         10 => format!("cgroup \"{}\"", pick(rng, &["/mine", "/none", "/other"])),
+        11 => format!("{} {}", pick(rng, &["vlan", "pcp"]), low & 3),
+        12 => format!("dscp {}", low & 3),
+        13 => format!("ecn {}", low & 3),
+        14 => pick(rng, &["user 0", "user 7", "classid 1:1", "cookie 1"]).to_owned(),
         _ => format!("port \"{}\"", pick(rng, &["a", "b"])),
     };
     let first = test(rng);
@@ -87,14 +91,33 @@ fn random_policy(rng: &mut TestRng, each: usize) -> String {
     )
 }
 
+/// The sender of a frame of a test: a socket of the kernel, whose user is root, and whose cookie is none of a policy's.
+const SENDER: PacketMeta = PacketMeta {
+    key: None,
+    mark: 0,
+    priority: 0,
+    cgroups: 0,
+    port: 0,
+    vlan: None,
+    traffic_class: 0,
+    user: Some(0),
+    cookie: u64::MAX,
+    classid: 0,
+};
+
 /// A random frame, and what a policy may test of it.
 fn random_packet(rng: &mut TestRng) -> (Vec<u8>, SkbFields, PacketMeta) {
     let given = SkbFields { mark: below(rng, 8) as u32, priority: below(rng, 4) as u32 };
-    let meta = PacketMeta { mark: given.mark, priority: given.priority, ..PacketMeta::default() };
+    let mut meta = PacketMeta { mark: given.mark, priority: given.priority, ..SENDER };
     let mut frame = vec![2; 12];
+    for _ in 0..below(rng, 3) {
+        let tag = VlanTag { id: below(rng, 4) as u16, priority: below(rng, 4) as u8 };
+        meta.vlan = meta.vlan.or(Some(tag));
+        frame.extend([0x81, 0].iter().chain(&tag.control().to_be_bytes()));
+    }
     if below(rng, 12) == 0 {
         frame.extend([0x88, 0xb5]);
-        frame.resize(60, 0);
+        frame.resize(68, 0);
         return (frame, given, meta);
     }
     let (low, from) = (below(rng, 16) as u16, below(rng, 16) as u16);
@@ -105,14 +128,16 @@ fn random_packet(rng: &mut TestRng) -> (Vec<u8>, SkbFields, PacketMeta) {
         _ => (below(rng, 60) as u16, below(rng, 100) as u16),
     };
     let six = below(rng, 4) == 0;
+    meta.traffic_class = below(rng, 16) as u8;
     let (src, dst): (IpAddr, IpAddr) = if six {
         let address = |low| Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, low);
-        frame.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 20, protocol, 64]);
+        let class = meta.traffic_class;
+        frame.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 20, protocol, 64]);
         frame.extend(address(from).octets().iter().chain(&address(low).octets()));
         (address(from).into(), address(low).into())
     } else {
         let (src, dst) = (Ipv4Addr::new(10, 0, 1, from as u8), Ipv4Addr::new(10, 0, 0, low as u8));
-        frame.extend([0x08, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
+        frame.extend([0x08, 0, 0x45, meta.traffic_class, 0, 40, 0, 0, 0, 0, 64, protocol, 0, 0]);
         frame.extend(src.octets().iter().chain(&dst.octets()));
         (src.into(), dst.into())
     };

@@ -13,15 +13,18 @@
 //!   an error.
 //! * A test of ports fails for protocols without ports, whose key carries 0. A row for port 0 would otherwise match ICMP.
 //! * Address families are disjoint: an IPv4 prefix contains no IPv6 address, not even a mapped one.
+//! * A test of a field that a packet does not have fails (`attributes`): a tag, a socket, a traffic class.
 //! * The eBPF program finds the same rows in the kernel (`bpf/match.h`), so a change of meaning here is a change there too.
 //!
-//! The mark, the priority and the cgroup belong to the socket and are invisible to a NIC; [`header_match`](crate::header_match)
+//! The mark, the priority, the cgroup, the user and the like belong to the socket and are invisible to a NIC; [`header_match`](crate::header_match)
 //! has the tests that a NIC can execute.
 //!
 //! No branch needs a counter: a row passes or fails, and the class counts its packets.
 
+mod attributes;
 mod intersection;
 
+pub use attributes::{Attribute, AttributeTests};
 pub use intersection::Intersection;
 
 use core::net::IpAddr;
@@ -66,6 +69,8 @@ pub struct Match {
     pub cgroup: Option<u8>,
     /// The number of one of the policy's ports, from 1. The packet must leave at that port.
     pub port: Option<u16>,
+    /// Fields of the frame and of the sender's socket that have one value.
+    pub attributes: AttributeTests,
 }
 
 impl Prefix {
@@ -116,6 +121,7 @@ impl Match {
             && self.priority.is_none_or(|p| p == meta.priority)
             && self.cgroup.is_none_or(|c| meta.cgroups.checked_shr(u32::from(c)).unwrap_or(0) & 1 == 1)
             && self.port.is_none_or(|port| port == meta.port)
+            && self.attributes.matches(meta)
     }
 }
 

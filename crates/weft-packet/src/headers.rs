@@ -26,7 +26,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use thiserror::Error;
-use weft_units::{Bytes, FlowKey, Protocol};
+use weft_units::{Bytes, FlowKey, PacketMeta, Protocol, VlanTag};
 
 /// Length of an Ethernet header without tags (IEEE 802.3).
 pub const ETHERNET_HEADER: usize = 14;
@@ -177,6 +177,10 @@ pub struct Headers {
     pub ethertype: u16,
     /// The number of VLAN tags.
     pub vlan_tags: u8,
+    /// The outermost VLAN tag.
+    pub vlan: Option<VlanTag>,
+    /// The traffic class of an IP packet: DSCP and ECN. 0 for others.
+    pub traffic_class: u8,
     /// Offset of the network header.
     pub l3: usize,
     /// Offset of the transport header; `None` for non-IP frames and for later fragments.
@@ -209,6 +213,16 @@ impl Headers {
         let whole = self.fragment == Fragment::Whole;
         Some(if whole { key } else { FlowKey { sport: 0, dport: 0, ..key } })
     }
+
+    /// The metadata that the frame itself has. That of the sender's socket is unknown.
+    pub fn meta(&self) -> PacketMeta {
+        PacketMeta {
+            key: self.flow_key,
+            vlan: self.vlan,
+            traffic_class: self.traffic_class,
+            ..PacketMeta::default()
+        }
+    }
 }
 
 /// Returns the `N` bytes at `at`, or an error that names the header.
@@ -239,6 +253,12 @@ pub fn parse_headers(frame: &[u8]) -> Result<Headers, PacketError> {
         vlan_tags += 1;
         ethertype = u16::from_be_bytes(bytes_at(frame, Layer::Ethernet, l3 - 2)?);
     }
+    let vlan = match vlan_tags {
+        0 => None,
+        _ => {
+            Some(VlanTag::of_control(u16::from_be_bytes(bytes_at(frame, Layer::Ethernet, ETHERNET_HEADER)?)))
+        }
+    };
     let network = match ethertype {
         ETHERTYPE_IPV4 => Network::Ipv4,
         ETHERTYPE_IPV6 => Network::Ipv6,
@@ -249,6 +269,8 @@ pub fn parse_headers(frame: &[u8]) -> Result<Headers, PacketError> {
         network,
         ethertype,
         vlan_tags,
+        vlan,
+        traffic_class: 0,
         l3,
         l4: None,
         payload: l3,
@@ -310,6 +332,7 @@ fn parse_ipv4(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError
     let src = IpAddr::V4(Ipv4Addr::new(s0, s1, s2, s3));
     let dst = IpAddr::V4(Ipv4Addr::new(d0, d1, d2, d3));
     headers.payload = l3 + header_len;
+    headers.traffic_class = fixed[1];
     parse_transport(packet, headers, src, dst, Protocol(fixed[9]))
 }
 
@@ -324,6 +347,7 @@ fn parse_ipv6(frame: &[u8], mut headers: Headers) -> Result<Headers, PacketError
     let payload_len = usize::from(u16::from_be_bytes([fixed[4], fixed[5]]));
     let length = if payload_len == 0 { 0 } else { IPV6_HEADER + payload_len };
     let packet = bound(frame, &mut headers, length);
+    headers.traffic_class = fixed[0] << 4 | fixed[1] >> 4;
     let address = |at: usize| -> Result<IpAddr, PacketError> {
         Ok(IpAddr::V6(Ipv6Addr::from(bytes_at::<16>(packet, Layer::Ipv6, at)?)))
     };

@@ -26,7 +26,7 @@ pub mod segment;
 pub mod tap;
 pub mod vnet;
 
-pub use classifier::{Intersection, Match, PortRange, Prefix};
+pub use classifier::{Attribute, AttributeTests, Intersection, Match, PortRange, Prefix};
 pub use header_match::{Field, HeaderMatch, Relation};
 pub use prefix::ParsePrefixError;
 pub use rss::{HashedFields, RssKey, Toeplitz};

@@ -10,7 +10,7 @@ use weft_packet::headers::{
     Fragment, Headers, Layer, Network, PacketError, TcpFlags, fuzz_packet, parse_headers,
 };
 use weft_packet::mutation::mutate;
-use weft_units::{Bytes, FlowKey, Protocol};
+use weft_units::{Bytes, FlowKey, Protocol, VlanTag};
 
 fn below() -> impl Strategy<Value = Below> {
     let vlans = proptest::collection::vec(0_u16..4096, 0..=2);
@@ -126,6 +126,8 @@ fn a_tcp_segment_in_a_vlan() {
         network: Network::Ipv4,
         ethertype: 0x0800,
         vlan_tags: 1,
+        vlan: Some(VlanTag { id: 7, priority: 0 }),
+        traffic_class: 0,
         l3: 18,
         l4: Some(38),
         payload: 70,
@@ -144,6 +146,36 @@ fn a_tcp_segment_in_a_vlan() {
         }),
     };
     assert_eq!(headers, expected);
+}
+
+/// Against etherparse, for both families, below no tag, one and two.
+#[test]
+fn the_traffic_class_and_the_outermost_tag_are_read() {
+    for (v6, vlans, class) in
+        [(false, vec![], 0xb8_u8), (true, vec![4095], 0xb9), (false, vec![1, 2], 3), (true, vec![], 0x5a)]
+    {
+        let below = Below { vlans: vlans.clone(), v6, hosts: (1, 2), ..Below::default() };
+        let mut bytes = frame(&below, &Transport::Udp(1, 2), b"data");
+        let l3 = 14 + 4 * vlans.len();
+        if v6 {
+            (bytes[l3], bytes[l3 + 1]) = (0x60 | class >> 4, class << 4 | 7);
+        } else {
+            bytes[l3 + 1] = class;
+        }
+        if !vlans.is_empty() {
+            bytes[14] |= 0xa0;
+        }
+        let headers = parse_headers(&bytes).expect("valid");
+        let sliced = SlicedPacket::from_ethernet(&bytes).expect("valid");
+        let theirs = match sliced.net.as_ref().expect("IP") {
+            NetSlice::Ipv4(ip) => ip.header().dcp().value() << 2 | ip.header().ecn().value(),
+            NetSlice::Ipv6(ip) => ip.header().traffic_class(),
+            NetSlice::Arp(_) => panic!("not IP"),
+        };
+        assert_eq!((headers.traffic_class, theirs), (class, class));
+        assert_eq!(headers.vlan, vlans.first().map(|id| VlanTag { id: *id, priority: 5 }));
+        assert_eq!(headers.meta().key, headers.flow_key);
+    }
 }
 
 #[test]

@@ -81,6 +81,9 @@ codes! {
     BadBound "E0114" "A bound is not a number of packets of at least 1.";
     BadLatency "E0115" "A latency is not a time above zero.";
     BadPortName "E0116" "The name of a port is invalid.";
+    BadAttribute "E0117" "A VLAN, priority code point, DSCP, ECN, user, class of net_cls or cookie cannot be read.";
+    UnknownUser "E0118" "The host has no user of this name.";
+    NoProcess "E0119" "A packet does not say which process sent it.";
 
     UnknownName "E0201" "Nothing in the policy has this name.";
     DefinedTwice "E0202" "A name is defined twice.";

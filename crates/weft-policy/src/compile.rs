@@ -8,6 +8,7 @@ use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
 use crate::region::Region;
 use crate::syntax::SyntaxNode;
+use crate::users::Users;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
 use crate::validate::{algorithms, build, rows, rules};
@@ -35,6 +36,8 @@ pub struct CompileOptions {
     pub link: Option<BitsPerSec>,
     /// Limits of ports, which hold for all packets of the ports beside the policy's own limits.
     pub port_limits: Vec<PortLimit>,
+    /// The host's users, by whose names a policy may test them.
+    pub users: Users,
 }
 
 /// A limit of a port's packets that is not part of the policy's text.
@@ -113,7 +116,7 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
 pub fn price(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
-    let checked = pass.check(source.text, &CompileOptions::default());
+    let checked = pass.check(source.text, &CompileOptions::default(), None);
     let checked = checked.filter(|_| !pass.failed());
     let cost = checked.map(|Checked { policy, graph, shape }| cost::count(&policy, &graph, &shape));
     if let Some(cost) = &cost {
@@ -141,7 +144,7 @@ impl Pass<'_> {
     }
 
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
-        let Checked { mut policy, mut graph, mut shape } = self.check(text, options)?;
+        let Checked { mut policy, mut graph, mut shape } = self.check(text, options, Some(&options.users))?;
         if self.failed() {
             return None;
         }
@@ -157,11 +160,11 @@ impl Pass<'_> {
         compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
     }
 
-    /// Runs the passes up to the checks of the graph.
-    fn check(&mut self, text: &str, options: &CompileOptions) -> Option<Checked> {
+    /// Runs the passes up to the checks of the graph. Without `users`, the names of users are not checked.
+    fn check(&mut self, text: &str, options: &CompileOptions, users: Option<&Users>) -> Option<Checked> {
         let (tree, diagnostics) = syntax::parse(text);
         let readable = diagnostics.is_empty();
-        let (mut policy, more) = lowering::lower(&tree, &diagnostics);
+        let (mut policy, more) = lowering::lower(&tree, &diagnostics, users);
         self.diagnostics.extend(diagnostics);
         let diagnostics = more;
         self.diagnostics.extend(diagnostics);

@@ -1,5 +1,6 @@
 //! A description of a compiled policy in words, so that people can check it before it runs.
 
+use crate::attributes;
 use crate::compiled::CompiledPolicy;
 use core::fmt::Write;
 use weft_packet::{Match, PortRange};
@@ -189,6 +190,8 @@ pub fn describe_match(row: &Match, policy: &CompiledPolicy) -> String {
     if let Some(number) = row.port {
         tests.push(format!("port \"{}\"", port_name(policy, number)));
     }
+    let attributes = row.attributes.iter();
+    tests.extend(attributes.map(|(of, value)| format!("{of} {}", attributes::write(of, value))));
     if tests.is_empty() { "any".to_owned() } else { tests.join(" and ") }
 }
 

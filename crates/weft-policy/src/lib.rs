@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+mod attributes;
 pub mod change;
 pub mod code;
 mod compile;
@@ -51,6 +52,7 @@ mod render;
 mod spanned;
 pub mod syntax;
 pub mod trial;
+mod users;
 mod validate;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
@@ -66,6 +68,7 @@ pub use fuzz::fuzz_policy;
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+pub use users::Users;
 pub use validate::rows::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.
 pub use weft_text::Style;

@@ -23,6 +23,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use thiserror::Error;
+use weft_packet::AttributeTests;
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
@@ -160,8 +161,10 @@ impl<W: Write> Sink<W> {
 
 /// The flows of the capture, each with its queue.
 struct Flows {
-    /// The queue of each flow; the lane follows from the key, since a capture has no other metadata.
-    queues: HashMap<FlowKey, FlowId>,
+    /// The queue of each flow; the lane follows from the key, since a capture has no metadata beyond that of its frames.
+    queues: HashMap<(FlowKey, AttributeTests), FlowId>,
+    /// The attributes that the policy tests.
+    tested: AttributeTests,
     lanes: Vec<LaneFlows>,
     bound: usize,
     /// The number of the port at which the packets leave.
@@ -194,7 +197,9 @@ impl Flows {
             let fair = leaf.is_some_and(|leaf| leaf.discipline != LeafDiscipline::Fifo);
             lanes.push(LaneFlows { shared, fair, count: 0 });
         }
-        Ok(Self { queues: HashMap::new(), lanes, bound, port, overflow_packets: 0 })
+        let tests = policy.rules.iter().flat_map(|rule| rule.matcher.attributes.iter());
+        let tested = tests.fold(AttributeTests::NONE, |all, (attribute, _)| all.with(attribute, 0));
+        Ok(Self { queues: HashMap::new(), tested, lanes, bound, port, overflow_packets: 0 })
     }
 
     /// The queue of a packet.
@@ -202,12 +207,13 @@ impl Flows {
         &mut self,
         policy: &CompiledPolicy,
         scheduler: &mut S,
-        key: Option<FlowKey>,
+        meta: &PacketMeta,
     ) -> Option<FlowId> {
+        let key = meta.key.map(|key| (key, self.tested.held_by(meta)));
         if let Some(flow) = key.and_then(|key| self.queues.get(&key)) {
             return Some(*flow);
         }
-        let lane = policy.classify(&PacketMeta { key, port: self.port, ..PacketMeta::default() });
+        let lane = policy.classify(&PacketMeta { port: self.port, ..*meta });
         let flows = self.lanes.get_mut(lane.index())?;
         let Some(key) = key.filter(|_| flows.fair) else { return Some(flows.shared) };
         if flows.count < self.bound
@@ -317,15 +323,15 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         self.last = self.last.max(packet.timestamp);
         let at = self.last.saturating_since(self.sink.origin);
 
-        let key = match parse_headers(packet.data) {
-            Ok(headers) => headers.flow_key,
+        let meta = match parse_headers(packet.data) {
+            Ok(headers) => headers.meta(),
             Err(_) => {
                 self.unreadable += 1;
-                None
+                PacketMeta::default()
             }
         };
         let sink = &mut self.sink;
-        let Some(flow) = self.flows.queue(self.policy, self.link.scheduler_mut(), key) else {
+        let Some(flow) = self.flows.queue(self.policy, self.link.scheduler_mut(), &meta) else {
             self.drop(packet.orig_len, "no lane");
             return Ok(());
         };

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
-use weft_policy::{CompileOptions, CompiledPolicy, PortLimit, Source, compile};
+use weft_policy::{CompileOptions, CompiledPolicy, PortLimit, Source, Users, compile};
 use weft_units::BitsPerSec;
 
 /// A policy that compiles.
@@ -69,7 +69,8 @@ impl Policy {
         rate: Option<BitsPerSec>,
         port_limits: Vec<PortLimit>,
     ) -> Result<Self, PolicyError> {
-        let options = CompileOptions { link: rate, port_limits, ..CompileOptions::default() };
+        let users = Users::from_passwd(&weft_host::users::passwd());
+        let options = CompileOptions { link: rate, port_limits, users, ..CompileOptions::default() };
         let compilation = compile(Source { name, text: &text }, &options);
         let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
         let Some(mut compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };

@@ -455,6 +455,7 @@ fn load(settings: &Settings, found: &Found, pools: &[Vec<TxQueueId>]) -> Result<
         with_action: found.nic_page.is_none(),
         device_holds: found.nic_page.is_some(),
         default_weight: weights.rows.last().map_or(1, |row| row.weight.get()),
+        net_cls: weft_host::net_cls::has_net_cls(),
     };
     let loaded = Loaded::load(&config, found.nic_page.as_ref())?;
     let cgroups: Vec<Option<CgroupId>> = weights.cgroups.iter().map(|path| cgroup(path)).collect();

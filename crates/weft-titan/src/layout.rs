@@ -30,6 +30,8 @@ pub struct Config {
     pub device_holds: bool,
     /// The weight of flows when the table has one row.
     pub default_weight: u32,
+    /// Whether the kernel has net_cls.
+    pub net_cls: bool,
 }
 
 impl Config {
@@ -43,10 +45,11 @@ impl Config {
         with_action: true,
         device_holds: false,
         default_weight: 1,
+        net_cls: false,
     };
 
     /// The bytes in the programs' layout.
-    pub fn to_bytes(self) -> [u8; 32] {
+    pub fn to_bytes(self) -> [u8; 36] {
         let words = [
             self.queues,
             u32::from(self.least_occupied),
@@ -56,8 +59,9 @@ impl Config {
             u32::from(self.with_action),
             u32::from(self.device_holds),
             self.default_weight,
+            u32::from(self.net_cls),
         ];
-        let mut bytes = [0; 32];
+        let mut bytes = [0; 36];
         for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&word.to_ne_bytes());
         }

@@ -5,7 +5,7 @@ use crate::page::{Queue, QueuePage};
 use crate::programs::OBJECT;
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
-use weft_packet::{Match, PortRange, Prefix};
+use weft_packet::{Attribute, AttributeTests, Match, PortRange, Prefix};
 use weft_units::{Protocol, TxQueueId};
 
 fn of(name: &str) -> StructLayout {
@@ -98,6 +98,7 @@ fn the_settings_are_the_programs_field_by_field() {
         with_action: true,
         device_holds: false,
         default_weight: 14,
+        net_cls: true,
     };
     let (bytes, layout) = (config.to_bytes(), of("weft_titan_config"));
     assert_eq!(bytes.len(), layout.size);
@@ -110,6 +111,7 @@ fn the_settings_are_the_programs_field_by_field() {
         ("with_action", 1),
         ("device_holds", 0),
         ("default_weight", 14),
+        ("net_cls", 1),
     ];
     assert_eq!(expected.len(), layout.offsets.len());
     for (field, value) in expected {
@@ -123,19 +125,22 @@ fn the_settings_are_the_programs_field_by_field() {
 
 #[test]
 fn the_match_tables_are_the_programs_field_by_field() {
-    use crate::match_table::{Bank, CgroupWord, GroupLine, TablePage};
+    use crate::match_table::{Bank, CgroupWord, GroupLine, TablePage, TestedWord};
     let page = [("current", offset_of!(TablePage, current)), ("bank", offset_of!(TablePage, bank))];
     same("weft_tables", size_of::<TablePage>(), &page);
     let bank = [
         ("groups", offset_of!(Bank, groups)),
         ("destinations", offset_of!(Bank, destinations)),
         ("cgroups", offset_of!(Bank, cgroups)),
-        ("flags", offset_of!(Bank, flags)),
         ("rekeyed_ns", offset_of!(Bank, rekeyed)),
+        ("tested", offset_of!(Bank, tested)),
+        ("keyed", offset_of!(Bank, keyed)),
         ("cgroup", offset_of!(Bank, cgroup)),
         ("group", offset_of!(Bank, group)),
     ];
     same("weft_bank", size_of::<Bank>(), &bank);
+    let tested = [("flags", offset_of!(TestedWord, flags)), ("frame", offset_of!(TestedWord, frame))];
+    same("weft_tested", size_of::<TestedWord>(), &tested);
     let group = [
         ("mask", offset_of!(GroupLine, mask)),
         ("first", offset_of!(GroupLine, first)),
@@ -159,6 +164,17 @@ fn an_entry_is_the_programs_field_by_field() {
         priority: Some(7),
         cgroup: Some(8),
         port: Some(11),
+        attributes: [
+            (Attribute::Vlan, 0x123),
+            (Attribute::Pcp, 5),
+            (Attribute::Dscp, 46),
+            (Attribute::Ecn, 1),
+            (Attribute::User, 1000),
+            (Attribute::ClassId, 0x10_0001),
+            (Attribute::Cookie, 0x5_0000_0006),
+        ]
+        .into_iter()
+        .fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value)),
     };
     let (masks, key, value) = crate::match_table::only_entry(&matcher, 9, Some(10));
     let layout = of("weft_fields");
@@ -176,7 +192,16 @@ fn an_entry_is_the_programs_field_by_field() {
     for (name, value) in [("sport", 1_u16), ("dport", 3), ("port", 11)] {
         assert_eq!((field(name, 2), mask(name, 2)), (&value.to_ne_bytes()[..], &[255; 2][..]), "{name}");
     }
-    for (name, value, under) in [("mark", 4_u32, 6_u32), ("priority", 7, u32::MAX)] {
+    // The drop eligibility of the tag, bit 12 of its control information, is not tested.
+    let frame = (1 << 24 | 0xa123 << 8 | 46 << 2 | 1, 1 << 24 | 0xefff << 8 | 0xff);
+    for (name, value, under) in [
+        ("mark", 4_u32, 6_u32),
+        ("priority", 7, u32::MAX),
+        ("frame", frame.0, frame.1),
+        ("user", 1000, u32::MAX),
+        ("classid", 0x10_0001, u32::MAX),
+        ("cookie", 6, u32::MAX),
+    ] {
         assert_eq!(
             (field(name, 4), mask(name, 4)),
             (&value.to_ne_bytes()[..], &under.to_ne_bytes()[..]),
@@ -187,7 +212,9 @@ fn an_entry_is_the_programs_field_by_field() {
         assert_eq!((field(name, 1), mask(name, 1)), (&[value][..], &[255][..]), "{name}");
     }
     assert_eq!((field("group", 2), field("member", 2)), (&0_u16.to_ne_bytes()[..], &8_u16.to_ne_bytes()[..]));
-    assert_eq!(layout.offsets.len(), 11, "the fields have some that nobody compares");
+    let upper = layout.offset("cookie").expect("the cookie") + 4;
+    assert_eq!(key[upper..upper + 4], 5_u32.to_ne_bytes());
+    assert_eq!(layout.offsets.len(), 15, "the fields have some that nobody compares");
     let layout = of("weft_entry");
     assert_eq!((value.len(), layout.offsets.len()), (layout.size, 3));
     assert_eq!(part(&value, &layout, "row", 4), 0_u32.to_ne_bytes());

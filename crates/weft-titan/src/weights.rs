@@ -26,7 +26,7 @@ use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
 use weft_packet::Match;
-use weft_policy::{CompileOptions, CompiledPolicy, ROWS_MAX, Source, compile};
+use weft_policy::{CompileOptions, CompiledPolicy, ROWS_MAX, Source, Users, compile};
 use weft_text::{LocatedError, ParseError, Span, hint, quoted};
 use weft_units::Weight;
 
@@ -285,7 +285,8 @@ fn too_many(place: Span) -> ParseError {
 
 /// Compiles a policy; its diagnostics, one per line, are the error.
 fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
-    let compilation = compile(Source { name, text }, &CompileOptions::default());
+    let users = Users::from_passwd(&weft_host::users::passwd());
+    let compilation = compile(Source { name, text }, &CompileOptions { users, ..CompileOptions::default() });
     let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
     compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
 }

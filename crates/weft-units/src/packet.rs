@@ -34,6 +34,27 @@ pub struct FlowKey {
     pub protocol: Protocol,
 }
 
+/// A VLAN tag (IEEE 802.1Q).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct VlanTag {
+    /// The VLAN, below 4096; 0 for a tag that has a priority only.
+    pub id: u16,
+    /// The priority code point, below 8.
+    pub priority: u8,
+}
+
+impl VlanTag {
+    /// The tag with that control information: priority, drop eligibility, VLAN.
+    pub const fn of_control(control: u16) -> Self {
+        Self { id: control & 0xfff, priority: (control >> 13) as u8 }
+    }
+
+    /// The control information, without drop eligibility.
+    pub const fn control(self) -> u16 {
+        (self.priority as u16) << 13 | self.id & 0xfff
+    }
+}
+
 /// The metadata by which a packet is classified, as Loom's OS/NIC interface passes it in line (section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
@@ -48,4 +69,14 @@ pub struct PacketMeta {
     pub cgroups: u64,
     /// The number of the port at which the packet leaves, from 1, in the policy's table of ports; 0 if it has none.
     pub port: u16,
+    /// The outermost VLAN tag.
+    pub vlan: Option<VlanTag>,
+    /// The traffic class of an IP packet: the DSCP in its upper six bits, ECN in the lower two (RFC 2474, RFC 3168).
+    pub traffic_class: u8,
+    /// The user of the sender's socket; `None` without a socket, or if unknown.
+    pub user: Option<u32>,
+    /// The cookie of the sender's socket; 0 without a socket, or if unknown.
+    pub cookie: u64,
+    /// The class of the sender's net_cls group (cgroup v1); 0 for none.
+    pub classid: u32,
 }

@@ -7,7 +7,8 @@ use std::io::{IsTerminal, Read};
 use std::path::Path;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Source, Style, compile, decode, render,
+    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Source, Style, Users, compile, decode,
+    render,
 };
 
 /// The wish of a user for the executor of a policy's algorithms.
@@ -79,9 +80,11 @@ impl PolicyText {
         Self { name: name.to_owned(), text: text.to_owned() }
     }
 
-    /// Compiles the policy.
+    /// Compiles the policy, with this host's users.
     pub(crate) fn compile(&self, options: &CompileOptions) -> Compilation {
-        compile(Source { name: &self.name, text: &self.text }, options)
+        let users = Users::from_passwd(&weft_host::users::passwd());
+        let options = CompileOptions { users, ..options.clone() };
+        compile(Source { name: &self.name, text: &self.text }, &options)
     }
 
     /// Compiles the policy, and prints its diagnostics to standard error.

@@ -111,8 +111,9 @@ fn elements_of_maps_are_the_programs_field_by_field() {
     }
     let numbers = super::PortNumbers { place: 5, name: 3 };
     let (bytes, config) = (super::config_bytes(&small_plan(), numbers), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 4));
-    for (field, value) in [("rings", 2), ("queues", 1), ("port", 3), ("place", 5)] {
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 5));
+    let net_cls = u64::from(weft_host::net_cls::has_net_cls());
+    for (field, value) in [("rings", 2), ("queues", 1), ("port", 3), ("place", 5), ("net_cls", net_cls)] {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");
     }
     let expiry = of("weft_expiry");

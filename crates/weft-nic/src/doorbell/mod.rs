@@ -106,7 +106,9 @@ pub struct PortNumbers {
 /// The read-only data of the programs (`struct weft_config`). No count is 0.
 fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
-    let words = [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.name), port.place];
+    let net_cls = u32::from(weft_host::net_cls::has_net_cls());
+    let words =
+        [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.name), port.place, net_cls];
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -115,7 +117,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 16;
+const CONFIG: usize = 20;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]

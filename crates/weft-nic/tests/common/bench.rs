@@ -215,6 +215,15 @@ pub(crate) fn set_priority(socket: &UdpSocket, priority: i32) {
     setsockopt(socket, sockopt::Priority, &priority).expect("priority");
 }
 
+/// Sets the traffic class, DSCP and ECN. On IPv4 the kernel derives a priority from it: set that after.
+pub(crate) fn set_traffic_class(socket: &UdpSocket, class: u8) {
+    if socket.local_addr().expect("address").is_ipv6() {
+        setsockopt(socket, sockopt::Ipv6TClass, &class.into()).expect("traffic class");
+    } else {
+        setsockopt(socket, sockopt::Ipv4Tos, &class.into()).expect("traffic class");
+    }
+}
+
 /// Reads numbered packets until none arrives for a while. Checks that each flow's numbers only grow, and returns the
 /// count.
 pub(crate) fn in_order(socket: &UdpSocket) -> usize {

@@ -61,13 +61,14 @@ impl PortRange {
 }
 
 impl Match {
-    /// Whether the row tests the five-tuple, so that only IP packets pass it.
+    /// Whether the row tests something that only IP packets have, so that only those pass it.
     pub const fn tests_key(&self) -> bool {
         self.protocol.is_some()
             || self.src.is_some()
             || self.dst.is_some()
             || self.sport.is_some()
             || self.dport.is_some()
+            || self.attributes.needs_ip()
     }
 
     /// Whether every packet that passes `other` passes this row. Sound but incomplete: `true` is certain, `false` may be wrong.
@@ -82,6 +83,7 @@ impl Match {
             && implied(self.priority, other.priority, |a, b| a == b)
             && implied(self.cgroup, other.cgroup, |a, b| a == b)
             && implied(self.port, other.port, |a, b| a == b)
+            && self.attributes.covers(&other.attributes)
     }
 
     /// Returns the packets that pass both rows. Both addresses of a flow belong to one family, so an IPv4 source and an IPv6
@@ -117,11 +119,23 @@ impl Match {
         {
             return Intersection::Empty;
         }
+        let Some(attributes) = self.attributes.intersect(&other.attributes) else {
+            return Intersection::Empty;
+        };
         match join(self.cgroup, other.cgroup, same) {
             Joined::Never => Intersection::NotARow,
-            Joined::Test(cgroup) => {
-                Intersection::Row(Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port })
-            }
+            Joined::Test(cgroup) => Intersection::Row(Match {
+                protocol,
+                src,
+                dst,
+                sport,
+                dport,
+                mark,
+                priority,
+                cgroup,
+                port,
+                attributes,
+            }),
         }
     }
 }
@@ -129,9 +143,10 @@ impl Match {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::classifier::{Attribute, AttributeTests};
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
-    use weft_units::{FlowKey, PacketMeta, Protocol};
+    use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
 
     /// A prefix from a small set, so that random rows and packets often match.
     fn some_prefix() -> impl Strategy<Value = Prefix> {
@@ -159,18 +174,46 @@ mod tests {
             maybe(0_u32..2),
             maybe(0_u8..2),
             maybe(1_u16..3),
+            some_attributes(),
         )
-            .prop_map(|(protocol, src, dst, sport, dport, mark, priority, cgroup, port)| Match {
-                protocol,
-                src,
-                dst,
-                sport,
-                dport,
-                mark,
-                priority,
-                cgroup,
-                port,
-            })
+            .prop_map(
+                |(protocol, src, dst, sport, dport, mark, priority, cgroup, port, attributes)| Match {
+                    protocol,
+                    src,
+                    dst,
+                    sport,
+                    dport,
+                    mark,
+                    priority,
+                    cgroup,
+                    port,
+                    attributes,
+                },
+            )
+    }
+
+    /// Few tests of few values.
+    fn some_attributes() -> impl Strategy<Value = AttributeTests> {
+        let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..3);
+        proptest::collection::vec(one, 0..3).prop_map(|tests| {
+            tests.into_iter().fold(AttributeTests::NONE, |all, (field, value)| all.with(field, value))
+        })
+    }
+
+    /// A packet's attributes.
+    fn some_origin() -> impl Strategy<Value = PacketMeta> {
+        let tag = (0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority });
+        let tag = proptest::option::of(tag);
+        (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
+            |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
+                vlan,
+                traffic_class,
+                user,
+                classid,
+                cookie,
+                ..PacketMeta::default()
+            },
+        )
     }
 
     fn some_packet() -> impl Strategy<Value = PacketMeta> {
@@ -184,9 +227,15 @@ mod tests {
                 protocol: Protocol(protocol),
             },
         );
-        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4, 0_u16..3).prop_map(
-            |(key, mark, priority, cgroups, port)| PacketMeta { key, mark, priority, cgroups, port },
-        )
+        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4, 0_u16..3, some_origin())
+            .prop_map(|(key, mark, priority, cgroups, port, origin)| PacketMeta {
+                key,
+                mark,
+                priority,
+                cgroups,
+                port,
+                ..origin
+            })
     }
 
     proptest! {

@@ -4,15 +4,18 @@
 //! packet   = "non-ip" { metadata } | protocol address ">" address { metadata } ;
 //! protocol = "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" | NUMBER ;
 //! address  = IP [ ":" PORT ] ;                          (* an IPv6 address with a port is in brackets *)
-//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME ;
+//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME | attribute ;
+//! attribute = ( "vlan" | "pcp" | "dscp" | "ecn" | "user" | "classid" | "cookie" ) VALUE ;   (* as in policies *)
 //! ```
 
+use crate::attributes;
 use crate::compiled::CompiledPolicy;
 use core::fmt;
 use core::net::IpAddr;
 use core::str::FromStr;
+use weft_packet::{Attribute, AttributeTests};
 use weft_text::{ParseError, Span, hint_and_all, quoted};
-use weft_units::{FlowKey, PacketMeta, Protocol};
+use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
 
 /// A packet's metadata, with the path of its sender's cgroup and the name of its port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -27,6 +30,8 @@ pub struct DescribedPacket {
     pub cgroup: Option<String>,
     /// The name of the port of the NIC at which the packet leaves, if it has one.
     pub port: Option<String>,
+    /// The attributes that are given, with their values.
+    pub attributes: AttributeTests,
 }
 
 /// The words of protocols.
@@ -40,7 +45,11 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 /// The word for packets other than IP.
 const NON_IP: &str = "non-ip";
 /// The words of the metadata.
-const METADATA: [&str; 4] = ["mark", "priority", "cgroup", "port"];
+const METADATA: [&str; 11] =
+    ["mark", "priority", "cgroup", "port", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
+/// Other words for metadata.
+const SYNONYMS: [(&str, &str); 4] =
+    [("prio", "priority"), ("fwmark", "mark"), ("uid", "user"), ("cos", "pcp")];
 /// An example of a whole packet.
 const EXAMPLE: &str = "such as `tcp 192.0.2.1:1234 > 192.0.2.2:80 mark 3 cgroup /web`";
 
@@ -102,14 +111,7 @@ impl FromStr for DescribedPacket {
                     let (_, name) = words.expect("the name of the port")?;
                     packet.port = Some(name.trim_matches('"').to_owned());
                 }
-                _ => {
-                    let hint = hint_and_all(word, &METADATA, &[("prio", "priority"), ("fwmark", "mark")]);
-                    return Err(ParseError::new(
-                        span,
-                        format!("{} is no metadata of a packet", quoted(word)),
-                        hint,
-                    ));
-                }
+                _ => packet.set_attribute(&mut words, (span, word))?,
             }
         }
         Ok(packet)
@@ -194,15 +196,52 @@ fn number(words: &mut Words<'_>, what: &str) -> Result<u32, ParseError> {
 }
 
 impl DescribedPacket {
+    /// Reads the value of the attribute `word`.
+    fn set_attribute(&mut self, words: &mut Words<'_>, (span, word): (Span, &str)) -> Result<(), ParseError> {
+        let Some(attribute) = Attribute::named(word) else {
+            let message = format!("{} is no metadata of a packet", quoted(word));
+            return Err(ParseError::new(span, message, hint_and_all(word, &METADATA, &SYNONYMS)));
+        };
+        let (at, value) = words.expect(&format!("the value of `{word}`"))?;
+        let Some(value) = attributes::read(attribute, value) else {
+            let message = format!("{} is not {}", quoted(value), attributes::noun(attribute));
+            let hint = match attribute {
+                Attribute::User => "the user's number, such as `user 1000`",
+                _ => attributes::help(attribute),
+            };
+            return Err(ParseError::new(at, message, hint));
+        };
+        if self.key.is_none() && matches!(attribute, Attribute::Dscp | Attribute::Ecn) {
+            let message = format!("a packet other than IP has no {word}");
+            return Err(ParseError::new(span, message, "leave it out, or write the packet's addresses"));
+        }
+        self.attributes = self.attributes.with(attribute, value);
+        Ok(())
+    }
+
+    /// The outermost tag: that of VLAN 0 if only its priority is given.
+    fn tag(&self) -> Option<VlanTag> {
+        let of = |attribute| self.attributes.get(attribute);
+        let (id, priority) = (of(Attribute::Vlan), of(Attribute::Pcp));
+        id.or(priority)?;
+        Some(VlanTag { id: id.unwrap_or(0) as u16, priority: priority.unwrap_or(0) as u8 })
+    }
+
     /// The metadata by which `policy` classifies the packet.
     pub fn meta(&self, policy: &CompiledPolicy) -> PacketMeta {
         let port = self.port.as_ref().map_or(0, |name| policy.port_number(name));
+        let of = |attribute| self.attributes.get(attribute).unwrap_or(0);
         PacketMeta {
             key: self.key,
             mark: self.mark,
             priority: self.priority,
             cgroups: self.bits(&policy.cgroups),
             port,
+            vlan: self.tag(),
+            traffic_class: (of(Attribute::Dscp) << 2 | of(Attribute::Ecn)) as u8,
+            user: self.attributes.get(Attribute::User).map(|user| user as u32),
+            cookie: of(Attribute::Cookie),
+            classid: of(Attribute::ClassId) as u32,
         }
     }
 
@@ -243,7 +282,8 @@ impl fmt::Display for DescribedPacket {
             write!(f, " priority {}", self.priority)?;
         }
         self.cgroup.iter().try_for_each(|path| write!(f, " cgroup {}", weft_text::printable(path)))?;
-        self.port.iter().try_for_each(|name| write!(f, " port {}", weft_text::printable(name)))
+        self.port.iter().try_for_each(|name| write!(f, " port {}", weft_text::printable(name)))?;
+        self.attributes.iter().try_for_each(|(of, value)| write!(f, " {of} {}", attributes::write(of, value)))
     }
 }
 
@@ -264,6 +304,11 @@ mod tests {
             ("47 fd00::1 > fd00::2", "47 fd00::1 > fd00::2"),
             ("non-ip mark 0", "non-ip"),
             ("non-ip port \"vm1\"", "non-ip port vm1"),
+            ("non-ip pcp 5 user 0", "non-ip pcp 5 user 0"),
+            (
+                "icmpv6 fd00::1 > fd00::2 cookie 31 vlan 7 dscp 46 ecn 3 classid 0x100001",
+                "icmpv6 fd00::1 > fd00::2 vlan 7 dscp ef ecn ce classid 10:1 cookie 0x1f",
+            ),
         ] {
             match text.parse::<DescribedPacket>() {
                 Ok(packet) => {
@@ -292,6 +337,11 @@ mod tests {
             ("tcp 10.0.0.1:1 > 10.0.0.2:2 mark x", 33, "`x` is not a mark"),
             ("tcp 10.0.0.1:1 > 10.0.0.2:2 cgroup", 34, "the path of the cgroup is missing"),
             ("non-ip port", 11, "the name of the port is missing"),
+            ("non-ip dscp ef", 7, "other than IP has no dscp"),
+            ("non-ip vlan 4096", 12, "`4096` is not a VLAN"),
+            ("non-ip user ann", 12, "the user's number"),
+            ("non-ip cos 3", 7, "did you mean `pcp`"),
+            ("non-ip vlan", 11, "the value of `vlan` is missing"),
         ] {
             let error = text.parse::<DescribedPacket>().expect_err(text);
             assert_eq!(error.span.start, at, "{text}: {error}");

@@ -6,7 +6,7 @@ use crate::compiled::{CompiledPolicy, Destination};
 use crate::describe::describe_match;
 use core::fmt::Write;
 use core::net::IpAddr;
-use weft_packet::{Match, PortRange};
+use weft_packet::{Attribute, AttributeTests, Match, PortRange};
 use weft_units::{LaneId, Protocol};
 
 /// The most filters of one row.
@@ -111,16 +111,19 @@ fn parts(
     losses: &mut Losses,
 ) -> Result<Vec<(Family, usize, String)>, &'static str> {
     // Named one by one, so that a new test is not left out silently.
-    let Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port } = row;
-    if cgroup.is_some() {
-        return Err("u32 sees no cgroups (mark the packets, such as by nftables' `socket cgroupv2`)");
+    let Match { protocol, src, dst, sport, dport, mark, priority, cgroup, port, attributes } = row;
+    let unseen = [
+        (cgroup.is_some(), "u32 sees no cgroups (mark the packets, such as by nftables' `socket cgroupv2`)"),
+        (
+            port.is_some(),
+            "u32 sees no ports of the NIC (export a policy for each port, for the device behind it)",
+        ),
+        (priority.is_some(), "u32 sees no priorities"),
+    ];
+    if let Some((_, why)) = unseen.into_iter().find(|(tested, _)| *tested) {
+        return Err(why);
     }
-    if port.is_some() {
-        return Err("u32 sees no ports of the NIC (export a policy for each port, for the device behind it)");
-    }
-    if priority.is_some() {
-        return Err("u32 sees no priorities");
-    }
+    let class = traffic_class(attributes)?;
     let only_mark = Match { mark: *mark, ..Match::default() } == *row;
     if let Some((value, mask)) = mark.filter(|_| only_mark) {
         return Ok(vec![(Family::All, 2 * number + 1, format!("handle {value:#x}/{mask:#x} fw"))]);
@@ -135,13 +138,7 @@ fn parts(
         losses.add("ports are found behind IPv4 headers without options and IPv6 headers without extensions, and not in fragments");
     }
     let address = src.or(*dst).map(|prefix| prefix.addr);
-    let keyed = protocol.is_some() || ported || address.is_some();
-    let families: &[Family] = match address {
-        _ if !keyed => &[Family::All],
-        None => &[Family::Ip, Family::Ip6],
-        Some(IpAddr::V4(_)) => &[Family::Ip],
-        Some(IpAddr::V6(_)) => &[Family::Ip6],
-    };
+    let families = families(row.tests_key(), address);
     let protocols: Vec<Option<Protocol>> = match protocol {
         Some(one) => vec![Some(*one)],
         None if ported => [Protocol::TCP, Protocol::UDP, Protocol::SCTP].map(Some).to_vec(),
@@ -164,6 +161,8 @@ fn parts(
                 dst.iter().for_each(|prefix| test(format!("dst {prefix}")));
                 source.iter().for_each(|(value, mask)| test(format!("sport {value} {mask:#x}")));
                 target.iter().for_each(|(value, mask)| test(format!("dport {value} {mask:#x}")));
+                let name = if *family == Family::Ip6 { "priority" } else { "dsfield" };
+                class.iter().for_each(|(value, mask)| test(format!("{name} {value:#x} {mask:#x}")));
                 tests.push_str(&common);
                 if tests == "u32" {
                     tests.push_str(" match u32 0 0");
@@ -174,6 +173,40 @@ fn parts(
         }
     }
     Ok(parts)
+}
+
+/// The families of the filters of a row. `keyed`: it tests something that only IP packets have.
+fn families(keyed: bool, address: Option<IpAddr>) -> &'static [Family] {
+    match address {
+        _ if !keyed => &[Family::All],
+        None => &[Family::Ip, Family::Ip6],
+        Some(IpAddr::V4(_)) => &[Family::Ip],
+        Some(IpAddr::V6(_)) => &[Family::Ip6],
+    }
+}
+
+/// The tests of DSCP and ECN as the traffic class under a mask, or the reason why u32 cannot express one of the others.
+fn traffic_class(tests: &AttributeTests) -> Result<Option<(u64, u64)>, &'static str> {
+    let (mut value, mut mask) = (0, 0);
+    for (attribute, tested) in tests.iter() {
+        match attribute {
+            Attribute::Dscp => (value, mask) = (value | tested << 2, mask | 0xfc),
+            Attribute::Ecn => (value, mask) = (value | tested, mask | 3),
+            Attribute::Vlan | Attribute::Pcp => {
+                return Err("u32 sees no VLAN tags (`tc filter ... flower vlan_id N vlan_prio N` does)");
+            }
+            Attribute::User => {
+                return Err("u32 sees no users (mark the packets, such as by nftables' `meta skuid`)");
+            }
+            Attribute::ClassId => {
+                return Err(
+                    "u32 sees no classes of net_cls (mark the packets, such as by nftables' `meta cgroup`)",
+                );
+            }
+            Attribute::Cookie => return Err("u32 sees no cookies of sockets (mark the packets by SO_MARK)"),
+        }
+    }
+    Ok((mask != 0).then_some((value, mask)))
 }
 
 /// A range of ports as values under masks; one `None` for no test.

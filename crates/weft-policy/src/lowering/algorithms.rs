@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::Span;
 
-impl Lowering {
+impl Lowering<'_> {
     /// `NAME { a: ARGUMENTS, ... }` or `NAME ARGUMENTS of x`
     pub(super) fn algorithm(&mut self, node: &SyntaxNode) -> Expression {
         let Some(name) = name_of(node, SyntaxKind::NameRef) else { return Expression::Broken };

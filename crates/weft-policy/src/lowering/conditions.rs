@@ -5,7 +5,7 @@ use super::model::{Condition, PORTS_MAX, port_number};
 use super::values;
 use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
-use weft_packet::{Match, PortRange};
+use weft_packet::{Attribute, AttributeTests, Match, PortRange};
 use weft_text::Span;
 use weft_units::Protocol;
 
@@ -14,7 +14,7 @@ const PRIORITY_OF_ALL: u32 = 6;
 /// The most cgroups that the rules of a policy may name: one bit each in a packet's metadata.
 pub(crate) const CGROUPS_MAX: usize = 64;
 
-impl Lowering {
+impl Lowering<'_> {
     /// The condition below `parent`; `None` if it could not be parsed.
     pub(super) fn condition_in(&mut self, parent: &SyntaxNode) -> Option<Condition> {
         parent.children().find(|node| is_condition(node.kind())).and_then(|node| self.condition(&node))
@@ -55,6 +55,9 @@ impl Lowering {
             "port" if token_of(node, SyntaxKind::Text).is_some() => {
                 Match { port: Some(self.port(node)?.0), ..row }
             }
+            "user" if token_of(node, SyntaxKind::Text).is_some() => {
+                one_value(Attribute::User, self.user(node)?.into())
+            }
             other => return self.valued_test(other, node),
         };
         Some(Condition::Row(row))
@@ -74,9 +77,22 @@ impl Lowering {
             "to" => Match { dst: Some(self.prefix(text, span)?), ..row },
             "mark" => Match { mark: Some(self.keep(values::mark(text, span))?), ..row },
             "priority" => Match { priority: Some(self.priority(text, span)?), ..row },
-            _ => return None,
+            other => {
+                let attribute = Attribute::named(other)?;
+                one_value(attribute, self.keep(values::attribute(attribute, text, span))?)
+            }
         };
         Some(Condition::Row(row))
+    }
+
+    /// The number of the user whose name follows in quotes.
+    fn user(&mut self, node: &SyntaxNode) -> Option<u32> {
+        let quotes = token_of(node, SyntaxKind::Text)?;
+        let span = super::items::span_of(quotes.text_range());
+        match self.users {
+            None => Some(0),
+            Some(users) => self.keep(values::user(quotes.text(), span, users)),
+        }
     }
 
     /// A priority. Reports once that any process may set most priorities.
@@ -120,6 +136,11 @@ impl Lowering {
         }
         number.map(|number| (number, span))
     }
+}
+
+/// The test of an attribute.
+fn one_value(attribute: Attribute, value: u64) -> Match {
+    Match { attributes: AttributeTests::one(attribute, value), ..Match::default() }
 }
 
 /// `port P`: the source port or the destination port.

@@ -9,13 +9,14 @@ use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::region::Region;
 use crate::syntax::{SyntaxKind, SyntaxNode};
+use crate::users::Users;
 use std::collections::BTreeSet;
 use weft_packet::Prefix;
 use weft_text::{Span, quoted};
 use weft_units::Bytes;
 
 /// The model under construction, its diagnostics, and the codes that were reported.
-pub(super) struct Lowering {
+pub(super) struct Lowering<'a> {
     pub(super) policy: Policy,
     /// The algorithms.
     pub(super) scope: Scope,
@@ -25,6 +26,8 @@ pub(super) struct Lowering {
     pub(super) broken: Broken,
     /// All defined names.
     names: BTreeSet<String>,
+    /// The host's users, if their names are checked.
+    pub(super) users: Option<&'a Users>,
 }
 
 /// Whether the children of a node have weights.
@@ -34,8 +37,13 @@ enum Weights {
     Unwanted,
 }
 
-/// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors.
-pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy, Vec<SpannedDiagnostic>) {
+/// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors. Without `users`,
+/// the names of users are not checked, and stand for user 0.
+pub(crate) fn lower(
+    tree: &SyntaxNode,
+    errors: &[SpannedDiagnostic],
+    users: Option<&Users>,
+) -> (Policy, Vec<SpannedDiagnostic>) {
     let broken_at = |span: Span| {
         errors.iter().any(|error| span.start <= error.span().start && error.span().start <= span.end)
     };
@@ -47,6 +55,7 @@ pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy,
         told: Vec::new(),
         broken: Broken::new(tree, errors),
         names: tree.children().filter_map(|item| Some(name_of(&item, SyntaxKind::Name)?.value)).collect(),
+        users,
     };
     for item in tree.children() {
         match item.kind() {
@@ -61,7 +70,7 @@ pub(crate) fn lower(tree: &SyntaxNode, errors: &[SpannedDiagnostic]) -> (Policy,
     (lowering.policy, lowering.diagnostics)
 }
 
-impl Lowering {
+impl Lowering<'_> {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.report(SpannedDiagnostic::new(code, span, message, help));
     }

@@ -1,10 +1,12 @@
 //! Parsers for the values in a policy.
 
+use crate::attributes;
 use crate::code::Code;
 use crate::corrections;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::users::Users;
 use core::num::IntErrorKind;
-use weft_packet::{ParsePrefixError, PortRange, Prefix};
+use weft_packet::{Attribute, ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Protocol, Weight};
 
@@ -162,6 +164,37 @@ pub(super) fn mark(text: &str, span: Span) -> Read<(u32, u32)> {
         return wrong_but(Code::MarkBeyondMask, span, message, help, Some(meant));
     }
     Ok((value, mask))
+}
+
+/// The value of an attribute.
+pub(super) fn attribute(attribute: Attribute, text: &str, span: Span) -> Read<u64> {
+    attributes::read(attribute, text).map_or_else(
+        || {
+            let message = format!("{} is not {}", quoted(text), attributes::noun(attribute));
+            let name = attribute == Attribute::User
+                && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+            let meant = match name {
+                true => Some(format!("\"{text}\"")),
+                false => attributes::meant(attribute, text).map(str::to_owned),
+            };
+            wrong_but(Code::BadAttribute, span, message, attributes::help(attribute), meant)
+        },
+        Ok,
+    )
+}
+
+/// The number of a user, from a token with its quotes.
+pub(super) fn user(quotes: &str, span: Span, users: &Users) -> Read<u32> {
+    let name = quotes.trim_matches('"');
+    users.number(name).map_or_else(
+        || {
+            let message = format!("the host has no user {} in /etc/passwd", quoted(name));
+            let help = "write the user's number, from `id -u NAME`: users of a directory service are not in that file";
+            let meant = users.similar(name).map(|similar| format!("\"{similar}\""));
+            wrong_but(Code::UnknownUser, span, message, help, meant)
+        },
+        Ok,
+    )
 }
 
 /// The longest path of a cgroup, in bytes.

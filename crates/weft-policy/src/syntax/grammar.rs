@@ -29,6 +29,8 @@ use super::algorithms;
 use super::kind::SyntaxKind::*;
 use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser, Stop};
+use crate::attributes;
+use weft_packet::Attribute;
 
 /// `file = { item }`
 pub(super) fn file(p: &mut Parser<'_>) {
@@ -180,7 +182,8 @@ fn at_ports(p: &Parser<'_>) -> bool {
 
 /// The tests, for help.
 const TESTS: &str = "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
-                     from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\"";
+                     from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\", vlan N, pcp N, \
+                     dscp N, ecn N, user \"NAME\", classid N, cookie N";
 
 /// `test = "any" | "tcp" | ... | "cgroup" TEXT | "port" TEXT`
 fn test(p: &mut Parser<'_>) -> Parsed {
@@ -196,7 +199,7 @@ fn test(p: &mut Parser<'_>) -> Parsed {
             p.bump();
             return mistakes::in_quotes(p, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
         }
-        "port" if p.next_is(Text) => {
+        "port" | "user" if p.next_is(Text) => {
             p.bump();
             p.bump();
             return Ok(());
@@ -205,7 +208,9 @@ fn test(p: &mut Parser<'_>) -> Parsed {
         "port" | "sport" | "dport" => ("a port", "such as `dport 443` or `port 8000..8080`"),
         "from" | "to" => ("an address prefix", "such as `to 10.0.1.0/24` or `from fd00::/8`"),
         "mark" => ("a mark", "such as `mark 0x10` or `mark 0x10/0xff`"),
-        _ => ("a number", "such as `priority 3`"),
+        "priority" => ("a number", "such as `priority 3`"),
+        other => Attribute::named(other)
+            .map_or(("a number", ""), |of| (attributes::noun(of), attributes::help(of))),
     };
     p.bump();
     if keyword == "protocol" && mistakes::named_protocol(p, start) {

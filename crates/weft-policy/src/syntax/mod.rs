@@ -54,7 +54,7 @@ pub(crate) const RESERVED: &[&str] = &[
 
 /// Words with a meaning in one place only, which may be names elsewhere.
 #[cfg(test)]
-const CONTEXTUAL: &[&str] = &["auto", "latency"];
+const CONTEXTUAL: &[&str] = &["auto", "latency", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
 
 #[cfg(test)]
 mod tests {

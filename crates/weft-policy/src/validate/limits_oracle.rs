@@ -157,7 +157,7 @@ fn check(layers: &[Layer], scheduled: bool) -> Result<(), TestCaseError> {
         return Err(TestCaseError::reject("too many rows"));
     };
     compiled.check_invariants();
-    let mut policy = lowering::lower(&syntax::parse(&text).0, &[]).0;
+    let mut policy = lowering::lower(&syntax::parse(&text).0, &[], None).0;
     let (mut graph, _) = build::build(&mut policy, true, &LineIndex::new(&text));
     program::place_default(&mut graph);
     let shape = Shape::new(&graph, graph.root.unwrap_or_default());

@@ -7,7 +7,7 @@ use crate::lowering::model::Policy;
 use crate::syntax;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
-use weft_units::{FlowKey, PacketMeta, Protocol};
+use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
 
 /// The limits by destination that all classes but `default` pass; the longest prefix applies.
 const LIMITS: &str = "10.0.0.0/30: 1gbps, 10.0.0.2/31: 2gbps, 10.0.0.3: 3gbps, fd00::/126: 4gbps";
@@ -33,6 +33,10 @@ fn some_test() -> impl Strategy<Value = String> {
         proptest::sample::select(["/a", "/a/b", "/c"].as_slice())
             .prop_map(|path| format!("cgroup \"{path}\"")),
         proptest::sample::select(["x", "y"].as_slice()).prop_map(|name| format!("port \"{name}\"")),
+        (proptest::sample::select(["vlan", "pcp", "dscp", "ecn", "user"].as_slice()), 0_u8..2)
+            .prop_map(|(word, value)| format!("{word} {value}")),
+        (proptest::sample::select(["classid", "cookie"].as_slice()), 1_u8..3)
+            .prop_map(|(word, value)| format!("{word} {value}")),
     ]
 }
 
@@ -72,8 +76,25 @@ fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
         )
     });
     let path = proptest::sample::select(["/", "/a", "/a/b", "/a/b/d", "/c", "/d"].as_slice());
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path, 0_u16..3).prop_map(
-        |(key, mark, priority, path, port)| (PacketMeta { key, mark, priority, cgroups: 0, port }, path),
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path, 0_u16..3, some_origin()).prop_map(
+        |(key, mark, priority, path, port, origin)| {
+            (PacketMeta { key, mark, priority, port, ..origin }, path)
+        },
+    )
+}
+
+/// A packet's attributes.
+fn some_origin() -> impl Strategy<Value = PacketMeta> {
+    let tag = proptest::option::of((0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority }));
+    (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
+        |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
+            vlan,
+            traffic_class,
+            user,
+            classid,
+            cookie,
+            ..PacketMeta::default()
+        },
     )
 }
 
@@ -114,7 +135,7 @@ fn rate_for(packet: &PacketMeta) -> u64 {
 
 fn check(conditions: &[String], packets: &[(PacketMeta, &str)]) -> Result<(), TestCaseError> {
     let text = text_of(conditions);
-    let (policy, _) = lower(&syntax::parse(&text).0, &[]);
+    let (policy, _) = lower(&syntax::parse(&text).0, &[], None);
     let compilation = compile(Source { name: "p", text: &text }, &CompileOptions::default());
     let Some(compiled) = compilation.policy else {
         let bounded = |code| matches!(code, Code::TooManyRows | Code::PredicateTooLarge);

@@ -6,7 +6,7 @@
 
 use super::terms::Cgroups;
 use std::collections::BTreeMap;
-use weft_packet::{Match, PortRange, Prefix};
+use weft_packet::{AttributeTests, Match, PortRange, Prefix};
 
 /// The test of a port in a shape.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -59,6 +59,7 @@ struct Shape {
     mark: Option<u32>,
     priority: bool,
     port: bool,
+    attributes: AttributeTests,
 }
 
 impl Shape {
@@ -72,6 +73,7 @@ impl Shape {
             mark: row.mark.map(|(_, mask)| mask),
             priority: row.priority.is_some(),
             port: row.port.is_some(),
+            attributes: row.attributes.shape(),
         }
     }
 
@@ -85,6 +87,7 @@ impl Shape {
         if (self.protocol && row.protocol.is_none())
             || (self.priority && row.priority.is_none())
             || (self.port && row.port.is_none())
+            || row.attributes.under(&self.attributes).shape() != self.attributes
         {
             return None;
         }
@@ -98,6 +101,7 @@ impl Shape {
             priority: row.priority.filter(|_| self.priority),
             cgroup: None,
             port: row.port.filter(|_| self.port),
+            attributes: row.attributes.under(&self.attributes),
         })
     }
 }
@@ -136,6 +140,7 @@ mod tests {
     use super::*;
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
+    use weft_packet::Attribute;
     use weft_units::Protocol;
 
     fn some_row() -> impl Strategy<Value = Match> {
@@ -154,8 +159,12 @@ mod tests {
             maybe(ports()),
             maybe(ports()),
         );
-        (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..3), maybe(1_u16..3)).prop_map(
-            |((protocol, src, dst, sport, dport), mark, priority, cgroup, port)| Match {
+        let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..2);
+        let attributes = proptest::collection::vec(one, 0..3).prop_map(|tests| {
+            tests.into_iter().fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
+        });
+        (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..3), maybe(1_u16..3), attributes).prop_map(
+            |((protocol, src, dst, sport, dport), mark, priority, cgroup, port, attributes)| Match {
                 protocol,
                 src,
                 dst,
@@ -165,6 +174,7 @@ mod tests {
                 priority,
                 cgroup,
                 port,
+                attributes,
             },
         )
     }

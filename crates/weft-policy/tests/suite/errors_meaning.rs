@@ -346,6 +346,33 @@ root = limit by destination { 10.0.0.1: 2gbps, 10.0.0.2: 1gbps } of default"#,
 }
 
 #[test]
+fn attributes_shadow_and_exclude_each_other() {
+    check(
+        r#"class a = vlan 7
+class b = user 1000 or dscp ef
+class c = vlan 7 and dscp af11 and pcp 5
+class d = dscp 46 and ecn ce and tcp
+class e = user 1000 and cookie 0x1f
+class f = dscp ef and dscp af11
+class g = classid 10:1 and not classid 0x100001
+class h = user 1001
+root = fifo { a, b, c, d, e, f, g, h }"#,
+        &expect![[r#"
+            p:3:7: warning[W0003]: the class `c` never gets a packet: `a` before it takes them all
+              help: the first class that matches takes a packet: move the narrower class up
+            p:4:7: warning[W0003]: the class `d` never gets a packet: `b` before it takes them all
+              help: the first class that matches takes a packet: move the narrower class up
+            p:5:7: warning[W0003]: the class `e` never gets a packet: `b` before it takes them all
+              help: the first class that matches takes a packet: move the narrower class up
+            p:6:7: warning[W0004]: no packet can pass all tests of the class `f`
+              help: check for tests joined by `and` that exclude each other
+            p:7:7: warning[W0004]: no packet can pass all tests of the class `g`
+              help: check for tests joined by `and` that exclude each other
+        "#]],
+    );
+}
+
+#[test]
 fn a_class_is_shadowed() {
     check(
         r#"class a = tcp

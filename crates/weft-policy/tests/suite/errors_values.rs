@@ -366,3 +366,50 @@ root = default"#,
     "#]],
     );
 }
+
+#[test]
+fn attributes() {
+    check(
+        r#"class a = vlan 4096 or pcp 8 or dscp 64 or dscp EF or ecn 4
+class b = classid 0:0 or cookie 0 or user 4294967295 or user alice
+class c = user "alice"
+root = priority { a, b, c }"#,
+        &expect![[r#"
+            p:1:16: error[E0117]: `4096` is not a VLAN
+              help: such as `vlan 100`: from 0 to 4095, of the outermost tag
+            p:1:28: error[E0117]: `8` is not a priority code point
+              help: such as `pcp 5`: from 0 to 7, of the outermost VLAN tag
+            p:1:38: error[E0117]: `64` is not a DSCP
+              help: such as `dscp ef`, `dscp af41`, `dscp cs1` or `dscp 46`: from 0 to 63
+            p:1:49: error[E0117]: `EF` is not a DSCP: write `ef`
+              help: such as `dscp ef`, `dscp af41`, `dscp cs1` or `dscp 46`: from 0 to 63
+            p:1:59: error[E0117]: `4` is not an ECN code point
+              help: one of not-ect, ect0, ect1 and ce
+            p:2:19: error[E0117]: `0:0` is not a class of net_cls
+              help: such as `classid 10:1` (hexadecimal, as tc writes classes) or `classid 0x100001`
+            p:2:33: error[E0117]: `0` is not the cookie of a socket
+              help: such as `cookie 0x1f`, from `ss --extended` (the number behind `sk:`) or SO_COOKIE
+            p:2:43: error[E0117]: `4294967295` is not a user
+              help: such as `user "alice"` or `user 1000`
+            p:2:62: error[E0117]: `alice` is not a user: write `"alice"`
+              help: such as `user "alice"` or `user 1000`
+            p:3:16: error[E0118]: the host has no user `alice` in /etc/passwd
+              help: write the user's number, from `id -u NAME`: users of a directory service are not in that file
+        "#]],
+    );
+}
+
+#[test]
+fn a_process_cannot_be_tested() {
+    check(
+        r#"class a = tcp and process "nginx"
+class b = pid 17
+root = priority { a, b }"#,
+        &expect![[r#"
+            p:1:19: error[E0119]: a packet does not say which process sent it, so there is no test `process`
+              help: start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`; `user` tests who owns the socket
+            p:2:11: error[E0119]: a packet does not say which process sent it, so there is no test `pid`
+              help: start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`; `user` tests who owns the socket
+        "#]],
+    );
+}

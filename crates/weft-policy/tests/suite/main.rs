@@ -17,6 +17,7 @@ mod port_limits;
 
 mod algorithm_mistakes;
 mod algorithms;
+mod attributes;
 mod bounds;
 mod executors;
 mod format;

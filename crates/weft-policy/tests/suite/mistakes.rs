@@ -8,6 +8,25 @@ use weft_policy::{Code, Diagnostic};
 type Case = (&'static str, &'static str, Code, &'static str, Option<&'static str>);
 
 const MISTAKES: &[Case] = &[
+    ("class a = vlna 7\nroot = a\n", "1:11", Code::Unexpected, "vlan", Some("class a = vlan 7")),
+    ("class a = uid 7\nroot = a\n", "1:11", Code::Unexpected, "user", Some("class a = user 7")),
+    ("class a = vlan_id 7\nroot = a\n", "1:11", Code::Unexpected, "vlan", Some("class a = vlan 7")),
+    ("class a = cos 5\nroot = a\n", "1:11", Code::Unexpected, "pcp", Some("class a = pcp 5")),
+    (
+        "class a = vlan 7 pcp 5\nroot = a\n",
+        "1:18",
+        Code::Unexpected,
+        "and",
+        Some("class a = vlan 7 and pcp 5"),
+    ),
+    ("class a = dscp EF\nroot = a\n", "1:16", Code::BadAttribute, "ef", Some("class a = dscp ef")),
+    (
+        "class a = oifname \"vm1\"\nroot = a\n",
+        "1:11",
+        Code::Unexpected,
+        "port",
+        Some("class a = port \"vm1\""),
+    ),
     ("clas a = tcp\nroot = a\n", "1:1", Code::Unexpected, "class", Some("class a = tcp")),
     ("lnik 10gbps\nroot = default\n", "1:1", Code::Unexpected, "link", Some("link 10gbps")),
     ("bond 50 packets\nroot = default\n", "1:1", Code::Unexpected, "bound", Some("bound 50 packets")),

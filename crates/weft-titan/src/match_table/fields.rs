@@ -1,10 +1,10 @@
 //! The fields of a row as values under masks (`struct weft_fields`, bpf/tables.h).
 
 use core::net::IpAddr;
-use weft_packet::{Match, PortRange, Prefix};
+use weft_packet::{Attribute, Match, PortRange, Prefix};
 
 /// The bytes that masks cover: all but the numbers of the group and the cgroup.
-pub(super) const MASKED: usize = 48;
+pub(super) const MASKED: usize = 68;
 
 const SRC: usize = 0;
 const DST: usize = 16;
@@ -15,8 +15,12 @@ const FAMILY: usize = 37;
 const PORT: usize = 38;
 const MARK: usize = 40;
 const PRIORITY: usize = 44;
-const GROUP: usize = 48;
-const MEMBER: usize = 50;
+pub(super) const FRAME: usize = 48;
+pub(super) const USER: usize = 52;
+pub(super) const CLASSID: usize = 56;
+pub(super) const COOKIE: usize = 60;
+const GROUP: usize = 68;
+const MEMBER: usize = 70;
 
 /// The values of `family`. They have one bit in common, by which a row that tests no address tests for IP.
 const IPV4: u8 = 4;
@@ -25,9 +29,26 @@ const IS_IP: u8 = IPV4 & IPV6;
 
 const _: () = assert!(IS_IP != 0);
 
+/// The parts of the field `frame` (`WEFT_FRAME_*`): the traffic class, the tag's control information, and whether there is a tag.
+const FRAME_ECN: u32 = 3;
+const FRAME_DSCP: u32 = 63 << 2;
+const FRAME_VLAN: u32 = 0xfff << 8;
+const FRAME_PCP: u32 = 7 << 21;
+const FRAME_TAGGED: u32 = 1 << 24;
+/// The bits by which the owner of a flow is told (`WEFT_FRAME_VLAN`).
+pub(super) const OWNING_VLAN: u32 = FRAME_VLAN | FRAME_TAGGED;
+
 /// The masks of a group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Masks(pub(super) [u8; MASKED]);
+
+impl Masks {
+    /// The word at byte `at`.
+    pub(super) fn word(&self, at: usize) -> u32 {
+        let bytes = self.0.get(at..).and_then(|rest| rest.first_chunk::<4>());
+        bytes.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
+    }
+}
 
 /// The values of a row's fields, zero where its masks are, and the number of its cgroup, or of its port in a group by port.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -38,7 +59,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The size of a key (`struct weft_fields`).
-    pub(super) const BYTES: usize = 52;
+    pub(super) const BYTES: usize = 72;
 
     /// The key of an entry in group `group`.
     pub(super) fn key(&self, group: u16) -> [u8; Self::BYTES] {
@@ -75,9 +96,41 @@ impl Draft {
         self.set(at, value.to_ne_bytes(), mask.to_ne_bytes());
     }
 
+    /// Adds the test of an attribute.
+    fn set_attribute(&mut self, attribute: Attribute, value: u64) {
+        let word = value as u32;
+        let frame = match attribute {
+            Attribute::Ecn => (word, FRAME_ECN),
+            Attribute::Dscp => (word << 2, FRAME_DSCP),
+            Attribute::Vlan => (word << 8 | FRAME_TAGGED, FRAME_VLAN | FRAME_TAGGED),
+            Attribute::Pcp => (word << 21 | FRAME_TAGGED, FRAME_PCP | FRAME_TAGGED),
+            Attribute::User => return self.set(USER, word.to_ne_bytes(), [u8::MAX; 4]),
+            Attribute::ClassId => return self.set(CLASSID, word.to_ne_bytes(), [u8::MAX; 4]),
+            Attribute::Cookie => return self.set(COOKIE, halves(value), [u8::MAX; 8]),
+        };
+        self.or_word(FRAME, frame);
+    }
+
+    /// Adds bits of the word at `at`, which has none of them yet but those that are equal.
+    fn or_word(&mut self, at: usize, (value, mask): (u32, u32)) {
+        for (bytes, more) in [(&mut self.values, value), (&mut self.masks, mask)] {
+            for (byte, bits) in bytes[at..at + 4].iter_mut().zip(more.to_ne_bytes()) {
+                *byte |= bits;
+            }
+        }
+    }
+
     const fn finish(self, member: u16) -> (Masks, Fields) {
         (Masks(self.masks), Fields { values: self.values, member })
     }
+}
+
+/// A number as two words, the lower half first.
+fn halves(value: u64) -> [u8; 8] {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&(value as u32).to_ne_bytes());
+    bytes[4..].copy_from_slice(&((value >> 32) as u32).to_ne_bytes());
+    bytes
 }
 
 /// Converts an address prefix to address and mask in network order; IPv4 is `::ffff:a.b.c.d`.
@@ -109,7 +162,12 @@ pub(super) fn port_masks(range: Option<PortRange>) -> Vec<(u16, u16)> {
 pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
     let families = row.src.zip(row.dst).is_some_and(|(src, dst)| src.addr.is_ipv4() != dst.addr.is_ipv4());
     let outside = row.mark.is_some_and(|(value, mask)| value & !mask != 0);
-    if families || outside {
+    // A value that no packet has would be that of packets without the attribute.
+    let impossible = |(attribute, value): (Attribute, u64)| {
+        let (least, most) = attribute.range();
+        !(least..=most).contains(&value)
+    };
+    if families || outside || row.attributes.iter().any(impossible) {
         return Vec::new();
     }
     let mut draft = Draft::NEW;
@@ -133,6 +191,7 @@ pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
     if let Some(priority) = row.priority {
         draft.set(PRIORITY, priority.to_ne_bytes(), [u8::MAX; 4]);
     }
+    row.attributes.iter().for_each(|(attribute, value)| draft.set_attribute(attribute, value));
     let cgroup = row.cgroup.map_or(0, u16::from);
     let mut parts = Vec::new();
     for sport in port_masks(row.sport) {
@@ -170,5 +229,9 @@ pub(super) fn of_packet(meta: &weft_units::PacketMeta) -> [u8; MASKED] {
     draft.set_port(PORT, (meta.port, u16::MAX));
     draft.set(MARK, meta.mark.to_ne_bytes(), [u8::MAX; 4]);
     draft.set(PRIORITY, meta.priority.to_ne_bytes(), [u8::MAX; 4]);
+    draft.set(USER, u32::MAX.to_ne_bytes(), [u8::MAX; 4]);
+    for attribute in Attribute::ALL {
+        attribute.of(meta).into_iter().for_each(|value| draft.set_attribute(attribute, value));
+    }
     draft.values
 }

@@ -89,6 +89,9 @@ impl MatchTables {
         if cgroups.len() > CGROUPS {
             return Err(TableError::Cgroups { given: cgroups.len() }.into());
         }
+        if tables.tests_classid() && !weft_host::net_cls::has_net_cls() {
+            return Err(TableError::NoNetCls.into());
+        }
         if self.preparing.swap(true, Ordering::Acquire) {
             return Err(PrepareError::Busy);
         }
@@ -160,14 +163,11 @@ impl Prepared<'_> {
     pub fn commit(mut self, now: Instant) -> Result<(), BpfError> {
         let page = &self.tables.page;
         let former = &page.bank[1 - self.bank];
-        let rekeyed = if former.keys_by_cgroup() == self.bank().keys_by_cgroup() {
-            former.rekeyed.load(Ordering::Relaxed)
-        } else {
-            now.as_nanos()
-        };
         // Flows of the first tables have no other key.
         let first = former.groups.load(Ordering::Relaxed) == 0;
-        self.bank().rekeyed.store(if first { 0 } else { rekeyed }, Ordering::Relaxed);
+        if !first {
+            self.bank().rekey(former, now.as_nanos());
+        }
         let next = |current: u64| Some(((current >> 1) + 1) << 1 | self.bank as u64);
         // Always succeeds. A loop, because a cgroup may be set at the same time.
         let _ = page.current.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);

@@ -26,9 +26,9 @@ mod tests;
 pub use live::{CgroupId, MatchTables, PrepareError, Prepared};
 pub use page::TablePage;
 #[cfg(test)]
-pub(crate) use page::{Bank, CgroupWord, GroupLine};
+pub(crate) use page::{Bank, CgroupWord, GroupLine, TestedWord};
 
-use fields::{Fields, Masks};
+use fields::{CLASSID, COOKIE, FRAME, Fields, Masks, USER};
 use std::collections::{BTreeMap, btree_map};
 use weft_packet::{Match, Prefix};
 
@@ -97,6 +97,11 @@ pub enum TableError {
         /// The number of cgroups.
         given: usize,
     },
+    /// The rows test classes of net_cls, which the kernel does not have.
+    #[error(
+        "the policy tests `classid`, and this kernel has no net_cls (CONFIG_CGROUP_NET_CLASSID): test a cgroup"
+    )]
+    NoNetCls,
 }
 
 /// The kinds of tests on which more depends than the search: see `WEFT_TABLES_*` in `bpf/tables.h`.
@@ -106,6 +111,23 @@ pub struct Tested {
     pub ports: bool,
     /// Rows test cgroups, so that one five-tuple from two cgroups is two flows.
     pub cgroups: bool,
+}
+
+/// The tests of a packet's sender and of its frame that rows have, as the programs read them (`struct weft_tested`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct TestedBits {
+    /// `WEFT_TABLES_*`
+    flags: u32,
+    /// The bits of `WEFT_FRAME_*`.
+    frame: u32,
+}
+
+impl TestedBits {
+    const PORTS: u32 = 1;
+    const CGROUPS: u32 = 2;
+    const USERS: u32 = 4;
+    const CLASSIDS: u32 = 8;
+    const COOKIES: u32 = 16;
 }
 
 /// A group: the masks that its rows have in common.
@@ -225,6 +247,25 @@ impl Tables {
             return Err(TableError::Entries { given: self.entries.len() });
         }
         Ok(())
+    }
+
+    /// The kinds of tests that the rows have. Those of senders and frames follow from the masks of the groups.
+    fn tested_bits(&self) -> TestedBits {
+        let word = |at: usize| self.groups.iter().fold(0, |bits, group| bits | group.masks.word(at));
+        let flags = [
+            (TestedBits::PORTS, self.tested.ports),
+            (TestedBits::CGROUPS, self.tested.cgroups),
+            (TestedBits::USERS, word(USER) != 0),
+            (TestedBits::CLASSIDS, word(CLASSID) != 0),
+            (TestedBits::COOKIES, word(COOKIE) != 0),
+        ];
+        let flags = flags.into_iter().filter(|(_, tested)| *tested).fold(0, |all, (flag, _)| all | flag);
+        TestedBits { flags, frame: word(FRAME) }
+    }
+
+    /// Whether rows test classes of net_cls.
+    fn tests_classid(&self) -> bool {
+        self.tested_bits().flags & TestedBits::CLASSIDS != 0
     }
 
     /// The number of groups of the classification table, and that of the destination table.

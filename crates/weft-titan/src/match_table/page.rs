@@ -1,14 +1,12 @@
 //! The page of the match tables: `struct weft_tables` of `bpf/tables.h` in Rust. Tests compare the two field by field.
 
-use super::fields::MASKED;
-use super::{CGROUPS, GROUPS, Group, Tables, Tested};
+use super::fields::{MASKED, OWNING_VLAN};
+use super::{CGROUPS, GROUPS, Group, Tables, TestedBits};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 
-/// Flag: rows test the ports of packets.
-const PORTS: u32 = 1;
-/// Flag: rows test cgroups.
-const FLAG_CGROUPS: u32 = 2;
+/// The flags of what tells flows apart: all but the ports (`WEFT_TABLES_PORTS`).
+const OWNERS: u32 = !TestedBits::PORTS;
 
 /// A cgroup; number 0 matches nothing.
 #[repr(C)]
@@ -20,13 +18,21 @@ pub(crate) struct CgroupWord {
 }
 
 /// A group of rows.
-#[repr(C, align(64))]
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct GroupLine {
     pub(crate) mask: [AtomicU32; MASKED / 4],
     pub(crate) first: AtomicU32,
     pub(crate) by: AtomicU32,
-    pad: [AtomicU32; 2],
+    pad: AtomicU32,
+}
+
+/// The tests of a packet's sender and of its frame that rows have.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct TestedWord {
+    pub(crate) flags: AtomicU32,
+    pub(crate) frame: AtomicU32,
 }
 
 /// One of the two copies of the tables.
@@ -36,9 +42,12 @@ pub(crate) struct Bank {
     pub(crate) groups: AtomicU32,
     pub(crate) destinations: AtomicU32,
     pub(crate) cgroups: AtomicU32,
-    pub(crate) flags: AtomicU32,
+    pad0: AtomicU32,
     pub(crate) rekeyed: AtomicU64,
-    pad: [AtomicU64; 5],
+    pub(crate) tested: TestedWord,
+    /// The tests before the flows' keys changed.
+    pub(crate) keyed: TestedWord,
+    pad1: [AtomicU64; 3],
     pub(crate) cgroup: [CgroupWord; CGROUPS],
     pub(crate) group: [GroupLine; GROUPS],
 }
@@ -52,7 +61,7 @@ pub struct TablePage {
     pub(crate) bank: [Bank; 2],
 }
 
-const _: () = assert!(size_of::<Bank>() == 64 + 16 * CGROUPS + 64 * GROUPS);
+const _: () = assert!(size_of::<Bank>() == 64 + 16 * CGROUPS + 80 * GROUPS);
 const _: () = assert!(size_of::<TablePage>() == 64 + 2 * size_of::<Bank>());
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_tables` (sizes asserted on both sides).
@@ -64,6 +73,17 @@ impl CgroupWord {
         self.id.store(0, Ordering::Release);
         self.level.store(level, Ordering::Release);
         self.id.store(id, Ordering::Release);
+    }
+}
+
+impl TestedWord {
+    fn set(&self, tested: TestedBits) {
+        self.flags.store(tested.flags, Ordering::Relaxed);
+        self.frame.store(tested.frame, Ordering::Relaxed);
+    }
+
+    fn get(&self) -> TestedBits {
+        TestedBits { flags: self.flags.load(Ordering::Relaxed), frame: self.frame.load(Ordering::Relaxed) }
     }
 }
 
@@ -88,21 +108,29 @@ impl Bank {
         self.groups.store(groups as u32, Ordering::Relaxed);
         self.destinations.store(destinations as u32, Ordering::Relaxed);
         self.cgroups.store(cgroups as u32, Ordering::Relaxed);
-        let Tested { ports, cgroups } = tables.tested;
-        let flags = if ports { PORTS } else { 0 } | if cgroups { FLAG_CGROUPS } else { 0 };
-        self.flags.store(flags, Ordering::Relaxed);
+        self.tested.set(tables.tested_bits());
+    }
+
+    /// Takes over when and from what the keys of flows changed, from `former`, the bank in use until `now`.
+    pub(super) fn rekey(&self, former: &Self, now: u64) {
+        let (old, new) = (former.tested.get(), self.tested.get());
+        let owners = |tested: TestedBits| (tested.flags & OWNERS, tested.frame & OWNING_VLAN);
+        let (rekeyed, keyed) = if owners(old) == owners(new) {
+            (former.rekeyed.load(Ordering::Relaxed), former.keyed.get())
+        } else {
+            (now, old)
+        };
+        self.keyed.set(keyed);
+        self.rekeyed.store(rekeyed, Ordering::Relaxed);
     }
 
     /// Removes all tables from the bank, which must not be in use.
     pub(super) fn clear(&self) {
-        for word in [&self.groups, &self.destinations, &self.cgroups, &self.flags] {
+        for word in [&self.groups, &self.destinations, &self.cgroups] {
             word.store(0, Ordering::Relaxed);
         }
+        self.tested.set(TestedBits::default());
+        self.keyed.set(TestedBits::default());
         self.rekeyed.store(0, Ordering::Relaxed);
-    }
-
-    /// Whether flows are told apart by their cgroups.
-    pub(super) fn keys_by_cgroup(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & FLAG_CGROUPS != 0
     }
 }

@@ -5,8 +5,8 @@ use super::*;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_packet::PortRange;
-use weft_units::{FlowKey, PacketMeta, Protocol};
+use weft_packet::{Attribute, AttributeTests, PortRange};
+use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
 
 #[test]
 fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
@@ -31,6 +31,12 @@ fn a_row_without_tests_is_one_group_without_masks() {
 
 /// The search of bpf/match.h in user space.
 fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
+    counted(tables, meta).0
+}
+
+/// As [`search`], with the number of look-ups.
+fn counted(tables: &Tables, meta: &PacketMeta) -> (u16, usize) {
+    let mut look_ups = 0;
     let map: BTreeMap<_, _> = tables.entries.iter().copied().collect();
     let mut packet = of_packet(meta);
     let (classifying, destinations) = tables.groups();
@@ -54,6 +60,7 @@ fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
                 }
                 key[MASKED..MASKED + 2].copy_from_slice(&(number as u16).to_ne_bytes());
                 key[MASKED + 2..].copy_from_slice(&member.to_ne_bytes());
+                look_ups += 1;
                 let Some(found) = map.get(&key) else { continue };
                 let number = u32::from_ne_bytes(*found.first_chunk().expect("four bytes"));
                 if number < row {
@@ -67,7 +74,7 @@ fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
         }
         packet[38..40].copy_from_slice(&class.to_ne_bytes());
     }
-    u16::from_ne_bytes([best[4], best[5]])
+    (u16::from_ne_bytes([best[4], best[5]]), look_ups)
 }
 
 fn address(six: bool) -> impl Strategy<Value = IpAddr> {
@@ -96,8 +103,8 @@ fn row() -> impl Strategy<Value = Match> {
         maybe(ports()),
     );
     let mark = (0_u32..8, 0_u32..8).prop_map(|(value, mask)| (value & mask, mask));
-    (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..4), maybe(1_u16..3)).prop_map(
-        |((protocol, src, dst, sport, dport), mark, priority, cgroup, port)| Match {
+    (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..4), maybe(1_u16..3), attributes()).prop_map(
+        |((protocol, src, dst, sport, dport), mark, priority, cgroup, port, attributes)| Match {
             protocol,
             src,
             dst,
@@ -107,6 +114,30 @@ fn row() -> impl Strategy<Value = Match> {
             priority,
             cgroup,
             port,
+            attributes,
+        },
+    )
+}
+
+/// Few tests of few values.
+fn attributes() -> impl Strategy<Value = AttributeTests> {
+    let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..3);
+    proptest::collection::vec(one, 0..3).prop_map(|tests| {
+        tests.into_iter().fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
+    })
+}
+
+/// The metadata of a packet that attributes test.
+fn origin() -> impl Strategy<Value = PacketMeta> {
+    let tag = proptest::option::of((0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority }));
+    (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
+        |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
+            vlan,
+            traffic_class,
+            user,
+            classid,
+            cookie,
+            ..PacketMeta::default()
         },
     )
 }
@@ -117,8 +148,16 @@ fn packet() -> impl Strategy<Value = PacketMeta> {
         (addresses, 0_u16..128, 0_u16..128, 1_u8..4).prop_map(|((src, dst), sport, dport, protocol)| {
             FlowKey { src, dst, sport, dport, protocol: Protocol(protocol) }
         });
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..16, 0_u16..3)
-        .prop_map(|(key, mark, priority, cgroups, port)| PacketMeta { key, mark, priority, cgroups, port })
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..16, 0_u16..3, origin()).prop_map(
+        |(key, mark, priority, cgroups, port, origin)| PacketMeta {
+            key,
+            mark,
+            priority,
+            cgroups,
+            port,
+            ..origin
+        },
+    )
 }
 
 /// The result by definition: the first row, then the longest prefix of its class.
@@ -188,6 +227,44 @@ fn rows_with_equal_masks_are_one_group() {
         (0..10_000).map(|low| Destination { class: 0, port: None, to: Some(host(low)), given: 0 });
     let tables = Tables::build(rows, destinations, Tested::default()).expect("fits");
     assert_eq!((tables.groups(), tables.entries()), ((1, 1), 20_000));
+}
+
+/// A row of one of eight kinds, the numbers of which differ.
+fn row_of_a_kind(number: u32) -> Match {
+    let one = |attribute| AttributeTests::one(attribute, u64::from(number / 8 + 1));
+    let row = Match::default();
+    match number % 8 {
+        0 => Match { attributes: one(Attribute::User), ..row },
+        1 => Match { attributes: one(Attribute::Cookie), ..row },
+        2 => Match { attributes: one(Attribute::ClassId), ..row },
+        3 => Match { attributes: one(Attribute::Vlan).with(Attribute::Dscp, u64::from(number) % 64), ..row },
+        4 => Match { mark: Some((number, u32::MAX)), ..row },
+        5 => Match { priority: Some(number), ..row },
+        6 => Match {
+            cgroup: Some((number / 8 % 64) as u8),
+            dport: Some(PortRange::single(number as u16)),
+            ..row
+        },
+        _ => Match { dst: Some(Prefix::host(IpAddr::V4(Ipv4Addr::from(number)))), ..row },
+    }
+}
+
+/// The look-ups of a packet that no row but the last matches, by the number of rows.
+fn look_ups(rows: u32, cgroups: u64) -> usize {
+    let any = Match::default();
+    let matchers: Vec<Match> = (0..rows).map(row_of_a_kind).collect();
+    let rows = matchers.iter().chain([&any]).map(|matcher| Row { matcher, given: 0, class: None });
+    let tables = Tables::build(rows, [], Tested::default()).expect("fits");
+    let meta = PacketMeta { user: Some(u32::MAX - 1), cookie: u64::MAX, cgroups, ..PacketMeta::default() };
+    counted(&tables, &meta).1
+}
+
+#[test]
+fn ten_thousand_rows_cost_as_many_look_ups_as_ten() {
+    for cgroups in [0_u64, 1, 0b111] {
+        let of_groups = 8 + cgroups.count_ones() as usize;
+        assert_eq!([10, 100, 10_000].map(|rows| look_ups(rows, cgroups)), [of_groups; 3]);
+    }
 }
 
 #[test]

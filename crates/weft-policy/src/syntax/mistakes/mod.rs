@@ -17,7 +17,7 @@ use super::parser::{Parsed, Parser};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use weft_text::{Span, nearest};
-use words::{LOWER_CASE, PLACE_SYNONYMS, TESTS};
+use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS, TESTS};
 
 pub(super) use conditions::{
     close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list,
@@ -41,6 +41,10 @@ fn among(p: &Parser<'_>, ahead: usize, words: &[&str]) -> bool {
 pub(super) fn begins_test(p: &Parser<'_>, ahead: usize) -> bool {
     match p.text_at(ahead) {
         "priority" => p.number_at(ahead + 1),
+        word if ATTRIBUTES.contains(&word) => {
+            let value = matches!(p.kind_at(ahead + 1), Some(Word | Text)) && !p.line_start(ahead + 1);
+            value && !RESERVED.contains(&p.text_at(ahead + 1)) && !p.knows_algorithm(word)
+        }
         _ => among(p, ahead, TESTS),
     }
 }

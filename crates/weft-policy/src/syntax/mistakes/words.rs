@@ -3,8 +3,14 @@
 /// The words of tests.
 pub(super) const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
-    "mark", "priority", "cgroup",
+    "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie",
 ];
+
+/// Words of tests that may be names elsewhere.
+pub(super) const ATTRIBUTES: &[&str] = &["vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
+
+/// Words for what no packet has: the process that sent it.
+pub(super) const PROCESS: &[&str] = &["process", "pid", "comm", "exe", "program", "command"];
 
 /// Other languages' words for tests: tc, tcpdump, iptables, nftables.
 pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
@@ -31,6 +37,25 @@ pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
     ("prio", "priority"),
     ("icmp6", "icmpv6"),
     ("ipv6_icmp", "icmpv6"),
+    ("vid", "vlan"),
+    ("vlan_id", "vlan"),
+    ("vlan_pcp", "pcp"),
+    ("vlan_prio", "pcp"),
+    ("cos", "pcp"),
+    ("ip_dscp", "dscp"),
+    ("diffserv", "dscp"),
+    ("uid", "user"),
+    ("skuid", "user"),
+    ("uid_owner", "user"),
+    ("owner", "user"),
+    ("net_cls", "classid"),
+    ("socket_cookie", "cookie"),
+    ("interface", "port"),
+    ("iface", "port"),
+    ("device", "port"),
+    ("dev", "port"),
+    ("oif", "port"),
+    ("oifname", "port"),
 ];
 
 /// Other words for nodes whose children are in braces.
