@@ -21,5 +21,6 @@ mod bounds;
 mod format;
 mod fuzz;
 mod shapes;
+mod tenants;
 mod tools;
 mod trials;
