@@ -5,6 +5,7 @@
 //! | [`session`] | a port with a policy or with plain queues, on the user's own uplink |
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
+//! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
 //! | [`host_facts`] | the machine on which a report was made |
 
@@ -13,3 +14,4 @@ pub mod cgroups;
 pub mod host_facts;
 pub mod session;
 pub mod steering;
+pub mod tenant_files;

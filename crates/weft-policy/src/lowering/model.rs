@@ -84,7 +84,7 @@ pub(crate) struct TenantDefinition {
     pub(crate) trust: Option<Span>,
 }
 
-/// What a tenant's file may use; `None` without a bound.
+/// The bounds of a tenant's file; `None` without one.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     pub(crate) classes: Option<Spanned<u32>>,
