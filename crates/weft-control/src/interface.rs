@@ -22,6 +22,18 @@ pub struct OfUplink {
     pub uplink: Option<String>,
 }
 
+/// The text of a tenant's file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TenantText {
+    /// The tenant's name in the operator's policy, such as `vm1` or `vm1.db`.
+    pub tenant: String,
+    /// The file's name in diagnostics.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
 /// A policy's text, and its name in diagnostics.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PolicySource {
@@ -29,6 +41,9 @@ pub struct PolicySource {
     pub name: String,
     /// The text.
     pub text: String,
+    /// The files of its tenants; a tenant without one has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantText>,
     /// The uplink; `None` for the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
@@ -44,6 +59,9 @@ pub struct LoadPolicy {
     /// The generation that must be in force, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generation: Option<u64>,
+    /// The files of its tenants; a tenant without one has none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<TenantText>,
     /// The uplink; `None` for the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
@@ -140,9 +158,9 @@ pub enum Right {
 const METHODS: [(&str, &[&str]); 10] = [
     ("AddPort", &["name", "netns", "addresses", "mac", "egress_limit", "ingress_limit", "uplink"]),
     ("Config", &["uplink"]),
-    ("DiffPolicy", &["name", "text", "uplink"]),
+    ("DiffPolicy", &["name", "text", "tenants", "uplink"]),
     ("ListPorts", &["uplink"]),
-    ("LoadPolicy", &["name", "text", "generation", "uplink"]),
+    ("LoadPolicy", &["name", "text", "generation", "tenants", "uplink"]),
     ("Monitor", &["interval_ms", "uplink"]),
     ("Reload", &[]),
     ("RemovePort", &["name"]),
@@ -257,6 +275,19 @@ fn object<T: Serialize>(parameters: &T) -> Option<Map<String, Value>> {
     }
 }
 
+/// A tenant of the policy in force.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ConfigTenant {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The name of its file; `None` if it has none, so that its packets share one FIFO.
+    #[serde(default)]
+    pub file: Option<String>,
+    /// The SHA-256 of the file's text, in hexadecimal digits.
+    #[serde(default)]
+    pub hash: Option<String>,
+}
+
 /// The reply of `Config`: the policy in force.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ConfigReply {
@@ -272,6 +303,9 @@ pub struct ConfigReply {
     pub default_policy: String,
     /// Whether the configured policy is in force.
     pub is_default: bool,
+    /// The tenants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<ConfigTenant>,
     /// The uplink, if the configuration names its uplinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
@@ -384,7 +418,14 @@ mod tests {
     fn requests() -> Vec<Request> {
         let uplink = Some("wan".to_owned());
         let of = OfUplink { uplink: uplink.clone() };
-        let policy = PolicySource { name: "p".to_owned(), text: "root = default".to_owned(), uplink: None };
+        let tenant =
+            TenantText { tenant: "vm1".to_owned(), name: "t".to_owned(), text: "root = default".to_owned() };
+        let policy = PolicySource {
+            name: "p".to_owned(),
+            text: "root = default".to_owned(),
+            tenants: vec![tenant],
+            uplink: None,
+        };
         vec![
             Request::Status(of.clone()),
             Request::Config(OfUplink::default()),
@@ -392,6 +433,7 @@ mod tests {
                 name: "p".to_owned(),
                 text: "x".to_owned(),
                 generation: Some(3),
+                tenants: Vec::new(),
                 uplink: uplink.clone(),
             }),
             Request::DiffPolicy(policy),

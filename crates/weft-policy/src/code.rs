@@ -128,10 +128,22 @@ codes! {
     ProfileRefuses "E0512" "A place of execution cannot run the policy.";
     BadQuantity "E0514" "A quantity in an algorithm cannot be read.";
 
+    BadTenantFile "E0601" "The file of a tenant cannot be read.";
+    TenantCircle "E0602" "The files of tenants name each other in a circle.";
+    TooManyTenants "E0603" "Tenants are nested too deeply, or there are too many.";
+    TenantsName "E0604" "A name that begins with a tenant's belongs to the tenant's file.";
+    OperatorsOnly "E0605" "A statement or a value is for the operator and cannot be in a tenant's file.";
+    OverQuota "E0606" "A tenant's file needs more than its quota.";
+    ClaimsAbove "E0607" "Claims of a tenant's packets would order the tenant among its siblings.";
+    TenantWithoutCgroup "E0608" "The file of a tenant that has no cgroup tests one.";
+    BadQuota "E0609" "A quota of a tenant cannot be read.";
+    TenantUnnamed "E0610" "A tenant needs a name of its own.";
+
     UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
     LimitAboveLink "W0002" "A limit is above the link's rate, so it never delays a packet.";
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";
     NeverTrue "W0004" "No packet can pass all tests of this class.";
+    TenantWithoutFile "W0005" "A tenant has no file, so its packets share one FIFO.";
 
     AnyonesPriority "N0001" "A class tests a priority that any program may set on its packets.";
 }

@@ -1,9 +1,19 @@
 //! The compiler's passes in order, and the diagnostics that they return.
+//!
+//! A policy with tenants passes twice: `tenants` checks each file alone, with a queue in the place of each tenant, and puts the models
+//! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
+mod merge;
+mod quotas;
+mod tenants;
+mod texts;
+
+use self::texts::Texts;
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
+use crate::files::{NoFiles, Tenant, TenantFiles};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
 use crate::region::Region;
@@ -56,8 +66,10 @@ pub struct PortLimit {
 pub struct Compilation {
     /// The compiled policy; `None` if and only if the diagnostics hold an error.
     pub policy: Option<CompiledPolicy>,
-    /// All diagnostics of the text, in the order of their places.
+    /// All diagnostics of the text, in the order of their places; then those of tenants' files.
     pub diagnostics: Vec<Diagnostic>,
+    /// The tenants, each before those below it, with the texts of their files.
+    pub tenants: Vec<Tenant>,
 }
 
 impl Compilation {
@@ -74,27 +86,32 @@ pub const DIAGNOSTICS_MAX: usize = 200;
 /// policy's text, byte by byte, or empty for a text longer than [`syntax::TEXT_MAX`]. Never fails; meant for formatters and
 /// language servers.
 pub fn parse(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
-    let lines = LineIndex::new(source.text);
     let (tree, diagnostics) = syntax::parse(source.text);
-    (tree, located(diagnostics, source.name, &lines))
+    (tree, located(diagnostics, &Texts::new(source.name, source.text)))
 }
 
-/// Compiles a policy. Accepts any text; the diagnostics report its errors.
+/// Compiles a policy whose tenants have no files to be read: one that names a tenant is refused. Accepts any text; the
+/// diagnostics report its errors.
 pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
+    compile_with(source, &NoFiles, options)
+}
+
+/// Compiles a policy with the files of its tenants. Accepts any text; the diagnostics report its errors.
+pub fn compile_with(source: Source<'_>, files: &dyn TenantFiles, options: &CompileOptions) -> Compilation {
     let lines = LineIndex::new(source.text);
-    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
+    let mut pass = Pass::new(source, files, &lines, Some(&options.users));
     let policy = pass.run(source.text, options);
     let refused = pass.failed();
     // Notes describe the effect of a policy; a refused policy has none.
     if refused {
         pass.diagnostics.retain(|diagnostic| !diagnostic.is_note());
     }
-    let diagnostics = located(pass.diagnostics, source.name, &lines);
-    Compilation { policy: policy.filter(|_| !refused), diagnostics }
+    let diagnostics = located(pass.diagnostics, &pass.texts);
+    Compilation { policy: policy.filter(|_| !refused), diagnostics, tenants: pass.tenants }
 }
 
 /// Sorts the diagnostics by place, keeps one per place and code, and at most [`DIAGNOSTICS_MAX`] in all.
-fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineIndex<'_>) -> Vec<Diagnostic> {
+fn located(mut diagnostics: Vec<SpannedDiagnostic>, texts: &Texts) -> Vec<Diagnostic> {
     diagnostics.sort_by_key(SpannedDiagnostic::place);
     diagnostics.dedup_by_key(|diagnostic| diagnostic.place());
     // Of the errors at one place, the first pass's is the cause.
@@ -109,20 +126,32 @@ fn located(mut diagnostics: Vec<SpannedDiagnostic>, file: &str, lines: &LineInde
         diagnostics.retain(SpannedDiagnostic::is_error);
     }
     diagnostics.truncate(DIAGNOSTICS_MAX);
-    diagnostics.into_iter().map(|diagnostic| diagnostic.locate(file, lines)).collect()
+    texts.locate(diagnostics)
 }
 
-/// The price of a policy with its algorithms; refusals of `profiles` are errors. A policy with other errors has no price.
+/// The price of a policy without tenants' files; see [`price_with`].
 pub fn price(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, Vec<Diagnostic>) {
+    let (cost, compilation) = price_with(source, &NoFiles, profiles);
+    (cost, compilation.diagnostics)
+}
+
+/// The price of a policy with its algorithms and its tenants; refusals of `profiles` are errors. A policy with other errors has no
+/// price. The compilation has diagnostics and tenants, and no policy.
+pub fn price_with(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    profiles: &[Profile],
+) -> (Option<PolicyCost>, Compilation) {
     let lines = LineIndex::new(source.text);
-    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
-    let checked = pass.check(source.text, &CompileOptions::default(), None);
+    let mut pass = Pass::new(source, files, &lines, None);
+    let checked = pass.check(source.text, &CompileOptions::default());
     let checked = checked.filter(|_| !pass.failed());
     let cost = checked.map(|Checked { policy, graph, shape }| cost::count(&policy, &graph, &shape));
     if let Some(cost) = &cost {
         pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
     }
-    (cost, located(pass.diagnostics, source.name, &lines))
+    let diagnostics = located(pass.diagnostics, &pass.texts);
+    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants })
 }
 
 /// A policy that has passed the checks, if no diagnostic is an error.
@@ -132,19 +161,41 @@ struct Checked {
     shape: Shape,
 }
 
-/// The diagnostics so far, and the line index that locates them.
+/// The diagnostics so far, the texts and tenants that were read, and the lines of the policy's own text.
 struct Pass<'a> {
     diagnostics: Vec<SpannedDiagnostic>,
     lines: &'a LineIndex<'a>,
+    files: &'a dyn TenantFiles,
+    texts: Texts,
+    tenants: Vec<Tenant>,
+    /// The host's users; `None` where their names are not checked.
+    users: Option<&'a Users>,
 }
 
-impl Pass<'_> {
+/// Whether the text or the compiler has placed `default`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum DefaultPlace {
+    ByText,
+    ByCompiler,
+}
+
+impl<'a> Pass<'a> {
+    fn new(
+        source: Source<'_>,
+        files: &'a dyn TenantFiles,
+        lines: &'a LineIndex<'a>,
+        users: Option<&'a Users>,
+    ) -> Self {
+        let texts = Texts::new(source.name, source.text);
+        Self { diagnostics: Vec::new(), lines, files, texts, tenants: Vec::new(), users }
+    }
+
     fn failed(&self) -> bool {
         self.diagnostics.iter().any(SpannedDiagnostic::is_error)
     }
 
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
-        let Checked { mut policy, mut graph, mut shape } = self.check(text, options, Some(&options.users))?;
+        let Checked { mut policy, mut graph, mut shape } = self.check(text, options)?;
         if self.failed() {
             return None;
         }
@@ -160,21 +211,31 @@ impl Pass<'_> {
         compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
     }
 
-    /// Runs the passes up to the checks of the graph. Without `users`, the names of users are not checked.
-    fn check(&mut self, text: &str, options: &CompileOptions, users: Option<&Users>) -> Option<Checked> {
-        let (tree, diagnostics) = syntax::parse(text);
-        let readable = diagnostics.is_empty();
-        let (mut policy, more) = lowering::lower(&tree, &diagnostics, users);
-        self.diagnostics.extend(diagnostics);
-        let diagnostics = more;
-        self.diagnostics.extend(diagnostics);
+    /// Runs the passes up to the checks of the graph.
+    fn check(&mut self, text: &str, options: &CompileOptions) -> Option<Checked> {
+        let (mut policy, mut readable) = self.read(text);
+        if !policy.tenants.is_empty() {
+            policy = self.with_tenants(policy, readable)?;
+            readable = true;
+        }
         let (mut graph, diagnostics) = build::build(&mut policy, readable, self.lines);
         self.diagnostics.extend(diagnostics);
         self.apply(options, &mut policy, &mut graph);
         self.check_bounds(&policy, &graph);
-        let shape = self.check_graph(&mut graph, policy.link.as_ref().map(|link| link.value))?;
+        let link = policy.link.as_ref().map(|link| link.value);
+        let (shape, _) = self.check_graph(&mut graph, link)?;
         self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
         Some(Checked { policy, graph, shape })
+    }
+
+    /// The model of a text, and whether the whole text could be parsed.
+    fn read(&mut self, text: &str) -> (Policy, bool) {
+        let (tree, diagnostics) = syntax::parse(text);
+        let readable = diagnostics.is_empty();
+        let (policy, more) = lowering::lower(&tree, &diagnostics, self.users);
+        self.diagnostics.extend(diagnostics);
+        self.diagnostics.extend(more);
+        (policy, readable)
     }
 
     /// Replaces rates in the text by those of the caller's options.
@@ -275,13 +336,15 @@ impl Pass<'_> {
     }
 
     /// Checks the graph as a whole and places `default`. Returns `None` when the graph cannot be compiled.
-    fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<Shape> {
+    fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<(Shape, DefaultPlace)> {
         let cycles = find_cycles(graph);
         let cyclic = !cycles.is_empty();
         self.diagnostics.extend(cycles);
         let root = graph.root.filter(|_| !cyclic && graph.complete)?;
         let mut shape = Shape::new(graph, root);
+        let mut default = DefaultPlace::ByText;
         if !shape.reaches(graph, graph.classes) {
+            default = DefaultPlace::ByCompiler;
             program::place_default(graph);
             shape = Shape::new(graph, graph.root?);
         }
@@ -294,6 +357,6 @@ impl Pass<'_> {
         if let Some(link) = link {
             self.diagnostics.extend(rules::check_link(graph, &shape, link));
         }
-        Some(shape)
+        Some((shape, default))
     }
 }

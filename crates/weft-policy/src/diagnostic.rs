@@ -176,6 +176,21 @@ impl SpannedDiagnostic {
         self
     }
 
+    /// The same diagnostic behind `bytes` more bytes of text.
+    pub(crate) fn behind(mut self, bytes: usize) -> Self {
+        self.error.span = self.error.span.behind(bytes);
+        self.fix = self.fix.map(|edit| Edit { span: edit.span.behind(bytes), ..edit });
+        self
+    }
+
+    /// The same diagnostic without the first `bytes` bytes of text, behind which it is.
+    pub(crate) fn before(mut self, bytes: usize) -> Self {
+        let back = |span: Span| Span::new(span.start.saturating_sub(bytes), span.end.saturating_sub(bytes));
+        self.error.span = back(self.error.span);
+        self.fix = self.fix.map(|edit| Edit { span: back(edit.span), ..edit });
+        self
+    }
+
     /// Adds the file's name and the line numbers.
     pub(crate) fn locate(self, file: &str, lines: &LineIndex<'_>) -> Diagnostic {
         let ParseError { span, what, hint, .. } = self.error;

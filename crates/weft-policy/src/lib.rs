@@ -41,6 +41,7 @@ pub mod describe;
 pub mod diagnostic;
 pub mod explain;
 pub mod export;
+pub mod files;
 mod format;
 mod fuzz;
 pub mod library;
@@ -57,12 +58,16 @@ mod validate;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, parse, price};
+pub use compile::{
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, parse, price,
+    price_with,
+};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
-pub use explain::explain;
+pub use explain::{explain, explain_with};
+pub use files::{FileError, FileText, NoFiles, Tenant, TenantFiles, TenantTexts, Wanted};
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
 pub use lowering::model::default_burst;

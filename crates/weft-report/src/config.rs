@@ -24,9 +24,23 @@ pub struct ConfigReport {
     pub default_policy: String,
     /// Whether the configured policy is in force.
     pub is_default: bool,
+    /// The tenants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<ConfigTenant>,
     /// The uplink, if the configuration names its uplinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
+}
+
+/// A tenant of the policy in force.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ConfigTenant {
+    /// The tenant's name.
+    pub tenant: String,
+    /// The name of its file; null if it has none, so that its packets share one FIFO.
+    pub file: Option<String>,
+    /// The SHA-256 of the file's text, in hexadecimal digits.
+    pub hash: Option<String>,
 }
 
 impl ConfigReport {
@@ -39,8 +53,15 @@ impl ConfigReport {
         };
         let of = self.uplink.as_ref().map_or_else(String::new, |name| format!(", uplink {}", line(name)));
         let end = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+        let tenant = |of: &ConfigTenant| match (&of.file, &of.hash) {
+            (Some(file), Some(hash)) => {
+                format!("# tenant {}: {}, sha256 {hash}\n", line(&of.tenant), line(file))
+            }
+            _ => format!("# tenant {}: no file, one FIFO\n", line(&of.tenant)),
+        };
+        let tenants: String = self.tenants.iter().map(tenant).collect();
         format!(
-            "# {}{of}\n# sha256 {}\n# generation {}; {state}\n{}{end}",
+            "# {}{of}\n# sha256 {}\n# generation {}; {state}\n{tenants}{}{end}",
             line(&self.policy),
             self.policy_hash,
             self.generation,

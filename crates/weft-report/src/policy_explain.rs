@@ -21,6 +21,9 @@ pub struct PolicyExplainReport {
     pub class: String,
     /// The line of the class's definition; `None` if the policy does not write it.
     pub line: Option<usize>,
+    /// The tenant's file that defines the class; `None` for the policy's own text.
+    #[serde(default)]
+    pub definition_file: Option<String>,
     /// The class's definition on one line.
     pub definition: Option<String>,
     /// The number of the deciding row, from 1.

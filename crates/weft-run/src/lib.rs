@@ -6,6 +6,7 @@
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
 //! | [`doctor`] | what `weft doctor` says about policies |
+//! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
 //! | [`host_facts`] | the machine on which a report was made |
 
@@ -15,3 +16,4 @@ pub mod doctor;
 pub mod host_facts;
 pub mod session;
 pub mod steering;
+pub mod tenant_files;

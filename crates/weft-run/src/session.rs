@@ -60,7 +60,7 @@ use ports::SessionPort;
 pub use ports::{PortState, PortStatus};
 use settings::namespace;
 pub use settings::{NicSettings, PortLimit, PortSettings, Queues, Settings};
-pub use source::{PolicySource, SourceLimit};
+pub use source::{PolicySource, SourceLimit, SourceTenant};
 pub use weft_nic::nic::{PortId, PortTotals, WireCounters};
 pub use weft_nic::plan::PortShare;
 pub use weft_nic::port::Receive;

@@ -6,7 +6,10 @@ use std::io::Read;
 use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
-use weft_policy::{CompileOptions, CompiledPolicy, PortLimit, Source, Users, compile};
+use weft_policy::{
+    CompileOptions, CompiledPolicy, PortLimit, Source, Tenant, TenantFiles, TenantTexts, Users, compile_with,
+};
+use weft_run::tenant_files::Beside;
 use weft_units::BitsPerSec;
 
 /// A policy that compiles.
@@ -20,6 +23,8 @@ pub struct Policy {
     pub hash: String,
     /// The compiled form, with the limits of ports.
     pub compiled: CompiledPolicy,
+    /// The tenants, with the texts of their files.
+    pub tenants: Vec<Tenant>,
     /// The limits of ports beside those of the text.
     pub port_limits: Vec<PortLimit>,
     /// The link's rate that replaces the one that the text states.
@@ -51,32 +56,40 @@ fn lines(diagnostics: &[Diagnostic]) -> String {
 }
 
 impl Policy {
-    /// Compiles a policy. `rate` replaces the link's rate that the policy states.
+    /// Compiles a policy whose tenants have no files. `rate` replaces the link's rate that the policy states.
     ///
     /// # Errors
     /// When it does not compile.
     pub fn new(name: &str, text: String, rate: Option<BitsPerSec>) -> Result<Self, PolicyError> {
-        Self::limited(name, text, rate, Vec::new())
+        Self::limited(name, text, &TenantTexts::default(), rate, Vec::new())
     }
 
-    /// Compiles a policy with limits of ports, which hold beside those of the text.
+    /// Compiles a policy with the files of its tenants and with limits of ports, which hold beside those of the text.
     ///
     /// # Errors
     /// When it does not compile.
     pub fn limited(
         name: &str,
         text: String,
+        files: &dyn TenantFiles,
         rate: Option<BitsPerSec>,
         port_limits: Vec<PortLimit>,
     ) -> Result<Self, PolicyError> {
         let users = Users::from_passwd(&weft_host::users::passwd());
         let options = CompileOptions { link: rate, port_limits, users, ..CompileOptions::default() };
-        let compilation = compile(Source { name, text: &text }, &options);
+        let compilation = compile_with(Source { name, text: &text }, files, &options);
         let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
         let Some(mut compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
         let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
         let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
-        Ok(Self { name, hash, text, compiled, port_limits, rate, diagnostics, interpreted })
+        let tenants = compilation.tenants;
+        Ok(Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted })
+    }
+
+    /// The texts of its tenants' files, by which it compiles again.
+    pub fn tenant_texts(&self) -> TenantTexts {
+        let files = self.tenants.iter().filter_map(|of| Some((of.name.clone(), of.file.clone()?)));
+        TenantTexts(files.collect())
     }
 
     /// The same text with other limits of ports.
@@ -87,10 +100,11 @@ impl Policy {
         if port_limits == self.port_limits {
             return Ok(self);
         }
-        Self::limited(&self.name, self.text, self.rate, port_limits)
+        let files = self.tenant_texts();
+        Self::limited(&self.name, self.text, &files, self.rate, port_limits)
     }
 
-    /// Reads and compiles the policy at `path`.
+    /// Reads and compiles the policy at `path`, with the files of its tenants beside it.
     ///
     /// # Errors
     /// When the file cannot be read, or does not compile.
@@ -104,7 +118,7 @@ impl Policy {
         let text = String::from_utf8(bytes).map_err(|e| {
             failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to()))
         })?;
-        Self::new(&file, text, rate)
+        Self::limited(&file, text, &Beside, rate, Vec::new())
     }
 }
 
@@ -121,7 +135,7 @@ fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {
 }
 
 /// The SHA-256 of a text, as `sha256sum` prints it.
-fn hash(text: &str) -> String {
+pub(crate) fn hash(text: &str) -> String {
     let mut digits = String::new();
     for byte in Sha256::digest(text.as_bytes()) {
         let _ = write!(digits, "{byte:02x}");

@@ -126,10 +126,8 @@ impl Service {
             Request::Status(of) => self.status_of(of.uplink.as_deref()),
             Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
             Request::Config(of) => Ok(Reply::Config(self.one(of.uplink.as_deref())?.config_reply())),
-            Request::LoadPolicy(p) => {
-                self.one(p.uplink.as_deref())?.load(&p.name, p.text, p.generation).map(Reply::Change)
-            }
-            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(&p.name, p.text).map(Reply::Change),
+            Request::LoadPolicy(p) => self.one(p.uplink.as_deref())?.load(p).map(Reply::Change),
+            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(p).map(Reply::Change),
             Request::RestorePolicy(of) => self.one(of.uplink.as_deref())?.restore().map(Reply::Change),
             Request::AddPort(port) => {
                 self.add_port(port, caller).map(|reply| Reply::AddPort(Box::new(reply)))

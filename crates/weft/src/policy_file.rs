@@ -5,11 +5,13 @@ use crate::output;
 use anyhow::anyhow;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
+use weft_control::interface::TenantText;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Source, Style, Users, compile, decode,
-    render,
+    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, FileText, Source, Style, Tenant, Users,
+    compile_with, decode, render,
 };
+use weft_run::tenant_files::Beside;
 
 /// The wish of a user for the executor of a policy's algorithms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -84,26 +86,51 @@ impl PolicyText {
     pub(crate) fn compile(&self, options: &CompileOptions) -> Compilation {
         let users = Users::from_passwd(&weft_host::users::passwd());
         let options = CompileOptions { users, ..options.clone() };
-        compile(Source { name: &self.name, text: &self.text }, &options)
+        compile_with(Source { name: &self.name, text: &self.text }, &Beside, &options)
+    }
+
+    /// The files of the policy's tenants, for a daemon, which reads none itself.
+    pub(crate) fn tenants(&self) -> Vec<TenantText> {
+        let tenants = self.compile(&CompileOptions::default()).tenants;
+        let file = |of: Tenant| {
+            let FileText { name, text } = of.file?;
+            Some(TenantText { tenant: of.name, name, text })
+        };
+        tenants.into_iter().filter_map(file).collect()
     }
 
     /// Compiles the policy, and prints its diagnostics to standard error.
     pub(crate) fn load(&self, options: &CompileOptions) -> anyhow::Result<CompiledPolicy> {
+        Ok(self.load_whole(options)?.0)
+    }
+
+    /// Compiles the policy with its tenants, and prints its diagnostics to standard error.
+    pub(crate) fn load_whole(
+        &self,
+        options: &CompileOptions,
+    ) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
         let compilation = self.compile(options);
         let pretty = std::io::stderr().is_terminal();
         let text = self.diagnostics(&compilation, pretty, output::stderr_style());
         if !text.is_empty() {
             output::message(text.trim_end());
         }
-        compilation.policy.ok_or_else(|| Reported.into())
+        let policy = compilation.policy.ok_or(Reported)?;
+        Ok((policy, compilation.tenants))
     }
 
     /// Returns the diagnostics as text: with the source lines if `pretty`, otherwise one line each.
     pub(crate) fn diagnostics(&self, compilation: &Compilation, pretty: bool, style: Style) -> String {
-        self.drawn(&compilation.diagnostics, pretty, style)
+        let one = |d: &Diagnostic| {
+            let files = compilation.tenants.iter().filter_map(|tenant| tenant.file.as_ref());
+            let file = files.into_iter().find(|file| file.name == d.file && file.name != self.name);
+            let text = file.map_or(&self.text, |file| &file.text);
+            if pretty { render(d, text, style) + "\n" } else { d.one_line() }
+        };
+        compilation.diagnostics.iter().map(|d| one(d) + "\n").collect()
     }
 
-    /// Returns diagnostics of this text as text, like [`Self::diagnostics`].
+    /// Returns diagnostics of this text alone as text, like [`Self::diagnostics`].
     pub(crate) fn drawn(&self, diagnostics: &[Diagnostic], pretty: bool, style: Style) -> String {
         let one = |d| if pretty { render(d, &self.text, style) + "\n" } else { d.one_line() };
         diagnostics.iter().map(|d| one(d) + "\n").collect()

@@ -243,3 +243,50 @@ fn tests_of_a_policy_pass_or_say_what_differs() {
     let said = run(&["policy", "test", &nameless]);
     assert!(said.code == 1 && said.err.contains("--policy"), "{}", said.err);
 }
+
+#[test]
+fn the_tools_read_the_files_of_tenants() {
+    let folder = tempfile::tempdir().expect("folder");
+    let operator = "link 10gbps\n\nvm1 = tenant \"t/vm1.weft\" of cgroup \"/vm1\" { classes 2 }\n\nroot = wfq { vm1: 1, default: 1 }\n";
+    let operator = file(&folder, "op.weft", operator);
+    let alone = run(&["policy", "check", &operator]);
+    assert_eq!((alone.code, alone.err.as_str()), (0, ""), "a tenant without a file is a FIFO");
+    assert!(alone.out.contains("op.weft:3:14: warning[W0005]: `vm1` has no file"), "{}", alone.out);
+
+    std::fs::create_dir(folder.path().join("t")).expect("a folder");
+    let vm1 = file(&folder, "t/vm1.weft", "class web = tcp and port 80\n\nroot = priority { web }\n");
+    let checked = run(&["policy", "check", &operator, &vm1]);
+    assert_eq!((checked.code, checked.out.as_str(), checked.err.as_str()), (0, "", ""));
+    assert_eq!(run(&["policy", "fmt", "--check", &operator, &vm1]).code, 0);
+    let packet = "tcp 192.0.2.1:1 > 192.0.2.2:80 cgroup /vm1";
+    let explained = run(&["policy", "explain", &operator, "--packet", packet]).out;
+    assert!(
+        explained.contains("class      vm1.web (")
+            && explained.contains("t/vm1.weft, line 1: class web = tcp and port 80)"),
+        "{explained}"
+    );
+    let cost = run(&["policy", "cost", &operator]);
+    assert!(cost.code == 0 && cost.out.contains("vm1"), "{}{}", cost.out, cost.err);
+    let export = run(&["policy", "export", &operator, "--to", "tc", "--dev", "eth0"]);
+    assert!(export.code == 0 && export.out.contains("vm1.web"), "{}{}", export.out, export.err);
+    let plain = file(&folder, "plain.weft", "link 10gbps\nroot = default\n");
+    let diff = run(&["policy", "diff", &plain, &operator]);
+    assert!(
+        diff.code == 0 && diff.out.contains("class vm1.web added under vm1\n"),
+        "{}{}",
+        diff.out,
+        diff.err
+    );
+    let test = "policy \"op.weft\"\ntest \"t\"\npacket a 1000 class vm1.default\npacket b 1000 class vm1.web\nexpect b a\n";
+    let tested = run(&["policy", "test", &file(&folder, "t.wefttest", test)]);
+    assert_eq!((tested.code, tested.out.as_str()), (0, "1 passed, 0 failed\n"), "{}", tested.err);
+
+    file(
+        &folder,
+        "t/vm1.weft",
+        "class web = tcp\nclass b = udp\nclass c = icmp\nroot = fifo { web, b, c }\n",
+    );
+    let refused = run(&["policy", "check", &operator]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.out.contains("t/vm1.weft:3:7: error[E0606]: the quota of `vm1` is"), "{}", refused.out);
+}

@@ -13,6 +13,7 @@ mod packet;
 use crate::compile::{Source, parse};
 use crate::compiled::CompiledPolicy;
 use crate::describe::describe_match;
+use crate::files::Tenant;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use core::fmt;
 pub use packet::DescribedPacket;
@@ -25,6 +26,8 @@ use weft_units::{BitsPerSec, Bytes, LeafId, Packets};
 /// A class's definition in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Definition {
+    /// The tenant's file that has it; `None` for the policy's own text.
+    pub file: Option<String>,
     /// Its line, from 1.
     pub line: usize,
     /// Its text on one line, without comments.
@@ -114,8 +117,18 @@ pub struct Explanation {
     pub notes: Vec<String>,
 }
 
-/// Explains the fate of `packet` under `policy`, which must be the compilation of `source`.
+/// Explains the fate of `packet` under `policy`, which must be the compilation of `source`, a policy without tenants.
 pub fn explain(source: Source<'_>, policy: &CompiledPolicy, packet: &DescribedPacket) -> Explanation {
+    explain_with(source, &[], policy, packet)
+}
+
+/// Explains the fate of `packet` under `policy`, which must be the compilation of `source` with `tenants`.
+pub fn explain_with(
+    source: Source<'_>,
+    tenants: &[Tenant],
+    policy: &CompiledPolicy,
+    packet: &DescribedPacket,
+) -> Explanation {
     let meta = packet.meta(policy);
     let decides = policy.rules.iter().position(|rule| rule.matcher.matches(&meta));
     let row = decides.unwrap_or(policy.rules.len().saturating_sub(1));
@@ -142,7 +155,7 @@ pub fn explain(source: Source<'_>, policy: &CompiledPolicy, packet: &DescribedPa
     path.reverse();
     Explanation {
         packet: packet.to_string(),
-        definition: definition(source, &class),
+        definition: definition_of(source, tenants, &class),
         class,
         row: row + 1,
         tests: describe_match(&matcher, policy),
@@ -190,12 +203,42 @@ fn find_path(program: &Program, at: Child, leaf: LeafId, path: &mut Vec<Step>) -
     true
 }
 
-/// The definition of `class` in the text.
-fn definition(source: Source<'_>, class: &str) -> Option<Definition> {
+/// The definition of `class` in the policy's text, or in the file of the tenant that it belongs to. A tenant's packets that its file
+/// does not classify are defined where the tenant is.
+fn definition_of(source: Source<'_>, tenants: &[Tenant], class: &str) -> Option<Definition> {
+    let within =
+        |tenant: &&Tenant| class.strip_prefix(&tenant.name).is_some_and(|rest| rest.starts_with('.'));
+    // The deepest one: it has the longest name.
+    let Some(tenant) = tenants.iter().filter(within).max_by_key(|tenant| tenant.name.len()) else {
+        return definition(source, SyntaxKind::ClassItem, class);
+    };
+    let name = class.get(tenant.name.len() + 1..).unwrap_or_default();
+    let own = tenant.file.as_ref().and_then(|file| {
+        let source = Source { name: &file.name, text: &file.text };
+        let found = definition(source, SyntaxKind::ClassItem, name)?;
+        Some(Definition { file: Some(file.name.clone()), ..found })
+    });
+    own.or_else(|| defined_tenant(source, tenants, &tenant.name))
+}
+
+/// The clause that defines a tenant.
+fn defined_tenant(source: Source<'_>, tenants: &[Tenant], name: &str) -> Option<Definition> {
+    let within = |tenant: &&Tenant| name.strip_prefix(&tenant.name).is_some_and(|rest| rest.starts_with('.'));
+    let Some(above) = tenants.iter().filter(within).max_by_key(|tenant| tenant.name.len()) else {
+        return definition(source, SyntaxKind::NodeItem, name);
+    };
+    let file = above.file.as_ref()?;
+    let source = Source { name: &file.name, text: &file.text };
+    let found = definition(source, SyntaxKind::NodeItem, name.get(above.name.len() + 1..)?)?;
+    Some(Definition { file: Some(file.name.clone()), ..found })
+}
+
+/// The item of `kind` that defines `name` in a text.
+fn definition(source: Source<'_>, kind: SyntaxKind, defined: &str) -> Option<Definition> {
     let (tree, _) = parse(source);
     let named = |item: &SyntaxNode| {
         let name = item.children().find(|child| child.kind() == SyntaxKind::Name);
-        item.kind() == SyntaxKind::ClassItem && name.is_some_and(|name| name.text() == class)
+        item.kind() == kind && name.is_some_and(|name| name.text() == defined)
     };
     let item = tree.children().find(named)?;
     let tokens = item.descendants_with_tokens().filter_map(rowan::NodeOrToken::into_token);
@@ -207,7 +250,7 @@ fn definition(source: Source<'_>, class: &str) -> Option<Definition> {
         .collect();
     let text = kept.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = LineIndex::new(source.text).position(item.text_range().start().into()).line;
-    Some(Definition { line, text })
+    Some(Definition { file: None, line, text })
 }
 
 fn notes(policy: &CompiledPolicy, packet: &DescribedPacket) -> Vec<String> {
@@ -251,7 +294,10 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "packet     {}", self.packet)?;
         match &self.definition {
-            Some(Definition { line, text }) => {
+            Some(Definition { file: Some(file), line, text }) => {
+                writeln!(f, "class      {} ({file}, line {line}: {text})", self.class)?
+            }
+            Some(Definition { file: None, line, text }) => {
                 writeln!(f, "class      {} (line {line}: {text})", self.class)?
             }
             None => writeln!(f, "class      {} (packets that no class takes)", self.class)?,

@@ -157,7 +157,7 @@ fn is_condition(kind: SyntaxKind) -> bool {
     matches!(kind, OrCondition | AndCondition | NotCondition | ParenCondition | Test)
 }
 
-fn token_of(node: &SyntaxNode, kind: SyntaxKind) -> Option<SyntaxToken> {
+pub(super) fn token_of(node: &SyntaxNode, kind: SyntaxKind) -> Option<SyntaxToken> {
     node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token).find(|token| token.kind() == kind)
 }
 

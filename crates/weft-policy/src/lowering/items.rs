@@ -1,6 +1,6 @@
 //! Lowering of items and expressions, from the tree to the model.
 
-use super::model::{Branch, Child, ClassDefinition, Expression, NodeDefinition, Policy, Spanned};
+use super::model::{Branch, Child, ClassDefinition, ClassRole, Expression, NodeDefinition, Policy, Spanned};
 use super::units::{Broken, nameless, unread};
 use super::values::{self, Read};
 use crate::algorithm::read::definitions;
@@ -136,11 +136,14 @@ impl Lowering<'_> {
     fn class(&mut self, item: &SyntaxNode) {
         let Some(name) = name_of(item, SyntaxKind::Name) else { return };
         let condition = self.condition_in(item);
-        self.policy.classes.push(ClassDefinition { name, condition });
+        self.policy.classes.push(ClassDefinition { name, condition, role: ClassRole::Described });
     }
 
     fn node(&mut self, item: &SyntaxNode) {
         let Some(name) = name_of(item, SyntaxKind::Name) else { return };
+        if let Some(tenant) = item.children().find(|part| part.kind() == SyntaxKind::TenantExpr) {
+            return self.tenant(name, &tenant);
+        }
         let expression = self.expression_in(item);
         self.policy.nodes.push(NodeDefinition { name, expression });
     }
@@ -163,6 +166,7 @@ impl Lowering<'_> {
             SyntaxKind::FairExpr => Expression::Fair(Box::new(self.expression_in(node))),
             SyntaxKind::LimitExpr => self.limit(node),
             SyntaxKind::AlgorithmExpr => self.algorithm(node),
+            SyntaxKind::TenantExpr => self.unnamed_tenant(node),
             _ => return None,
         })
     }
@@ -378,7 +382,10 @@ fn joined(node: &SyntaxNode, edits: Vec<Edit>) -> Option<Edit> {
 
 fn is_expression(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
-    matches!(kind, NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr | AlgorithmExpr)
+    matches!(
+        kind,
+        NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr | AlgorithmExpr | TenantExpr
+    )
 }
 
 /// The value that is a direct child of `parent`.

@@ -5,7 +5,8 @@
 //! 1. `link` and `bound` items become a typed rate and typed packet counts (`values`).
 //! 2. `class` items become conditions (`conditions`): single tests are rows of a match table, joined by `and`, `or` and
 //!    `not`. A cgroup's path becomes the number of that cgroup; paths are numbered in order of first use.
-//! 3. Node definitions become expressions (`items`). Names within them remain text.
+//! 3. Node definitions become expressions (`items`). Names within them remain text. A tenant (`tenants`) becomes a node over one class,
+//!    whose place its file takes later.
 //!
 //! The lowering owns the model under construction, its diagnostics, and the set of codes that are reported once only. It does
 //! not resolve names: a name may be used before its definition, so only the complete model has them all. That is the
@@ -21,10 +22,12 @@
 //! - Recursion follows the tree, whose depth [`NESTING_MAX`](crate::syntax::NESTING_MAX) bounds.
 
 mod algorithms;
-mod conditions;
+pub(crate) mod conditions;
 mod items;
 pub(crate) mod model;
+mod tenants;
 mod units;
 mod values;
+pub(crate) mod visit;
 
 pub(crate) use items::lower;

@@ -32,6 +32,8 @@ pub(crate) struct Policy {
     pub(crate) ports: Vec<String>,
     /// The algorithms at nodes and leaves.
     pub(crate) uses: Vec<Use>,
+    /// The tenants. Until its file is put in its place, a tenant is a node over one class of its own.
+    pub(crate) tenants: Vec<TenantDefinition>,
 }
 
 /// The most ports of the NIC that the rules and limits of a policy may name.
@@ -53,6 +55,15 @@ pub(crate) struct ClassDefinition {
     pub(crate) name: Spanned<String>,
     /// `None` if it could not be parsed.
     pub(crate) condition: Option<Condition>,
+    pub(crate) role: ClassRole,
+}
+
+/// Whether the text describes a class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ClassRole {
+    Described,
+    /// The packets of a tenant that its file does not classify.
+    Rest,
 }
 
 /// `NAME = expression`
@@ -60,6 +71,33 @@ pub(crate) struct ClassDefinition {
 pub(crate) struct NodeDefinition {
     pub(crate) name: Spanned<String>,
     pub(crate) expression: Spanned<Expression>,
+}
+
+/// `NAME = tenant "FILE" of condition { quotas }`
+#[derive(Debug)]
+pub(crate) struct TenantDefinition {
+    pub(crate) name: Spanned<String>,
+    /// The path of its file, as written.
+    pub(crate) file: Spanned<String>,
+    pub(crate) quotas: Quotas,
+    /// The place of `trust`, if the claims of its packets count above it.
+    pub(crate) trust: Option<Span>,
+}
+
+/// The bounds of a tenant's file; `None` without one.
+#[derive(Debug, Default)]
+pub(crate) struct Quotas {
+    pub(crate) classes: Option<Spanned<u32>>,
+    pub(crate) nodes: Option<Spanned<u32>>,
+    pub(crate) limits: Option<Spanned<u32>>,
+    pub(crate) flows: Option<Spanned<u32>>,
+    /// The time of a packet in the software NIC.
+    pub(crate) cost: Option<Spanned<Nanos>>,
+}
+
+/// The name of `name`, a name of the file of the tenant `tenant`, outside that file.
+pub(crate) fn name_below(tenant: &str, name: &str) -> String {
+    format!("{tenant}.{name}")
 }
 
 /// The packets that a class takes.

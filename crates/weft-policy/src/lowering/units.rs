@@ -59,7 +59,18 @@ fn with_gap(node: &SyntaxNode) -> Span {
 
 fn is_unit(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
-    matches!(kind, LinkItem | BoundItem | LatencyItem | Test | ChildItem | DestinationItem | PortItem | Burst)
+    matches!(
+        kind,
+        LinkItem
+            | BoundItem
+            | LatencyItem
+            | Test
+            | ChildItem
+            | DestinationItem
+            | PortItem
+            | Burst
+            | QuotaItem
+    )
 }
 
 /// The words of the parts that could not be parsed.

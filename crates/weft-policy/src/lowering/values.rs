@@ -90,6 +90,43 @@ pub(super) fn packets(text: &str, span: Span) -> Read<Packets> {
     }
 }
 
+/// The number of a tenant's quota, at least 1.
+pub(super) fn quota(text: &str, span: Span) -> Read<u32> {
+    match digits(text) {
+        Some(count) if count > 0 => Ok(count),
+        _ => {
+            let message = format!("{} is not a number", quoted(text));
+            wrong(Code::BadQuota, span, message, "a quota is a whole number from 1 to 4294967295")
+        }
+    }
+}
+
+/// The cost of a tenant's quota: a time of a packet.
+pub(super) fn cost(text: &str, span: Span) -> Read<Nanos> {
+    match text.parse::<Nanos>() {
+        Ok(time) if time > Nanos::ZERO => Ok(time),
+        _ => {
+            let message = format!("{} is not a time above zero", quoted(text));
+            let help = "such as `cost 60ns`: what a packet may cost in the software NIC; `weft policy cost` shows it";
+            wrong_but(Code::BadQuota, span, message, help, corrections::time(text))
+        }
+    }
+}
+
+/// The longest path of a tenant's file, in bytes.
+const FILE_MAX: usize = 1024;
+
+/// The path of a tenant's file, from a token with its quotes.
+pub(super) fn tenant_file(quotes: &str, span: Span) -> Read<String> {
+    let path = quotes.trim_matches('"');
+    if path.is_empty() || path.ends_with('/') || path.len() > FILE_MAX || path.chars().any(char::is_control) {
+        let message = format!("{} is not the path of a file", quoted(path));
+        let help = "such as \"vm1.weft\", relative to the file that names it";
+        return wrong(Code::BadTenantFile, span, message, help);
+    }
+    Ok(path.to_owned())
+}
+
 /// An address prefix without host bits.
 pub(super) fn prefix(text: &str, span: Span) -> Read<Prefix> {
     text.parse().or_else(|error: ParsePrefixError| match error {

@@ -29,6 +29,7 @@ use super::algorithms;
 use super::kind::SyntaxKind::*;
 use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser, Stop};
+use super::tenants;
 use crate::attributes;
 use weft_packet::Attribute;
 
@@ -115,7 +116,7 @@ fn class(p: &mut Parser<'_>) -> Parsed {
 }
 
 /// `condition = conjunction { "or" conjunction }`
-fn condition(p: &mut Parser<'_>) -> Parsed {
+pub(super) fn condition(p: &mut Parser<'_>) -> Parsed {
     joined(p, "or", OrCondition, conjunction)
 }
 
@@ -234,9 +235,12 @@ fn node(p: &mut Parser<'_>) -> Parsed {
     expression(p)
 }
 
-/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit | use`
+/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit | use | tenant`
 pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
     p.nested(|p| {
+        if tenants::at_tenant(p) {
+            return p.node(TenantExpr, tenants::tenant);
+        }
         if algorithms::at_use(p) {
             return p.node(AlgorithmExpr, algorithms::algorithm_use);
         }

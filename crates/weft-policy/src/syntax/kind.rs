@@ -85,6 +85,10 @@ pub enum SyntaxKind {
     Burst,
     /// `NAME { a: ARGUMENTS, ... }` or `NAME ARGUMENTS of x`: an algorithm at a node or a leaf.
     AlgorithmExpr,
+    /// `tenant "FILE" of condition { quotas }`
+    TenantExpr,
+    /// A quota of a tenant, such as `classes 64`, or `trust`.
+    QuotaItem,
     /// The arguments of an algorithm: `2ms`, or `min 4gbps max 10gbps`.
     Arguments,
     /// `algorithm NAME(...) { ... }`, `shaper ...` or `dropper ...`
@@ -195,6 +199,8 @@ const KINDS: &[SyntaxKind] = {
         PortItem,
         Burst,
         AlgorithmExpr,
+        TenantExpr,
+        QuotaItem,
         Arguments,
         AlgorithmItem,
         ParameterList,

@@ -8,6 +8,7 @@ mod kind;
 mod lexer;
 mod mistakes;
 mod parser;
+mod tenants;
 
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
 pub(crate) use parser::parse;
@@ -54,7 +55,10 @@ pub(crate) const RESERVED: &[&str] = &[
 
 /// Words with a meaning in one place only, which may be names elsewhere.
 #[cfg(test)]
-const CONTEXTUAL: &[&str] = &["auto", "latency", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
+const CONTEXTUAL: &[&str] = &[
+    "auto", "latency", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "tenant", "trust",
+    "classes", "cost", "flows", "limits", "nodes",
+];
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use super::row_index::RowIndex;
 use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
-use crate::lowering::model::Policy;
+use crate::lowering::model::{ClassRole, Policy};
 use std::collections::BTreeSet;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
@@ -147,7 +147,8 @@ fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     let has_rows: BTreeSet<usize> = table.rows.iter().map(|row| row.class).collect();
     for (number, class) in policy.classes.iter().enumerate() {
-        if has_rows.contains(&number) {
+        // What a tenant's file does not classify may be nothing, like `default`.
+        if has_rows.contains(&number) || class.role == ClassRole::Rest {
             continue;
         }
         let mine: Vec<&Term> =

@@ -118,18 +118,18 @@ fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
     data.truncate(16 << 10);
 }
 
-/// Runs `target` on mutated policies; returns the input on which it panicked, if any.
+/// Runs `target` on mutated inputs; returns the input on which it panicked, if any.
 fn find_failure(
+    corpus: &[Vec<u8>],
     rounds: usize,
     seed: u64,
     target: &(impl Fn(&[u8]) + std::panic::RefUnwindSafe),
 ) -> Option<Vec<u8>> {
-    let corpus = corpus();
     let mut random = Random(seed);
     for _ in 0..rounds {
         let mut data = corpus[random.below(corpus.len())].clone();
         for _ in 0..=random.below(12).min(random.below(12)) {
-            mutate(&mut data, &corpus, &mut random);
+            mutate(&mut data, corpus, &mut random);
         }
         if catch_unwind(|| target(&data)).is_err() {
             return Some(data);
@@ -148,11 +148,23 @@ fn mutated_policies_never_break_the_compiler() {
         let done = compile(Source { name: "p", text: &text }, &CompileOptions::default()).policy.is_some();
         compiled.fetch_add(usize::from(done), Ordering::Relaxed);
     };
-    let failure = find_failure(rounds, seed, &target).map(|data| String::from_utf8_lossy(&data).into_owned());
+    let failure = find_failure(&corpus(), rounds, seed, &target)
+        .map(|data| String::from_utf8_lossy(&data).into_owned());
     assert_eq!(failure, None);
     let compiled = compiled.into_inner();
     println!("{compiled} of {rounds} inputs compiled, seed {seed}");
     assert!(compiled > rounds / 50, "mutation must leave some policies whole: {compiled}");
+}
+
+/// A policy with tenants, whose files are the policy itself.
+const TENANT: &[u8] = include_bytes!("../corpus/tenant.weft");
+
+#[test]
+fn mutated_tenants_never_break_the_compiler() {
+    fuzz_policy(TENANT);
+    let (rounds, seed) = (setting("WEFT_FUZZ_ROUNDS", ROUNDS / 4), setting("WEFT_FUZZ_SEED", 1) as u64);
+    let failure = find_failure(&[TENANT.to_vec()], rounds, seed, &fuzz_policy);
+    assert_eq!(failure.map(|data| String::from_utf8_lossy(&data).into_owned()), None);
 }
 
 #[test]
@@ -163,7 +175,7 @@ fn the_loop_finds_a_fault_that_was_put_in() {
         let fault = compiled.diagnostics.iter().any(|d| d.code == Code::HostBits);
         assert!(!fault, "as if the compiler broke on a prefix with host bits");
     };
-    assert!(find_failure(ROUNDS, 1, &canary).is_some(), "the canary must be found");
+    assert!(find_failure(&corpus(), ROUNDS, 1, &canary).is_some(), "the canary must be found");
 }
 
 #[test]

@@ -23,5 +23,6 @@ mod executors;
 mod format;
 mod fuzz;
 mod shapes;
+mod tenants;
 mod tools;
 mod trials;

@@ -468,6 +468,7 @@ impl Taken {
             text: String::new(),
             rate_bps: None,
             port_limits: Vec::new(),
+            tenants: Vec::new(),
         });
         let note = state.note;
         let hold = Hold { store, run, past, note: note.clone(), _life: life };

@@ -15,6 +15,20 @@ pub struct PolicySource {
     /// The limits of ports beside those of the text.
     #[serde(default)]
     pub port_limits: Vec<SourceLimit>,
+    /// The files of its tenants.
+    #[serde(default)]
+    pub tenants: Vec<SourceTenant>,
+}
+
+/// The text of a tenant's file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SourceTenant {
+    /// The tenant.
+    pub tenant: String,
+    /// The file's name in diagnostics.
+    pub name: String,
+    /// Its text.
+    pub text: String,
 }
 
 /// A limit of what a port sends, which is not part of a policy's text.

@@ -17,11 +17,11 @@ use weft_host::{NetNs, cleanup_stale, link};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::sojourn::Sojourns;
 use weft_nic::worker::SegmentsPerTurn;
-use weft_policy::{CompiledPolicy, default_burst};
+use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
-    PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, UNKNOWN_RATE,
+    PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant, UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -151,7 +151,18 @@ fn source(policy: &Policy) -> PolicySource {
         limit: PortLimit { rate: of.rate, burst: of.burst.unwrap_or_else(|| default_burst(of.rate)) },
     };
     let port_limits = policy.port_limits.iter().map(limit).collect();
-    PolicySource { name: policy.name.clone(), text: policy.text.clone(), rate_bps, port_limits }
+    let tenants = policy.tenant_texts().0.into_iter().map(|(tenant, file)| SourceTenant {
+        tenant,
+        name: file.name,
+        text: file.text,
+    });
+    PolicySource {
+        name: policy.name.clone(),
+        text: policy.text.clone(),
+        rate_bps,
+        port_limits,
+        tenants: tenants.collect(),
+    }
 }
 
 /// The policy of a text.
@@ -162,7 +173,11 @@ fn policy_of(source: &PolicySource) -> Option<Policy> {
         burst: Some(of.limit.burst),
     };
     let limits = source.port_limits.iter().map(limit).collect();
-    Policy::limited(&source.name, source.text.clone(), source.rate_bps.map(BitsPerSec), limits).ok()
+    let file =
+        |of: &SourceTenant| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
+    let files = TenantTexts(source.tenants.iter().map(file).collect());
+    let rate = source.rate_bps.map(BitsPerSec);
+    Policy::limited(&source.name, source.text.clone(), &files, rate, limits).ok()
 }
 
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.

@@ -9,7 +9,7 @@ use std::fs;
 use std::time::Duration;
 use tempfile::TempDir;
 use weft_control::interface::{
-    AddPort, ChangeReply, LoadPolicy, OfUplink, PolicySource, PortName, ReloadReply,
+    AddPort, ChangeReply, LoadPolicy, OfUplink, PolicySource, PortName, ReloadReply, TenantText,
 };
 use weft_policy::CompiledPolicy;
 use weft_report::status::WorkerState;
@@ -152,7 +152,8 @@ impl Maker for Fakes {
 }
 
 fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<ChangeReply, ControlError> {
-    let request = LoadPolicy { name: "new.weft".to_owned(), text: text.to_owned(), generation, uplink: None };
+    let (name, text) = ("new.weft".to_owned(), text.to_owned());
+    let request = LoadPolicy { name, text, generation, ..LoadPolicy::default() };
     match service.handle(Request::LoadPolicy(request), ROOT)? {
         Reply::Change(reply) => Ok(reply),
         other => panic!("{other:?}"),
@@ -207,7 +208,7 @@ fn a_refused_policy_changes_nothing() {
 fn a_difference_changes_nothing() {
     let (_folder, mut service) = service(Vec::new());
     let text = POLICY.replace("a: 1", "a: 5");
-    let source = PolicySource { name: "x".to_owned(), text, uplink: None };
+    let source = PolicySource { name: "x".to_owned(), text, ..PolicySource::default() };
     let Ok(Reply::Change(reply)) = service.handle(Request::DiffPolicy(source), ALICE) else {
         panic!("a reply")
     };
@@ -334,7 +335,7 @@ const TWO: &str = "policy = \"p.weft\"\nhold = \"off\"\n[uplink.lan]\ndevice = \
 
 fn load_at(service: &mut Service, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
     let (name, text, uplink) = ("x".to_owned(), text.to_owned(), uplink.map(str::to_owned));
-    service.handle(Request::LoadPolicy(LoadPolicy { name, text, generation: None, uplink }), ROOT)
+    service.handle(Request::LoadPolicy(LoadPolicy { name, text, uplink, ..LoadPolicy::default() }), ROOT)
 }
 
 #[test]
@@ -469,7 +470,8 @@ fn limits_of_ports_are_beside_the_operator_s_policy() {
         panic!("a reply")
     };
     assert!(config.text == POLICY && config.is_default);
-    let source = PolicySource { name: "x".to_owned(), text: POLICY.to_owned(), uplink: None };
+    let (name, text) = ("x".to_owned(), POLICY.to_owned());
+    let source = PolicySource { name, text, ..PolicySource::default() };
     let Ok(Reply::Change(same)) = service.handle(Request::DiffPolicy(source), ALICE) else {
         panic!("a reply")
     };
@@ -486,4 +488,48 @@ fn limits_of_ports_are_beside_the_operator_s_policy() {
     remove(&mut service, "vm1", ROOT).expect("removed");
     assert_eq!(limits(&mut service), (Vec::new(), Vec::new()));
     assert_eq!((service.generation(), service.policy_hash()), (3, hash.as_str()));
+}
+
+#[test]
+fn a_policy_comes_with_the_files_of_its_tenants() {
+    let (folder, mut service) = service(Vec::new());
+    let operator =
+        "link 1gbps\nvm1 = tenant \"vm1.weft\" of cgroup \"/vm1\"\nroot = wfq { vm1: 1, default: 1 }\n";
+    let with = |text: &str| LoadPolicy {
+        name: "op.weft".to_owned(),
+        text: operator.to_owned(),
+        tenants: vec![TenantText {
+            tenant: "vm1".to_owned(),
+            name: "vm1.weft".to_owned(),
+            text: text.to_owned(),
+        }],
+        ..LoadPolicy::default()
+    };
+    let mut load = |text: &str| service.handle(Request::LoadPolicy(with(text)), ROOT);
+    assert!(load("class web = tcp\nroot = priority { web }\n").is_ok());
+    // The one in force stays when a tenant's new file is broken.
+    let error = load("class web = tcp\nroot = priorty { web }\n").unwrap_err();
+    assert!(error.to_string().starts_with("vm1.weft:2:8: error[E0001]"), "{error}");
+    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+        panic!("a reply")
+    };
+    assert_eq!((config.generation, config.tenants.len(), config.is_default), (2, 1, false));
+    assert_eq!(config.tenants[0].file.as_deref(), Some("vm1.weft"));
+    let classes = |service: &mut Service| {
+        let status = service.status().expect("a status");
+        status.classes.into_iter().map(|class| class.class).collect::<Vec<_>>()
+    };
+    assert_eq!(classes(&mut service), ["vm1.web", "vm1.default", "default"]);
+    // A configured policy has its files beside it; a change of one of them is a change of the policy.
+    fs::write(folder.path().join("p.weft"), operator).expect("write");
+    service.reload().expect("a tenant without a file");
+    assert_eq!(classes(&mut service), ["vm1.default", "default"]);
+    fs::write(folder.path().join("vm1.weft"), "class db = udp\nroot = priority { db }\n").expect("write");
+    let reply = service.reload().expect("reloaded");
+    assert_eq!((reply.generation, reply.steps.len()), (4, 1));
+    assert_eq!(classes(&mut service), ["vm1.db", "vm1.default", "default"]);
+    fs::write(folder.path().join("vm1.weft"), "link 1gbps\nroot = default\n").expect("write");
+    let error = service.reload().unwrap_err().to_string();
+    assert!(error.contains("vm1.weft:1:6: error[E0605]"), "{error}");
+    assert_eq!((service.generation(), classes(&mut service)[0].as_str()), (4, "vm1.db"));
 }

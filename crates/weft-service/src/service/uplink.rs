@@ -9,12 +9,15 @@ use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
 use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
 use crate::log::Log;
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{Policy, PolicyError, hash};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
-use weft_control::interface::{ChangeReply, ConfigReply, ServiceStatus};
+use weft_control::interface::{
+    ChangeReply, ConfigReply, ConfigTenant, LoadPolicy, PolicySource, ServiceStatus, TenantText,
+};
+use weft_policy::{FileText, Tenant, TenantTexts};
 
 /// The state of an uplink.
 #[derive(Debug)]
@@ -116,7 +119,8 @@ impl Uplink {
             policy: self.policy.name.clone(),
             text: self.policy.text.clone(),
             default_policy: self.default.name.clone(),
-            is_default: self.policy.hash == self.default.hash,
+            is_default: self.policy.hash == self.default.hash && self.policy.tenants == self.default.tenants,
+            tenants: self.policy.tenants.iter().map(config_tenant).collect(),
             uplink: self.config.name.clone(),
         }
     }
@@ -131,26 +135,23 @@ impl Uplink {
         }
     }
 
-    fn compile(&self, name: &str, text: String) -> Result<Policy, ControlError> {
-        let policy = Policy::limited(name, text, self.config.rate, self.port_limits());
+    fn compile(&self, name: &str, text: String, tenants: Vec<TenantText>) -> Result<Policy, ControlError> {
+        let file = |of: TenantText| (of.tenant, FileText { name: of.name, text: of.text });
+        let files = TenantTexts(tenants.into_iter().map(file).collect());
+        let policy = Policy::limited(name, text, &files, self.config.rate, self.port_limits());
         policy.map_err(|error| self.wrong(error))
     }
 
-    pub(super) fn load(
-        &mut self,
-        name: &str,
-        text: String,
-        expected: Option<u64>,
-    ) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(name, text)?;
-        if expected.is_some_and(|generation| generation != self.generation) {
+    pub(super) fn load(&mut self, given: LoadPolicy) -> Result<ChangeReply, ControlError> {
+        let policy = self.compile(&given.name, given.text, given.tenants)?;
+        if given.generation.is_some_and(|generation| generation != self.generation) {
             return Err(ControlError::StaleGeneration { generation: self.generation });
         }
         self.replace(policy)
     }
 
-    pub(super) fn diff(&mut self, name: &str, text: String) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(name, text)?;
+    pub(super) fn diff(&mut self, given: PolicySource) -> Result<ChangeReply, ControlError> {
+        let policy = self.compile(&given.name, given.text, given.tenants)?;
         let plan = self.prepare(&policy)?;
         Ok(self.change_reply(&policy, plan))
     }
@@ -193,5 +194,13 @@ impl Uplink {
             diagnostics: policy.diagnostics.clone(),
             uplink: self.config.name.clone(),
         }
+    }
+}
+
+fn config_tenant(tenant: &Tenant) -> ConfigTenant {
+    ConfigTenant {
+        tenant: tenant.name.clone(),
+        file: tenant.file.as_ref().map(|file| file.name.clone()),
+        hash: tenant.file.as_ref().map(|file| hash(&file.text)),
     }
 }

@@ -4,7 +4,8 @@ use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_report::config::ConfigReport;
+use weft_control::interface;
+use weft_report::config::{ConfigReport, ConfigTenant};
 use weft_report::record::Document;
 use weft_report::status::{StatusPort, StatusPortLimit};
 use weft_run::host_facts;
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text: reply.text,
         default_policy: reply.default_policy,
         is_default: reply.is_default,
+        tenants: reply.tenants.into_iter().map(tenant).collect(),
         uplink: reply.uplink,
     };
     if args.json.is_none() {
@@ -50,6 +52,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     json.write_json(&report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn tenant(of: interface::ConfigTenant) -> ConfigTenant {
+    ConfigTenant { tenant: of.tenant, file: of.file, hash: of.hash }
 }
 
 /// The limits of ports beside the policy, as comments, so that the policy below them can be loaded.

@@ -42,8 +42,10 @@ pub(crate) struct RestoreArgs {
 
 /// Runs `weft policy load`.
 pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
-    let PolicyText { name, text } = PolicyText::read(&args.file)?;
-    let policy = LoadPolicy { name, text, generation: args.generation, uplink: None };
+    let policy = PolicyText::read(&args.file)?;
+    let tenants = policy.tenants();
+    let PolicyText { name, text } = policy;
+    let policy = LoadPolicy { name, text, generation: args.generation, tenants, uplink: None };
     show(&told(args.socket.connect_about(&args.uplink)?.load_policy(policy))?)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -83,10 +83,13 @@ fn between(old: &Path, new: &Path) -> anyhow::Result<PolicyDiffReport> {
 
 /// Compares a file with the policy in force.
 fn against_daemon(file: &Path, args: &Args) -> anyhow::Result<PolicyDiffReport> {
-    let PolicyText { name, text } = PolicyText::read(file)?;
+    let policy = PolicyText::read(file)?;
+    let tenants = policy.tenants();
+    let PolicyText { name, text } = policy;
     let reply = told(args.socket.connect_about(&args.uplink)?.diff_policy(PolicySource {
         name,
         text,
+        tenants,
         uplink: None,
     }))?;
     reply.diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));

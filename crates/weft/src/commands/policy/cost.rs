@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_policy::algorithm::Place;
 use weft_policy::cost::{OrderCost, PolicyCost, Profile};
-use weft_policy::{Diagnostic, Source, price};
+use weft_policy::{Diagnostic, Source, price_with};
 use weft_rank::Part;
 use weft_report::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
 use weft_report::record::Document;
 use weft_run::host_facts;
+use weft_run::tenant_files::Beside;
 
 /// Print the price of a policy: the orders that a packet passes, operations and state of algorithms; refuse it for a profile.
 #[derive(Debug, clap::Args)]
@@ -60,15 +61,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let text = PolicyText::read(&args.file)?;
     let profiles: Vec<Profile> = args.profile.iter().copied().map(Profile::from).collect();
-    let (cost, diagnostics) = price(Source { name: &text.name, text: &text.text }, &profiles);
+    let source = Source { name: &text.name, text: &text.text };
+    let (cost, compilation) = price_with(source, &Beside, &profiles);
+    let diagnostics = &compilation.diagnostics;
     if let Some(cost) = cost.as_ref().filter(|_| !json.is_stdout()) {
         output::print(&cost.to_string())?;
     }
     if !diagnostics.is_empty() {
         let pretty = std::io::stderr().is_terminal();
-        output::message(text.drawn(&diagnostics, pretty, output::stderr_style()).trim_end());
+        output::message(text.diagnostics(&compilation, pretty, output::stderr_style()).trim_end());
     }
-    json.write_json(&report(&text.name, cost.as_ref(), &diagnostics)?)?;
+    json.write_json(&report(&text.name, cost.as_ref(), diagnostics)?)?;
     if diagnostics.iter().any(Diagnostic::is_error) {
         return Err(Reported.into());
     }

@@ -6,7 +6,7 @@ use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_policy::explain::{DescribedPacket, Explanation, Step, Turn};
-use weft_policy::{CompileOptions, Source, explain};
+use weft_policy::{CompileOptions, Source, explain_with};
 use weft_report::policy_explain::{ExplainedLimit, ExplainedStep, PolicyExplainReport};
 use weft_report::record::Document;
 use weft_run::host_facts;
@@ -38,9 +38,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let text = PolicyText::read(&args.file)?;
-    let policy = text.load(&CompileOptions { link: args.rate, ..CompileOptions::default() })?;
+    let (policy, tenants) =
+        text.load_whole(&CompileOptions { link: args.rate, ..CompileOptions::default() })?;
     let source = Source { name: &text.name, text: &text.text };
-    let explanation = explain(source, &policy, &args.packet);
+    let explanation = explain_with(source, &tenants, &policy, &args.packet);
     if !json.is_stdout() {
         output::print(&explanation.to_string())?;
     }
@@ -61,6 +62,7 @@ fn report(file: &str, e: Explanation) -> PolicyExplainReport {
         packet: e.packet,
         class: e.class,
         line: e.definition.as_ref().map(|definition| definition.line),
+        definition_file: e.definition.as_ref().and_then(|definition| definition.file.clone()),
         definition: e.definition.map(|definition| definition.text),
         row: e.row,
         tests: e.tests,

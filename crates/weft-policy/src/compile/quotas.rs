@@ -1,0 +1,152 @@
+//! The quotas of a tenant: what its file with those below it uses, compared with what it may use.
+
+use super::Pass;
+use crate::algorithm::Place;
+use crate::code::Code;
+use crate::cost::{self, PolicyCost, Profile};
+use crate::diagnostic::SpannedDiagnostic;
+use crate::lowering::model::{Policy, Spanned, TenantDefinition};
+use crate::validate::build;
+use crate::validate::graph::{Graph, Kind};
+use crate::validate::shape::Shape;
+use core::fmt::Display;
+use weft_text::{LineIndex, Span, quoted};
+use weft_units::Packets;
+
+/// The use of what a quota bounds.
+struct Used {
+    /// The amount.
+    amount: u64,
+    /// The place in the tenant's file at which it is above a quota of `quota`.
+    beyond: Span,
+}
+
+/// The use of what is counted by places: the first place beyond the quota is the one that is too many.
+fn counted(places: &[Span], quota: u32) -> Used {
+    let beyond = places.get(quota as usize).copied().unwrap_or_default();
+    Used { amount: places.len() as u64, beyond }
+}
+
+impl Pass<'_> {
+    /// Compares a tenant's use with its quotas. `most` is the bound of a class without one of its own.
+    pub(super) fn check_quotas(&mut self, policy: &mut Policy, tenant: &TenantDefinition, most: Packets) {
+        let quotas = &tenant.quotas;
+        let counts = [&quotas.classes, &quotas.nodes, &quotas.limits, &quotas.flows];
+        if counts.iter().all(|quota| quota.is_none()) && quotas.cost.is_none() {
+            return;
+        }
+        let (mut graph, _) = build::build(policy, true, &LineIndex::new(""));
+        let Some((shape, _)) = self.check_graph(&mut graph, None) else { return };
+        let classes: Vec<Span> = policy.classes.iter().map(|class| class.name.span).collect();
+        if let Some(quota) = &quotas.classes {
+            self.compare(tenant, "classes", quota, counted(&classes, quota.value));
+        }
+        if let Some(quota) = &quotas.nodes {
+            self.compare(tenant, "nodes", quota, counted(&nodes(&graph, &shape), quota.value));
+        }
+        if let Some(quota) = &quotas.limits {
+            self.compare(tenant, "limits", quota, counted(&limits(&graph), quota.value));
+        }
+        if let Some(quota) = &quotas.flows {
+            let used = flows(policy, &graph, most, u64::from(quota.value));
+            self.compare(tenant, "flows", quota, used);
+        }
+        if let Some(quota) = &quotas.cost {
+            let cost = cost::count(policy, &graph, &shape);
+            let nanos = Profile::Software.price(&cost).map_or(0.0, |price| price.nanos).ceil() as u64;
+            if nanos > quota.value.0 {
+                let (place, term) = dearest(&cost);
+                let used = format!("{nanos} ns for a packet: {term}");
+                self.over(tenant, "cost", quota.value, quota.span, used, place);
+            }
+        }
+    }
+
+    fn compare(&mut self, tenant: &TenantDefinition, what: &str, quota: &Spanned<u32>, used: Used) {
+        if used.amount > u64::from(quota.value) {
+            let text = format!("{} {what}", used.amount);
+            self.over(tenant, what, quota.value, quota.span, text, used.beyond);
+        }
+    }
+
+    /// Reports a use above a quota, at its place in the tenant's file.
+    fn over(
+        &mut self,
+        tenant: &TenantDefinition,
+        what: &str,
+        quota: impl Display,
+        stated: Span,
+        used: String,
+        place: Span,
+    ) {
+        let name = quoted(&tenant.name.value);
+        let message = format!("the quota of {name} is `{what} {quota}`, and its file uses {used}");
+        let help = match what {
+            "flows" => {
+                "a class whose flows are ordered may have as many flows as its bound has packets: write a lower `bound N packets of CLASS`"
+            }
+            "cost" => "take orders off the path of a packet, or ask the operator for more",
+            _ => "leave some out, or ask the operator for more",
+        };
+        let diagnostic = SpannedDiagnostic::new(Code::OverQuota, place, message, help);
+        let note = format!("the quota is stated at {}", self.texts.place(stated));
+        self.diagnostics.push(diagnostic.note(note));
+    }
+}
+
+/// The places of the nodes of the tree: all but classes.
+fn nodes(graph: &Graph, shape: &Shape) -> Vec<Span> {
+    let nodes = graph.nodes.iter().enumerate().skip(graph.classes + 1);
+    nodes.filter(|(at, _)| shape.reaches(graph, *at)).map(|(_, node)| node.span).collect()
+}
+
+/// The places of the limits.
+fn limits(graph: &Graph) -> Vec<Span> {
+    let of = |kind: &Kind| match kind {
+        Kind::Limit(branches) => branches.iter().map(|branch| branch.span).collect(),
+        _ => Vec::new(),
+    };
+    graph.nodes.iter().flat_map(|node| of(&node.kind)).collect()
+}
+
+/// The most flows that can wait at once: the bound of a class whose flows are ordered, and one for any other class.
+fn flows(policy: &Policy, graph: &Graph, most: Packets, quota: u64) -> Used {
+    let bound = |class: usize| {
+        let name = &graph.nodes[class].name;
+        let own = policy.class_bounds.iter().find(|(of, _)| of.value == *name);
+        own.map_or(most, |(_, bound)| *bound).get()
+    };
+    let mut ordered = vec![None; graph.classes + 1];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        let over_flows = match node.kind {
+            Kind::Fair => true,
+            Kind::Algorithm(number) => policy.uses.get(number).is_some_and(|used| used.place == Place::Flows),
+            _ => false,
+        };
+        let classes = if over_flows { graph.content(at) } else { Vec::new() };
+        for class in classes.into_iter().filter(|class| *class <= graph.classes) {
+            ordered[class] = Some(node.span);
+        }
+    }
+    let (mut amount, mut beyond) = (0_u64, Span::default());
+    for (class, place) in ordered.into_iter().enumerate() {
+        let before = amount;
+        amount = amount.saturating_add(place.map_or(1, |_| bound(class)));
+        if before <= quota && amount > quota {
+            beyond = place.unwrap_or(graph.nodes[class].span);
+        }
+    }
+    Used { amount, beyond }
+}
+
+/// The place of the term that costs most, and the term in words.
+fn dearest(cost: &PolicyCost) -> (Span, String) {
+    let dearest = cost.orders.iter().max_by_key(|order| (order.cost.per_packet(), order.level));
+    let place = dearest.map_or(Span::default(), |order| order.span);
+    let held = if cost.held { ", each passed twice by packets that are held" } else { "" };
+    let operations = match cost.operations {
+        0 => String::new(),
+        count => format!(" and {count} operations of algorithms"),
+    };
+    (place, format!("{} orders on the path of {}{operations}{held}", cost.depth, quoted(&cost.deepest)))
+}

@@ -1,0 +1,74 @@
+//! The files of tenants, as a compilation asks for them. The compiler opens no file itself.
+
+use std::collections::BTreeMap;
+
+/// The text of a tenant's file.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct FileText {
+    /// Its name in diagnostics. Two files with one name are the same file.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// The reason why there is no text.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum FileError {
+    /// There is no such file: the tenant's packets share one FIFO.
+    #[error("there is no file {0}")]
+    Missing(String),
+    /// The file cannot be read, which refuses the policy.
+    #[error("{0}")]
+    Unreadable(String),
+}
+
+/// A tenant for whose file a compilation asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// The tenant's name in the operator's policy, such as `vm1` or `vm1.db`.
+    pub tenant: &'a str,
+    /// The path, as written.
+    pub path: &'a str,
+    /// The name of the file that names it.
+    pub named_in: &'a str,
+}
+
+/// A source of tenants' files.
+pub trait TenantFiles {
+    /// The text of the file that is wanted.
+    ///
+    /// # Errors
+    /// When there is none.
+    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError>;
+}
+
+/// A source where no tenant can have a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoFiles;
+
+impl TenantFiles for NoFiles {
+    fn read(&self, _: Wanted<'_>) -> Result<FileText, FileError> {
+        Err(FileError::Unreadable("this command reads no files of tenants".to_owned()))
+    }
+}
+
+/// Texts of tenants by the tenants' names, such as those that a policy was compiled with. A tenant without a text has no file.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TenantTexts(pub BTreeMap<String, FileText>);
+
+impl TenantFiles for TenantTexts {
+    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
+        self.0.get(wanted.tenant).cloned().ok_or_else(|| FileError::Missing(wanted.path.to_owned()))
+    }
+}
+
+/// A tenant of a compiled policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tenant {
+    /// Its name in the operator's policy, such as `vm1` or `vm1.db`.
+    pub name: String,
+    /// The cgroup to which its packets are restricted, if they are.
+    pub cgroup: Option<String>,
+    /// Its file; `None` if it has none, so that its packets share one FIFO.
+    pub file: Option<FileText>,
+}
