@@ -4,6 +4,7 @@ use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
+use crate::drawing::Drawing;
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
 use crate::region::Region;
@@ -120,6 +121,15 @@ pub fn price(source: Source<'_>, profiles: &[Profile]) -> (Option<PolicyCost>, V
         pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
     }
     (cost, located(pass.diagnostics, source.name, &lines))
+}
+
+/// The drawing of a policy, if its graph has no error.
+pub fn draw(source: Source<'_>) -> Option<Drawing> {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass { diagnostics: Vec::new(), lines: &lines };
+    let checked = pass.check(source.text, &CompileOptions::default());
+    let Checked { policy, graph, shape } = checked.filter(|_| !pass.failed())?;
+    Some(Drawing::new(source.text, &policy, &graph, &shape))
 }
 
 /// A policy that has passed the checks, if no diagnostic is an error.

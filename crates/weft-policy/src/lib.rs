@@ -38,6 +38,7 @@ pub mod cost;
 mod decode;
 pub mod describe;
 pub mod diagnostic;
+pub mod drawing;
 pub mod explain;
 pub mod export;
 mod format;
@@ -51,10 +52,13 @@ mod spanned;
 pub mod syntax;
 pub mod trial;
 mod validate;
+pub mod words;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
-pub use compile::{Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, parse, price};
+pub use compile::{
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, draw, parse, price,
+};
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};

@@ -9,7 +9,10 @@ mod lexer;
 mod mistakes;
 mod parser;
 
+pub(crate) use algorithms::{KEYWORDS, PARTS, TYPES};
+pub(crate) use body::ALGORITHM_WORDS;
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
+pub use parser::is_name;
 pub(crate) use parser::parse;
 
 /// The greatest nesting depth of conditions and expressions. It bounds every recursion over the tree.
@@ -53,8 +56,7 @@ pub(crate) const RESERVED: &[&str] = &[
 ];
 
 /// Words with a meaning in one place only, which may be names elsewhere.
-#[cfg(test)]
-const CONTEXTUAL: &[&str] = &["auto", "latency"];
+pub(crate) const CONTEXTUAL: &[&str] = &["auto", "latency"];
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ mod port_limits;
 mod algorithm_mistakes;
 mod algorithms;
 mod bounds;
+mod drawings;
 mod format;
 mod fuzz;
 mod shapes;
