@@ -62,7 +62,7 @@ impl BackendTextStyle for Text {
     }
 
     fn style(&self) -> FontStyle {
-        self.style.clone()
+        self.style
     }
 
     fn anchor(&self) -> Pos {

@@ -19,6 +19,7 @@ mod algorithm_mistakes;
 mod algorithms;
 mod bounds;
 mod drawings;
+mod editors;
 mod format;
 mod fuzz;
 mod shapes;

@@ -5,6 +5,8 @@ mod draw;
 mod explain;
 mod export;
 mod fmt;
+#[cfg(feature = "lsp")]
+mod serve;
 mod test;
 
 use super::{policy_change, policy_diff};
@@ -69,6 +71,8 @@ Examples:
     Explain(explain::Args),
     Cost(cost::Args),
     Test(test::Args),
+    #[cfg(feature = "lsp")]
+    Serve(serve::Args),
     Export(export::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
@@ -89,6 +93,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Explain(args) => explain::run(&args),
         What::Cost(args) => cost::run(&args),
         What::Test(args) => test::run(&args),
+        #[cfg(feature = "lsp")]
+        What::Serve(args) => serve::run(&args),
         What::Export(args) => export::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),
