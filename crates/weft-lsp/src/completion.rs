@@ -29,7 +29,7 @@ const NODES: &[&str] = &["priority", "wfq", "fifo", "fair of", "limit"];
 /// The words that begin an item.
 const ITEMS: &[&str] = &["class", "link", "bound", "latency", "root", "algorithm", "shaper", "dropper"];
 
-/// What may stand at a place.
+/// The kind of words and names that may stand at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     Item,
@@ -109,7 +109,7 @@ struct Token {
     depth: usize,
 }
 
-/// What may stand behind `before`, apart from the word that is being written.
+/// The kind that may stand behind `before`, apart from the word that is being written.
 fn expected(before: &str) -> Expected {
     let (mut tokens, in_comment) = tokens(before);
     if in_comment {

@@ -36,7 +36,7 @@ fn parsed(mut out: &str) -> Vec<Value> {
     messages
 }
 
-/// What the server writes for `input`, and how it ends.
+/// The messages of the server for `input`, and its end.
 fn served(input: &str) -> (Vec<Value>, Result<(), ServeError>) {
     let mut out = Vec::new();
     let ended = serve(input.as_bytes(), &mut out);

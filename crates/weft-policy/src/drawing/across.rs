@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wish {
     pub(super) place: f64,
-    /// How much it counts, above 0.
+    /// Its part in the sum, above 0.
     pub(super) weight: f64,
 }
 

@@ -3,7 +3,7 @@
 use super::across::{Wish, spread};
 use super::sketch::Sketch;
 
-/// How often the places of all layers are improved. More changes nothing that can be seen.
+/// The rounds in which the places of all layers are improved. More change nothing that can be seen.
 const ROUNDS: usize = 12;
 
 /// A box, or a place of a line that passes a layer.

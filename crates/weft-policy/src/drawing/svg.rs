@@ -12,7 +12,7 @@ use plotters_svg::SVGBackend;
 
 /// The size of a corner that is cut off, and of an arrow's head.
 const CORNER: i32 = 6;
-/// What plotters divides the size of a font by.
+/// The divisor that plotters applies to the size of a font.
 const FONT_SCALE: f64 = 1.24;
 
 /// A colour, as plotters has it.
