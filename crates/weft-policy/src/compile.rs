@@ -13,6 +13,7 @@ use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
+use crate::drawing::{Drawing, Part};
 use crate::files::{NoFiles, Tenant, TenantFiles};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
@@ -152,6 +153,22 @@ pub fn price_with(
     }
     let diagnostics = located(pass.diagnostics, &pass.texts);
     (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants })
+}
+
+/// The drawing of a policy with its tenants, if its graph has no error.
+pub fn draw(source: Source<'_>, files: &dyn TenantFiles) -> Option<Drawing> {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass::new(source, files, &lines, None);
+    let checked = pass.check(source.text, &CompileOptions::default());
+    let Checked { policy, graph, shape } = checked.filter(|_| !pass.failed())?;
+    let mut parts = vec![Part { of: String::new(), base: 0, text: source.text.into() }];
+    for tenant in &pass.tenants {
+        let Some(file) = &tenant.file else { continue };
+        let number = pass.texts.add(&file.name, &file.text);
+        let Some(text) = pass.texts.get(number) else { continue };
+        parts.push(Part { of: format!("{}.", tenant.name), base: text.base, text: text.text.clone() });
+    }
+    Some(Drawing::new(&parts, &policy, &graph, &shape))
 }
 
 /// A policy that has passed the checks, if no diagnostic is an error.

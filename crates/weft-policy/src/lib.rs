@@ -39,6 +39,7 @@ pub mod cost;
 mod decode;
 pub mod describe;
 pub mod diagnostic;
+pub mod drawing;
 pub mod explain;
 pub mod export;
 pub mod files;
@@ -55,12 +56,13 @@ pub mod syntax;
 pub mod trial;
 mod users;
 mod validate;
+pub mod words;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
 pub use compile::{
-    Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, parse, price,
-    price_with,
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,
+    price, price_with,
 };
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
 pub use decode::decode;

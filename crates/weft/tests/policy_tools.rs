@@ -1,6 +1,7 @@
-//! `weft policy fmt`, `explain` and `export`: files, exit codes, and commands that the kernel accepts.
+//! `weft policy fmt`, `explain`, `export`, `draw` and `serve`: files, exit codes, commands that the kernel accepts, editors.
 
 mod common;
+mod editors;
 
 use common::{Said, assert_head, file, run, weft};
 use std::collections::BTreeMap;
@@ -289,4 +290,22 @@ fn the_tools_read_the_files_of_tenants() {
     let refused = run(&["policy", "check", &operator]);
     assert_eq!(refused.code, 1);
     assert!(refused.out.contains("t/vm1.weft:3:7: error[E0606]: the quota of `vm1` is"), "{}", refused.out);
+}
+
+#[test]
+fn a_drawing_goes_to_a_file_or_to_standard_output() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", TIDY);
+    let svg = file(&folder, "p.svg", "an older one, which is replaced");
+    let said = run(&["policy", "draw", &policy, "-o", &svg]);
+    assert_eq!((said.code, said.out.as_str(), said.err.as_str()), (0, "", ""));
+    let written = std::fs::read_to_string(&svg).expect("read");
+    assert!(written.starts_with("<svg ") && written.contains("tcp port 80"), "{written}");
+    assert_eq!(run(&["policy", "draw", &policy]).out, written);
+    assert!(run(&["policy", "draw", &policy, "--as", "dot"]).out.starts_with("digraph policy {"));
+    let wrong = file(&folder, "wrong.weft", "root = priorty { default }\n");
+    let none = folder.path().join("none.svg");
+    let said = run(&["policy", "draw", &wrong, "-o", none.to_str().expect("UTF-8")]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    assert!(said.err.contains("error[E0001]") && !none.exists(), "{}", said.err);
 }

@@ -10,7 +10,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["weft-rank"],
     &["weft-packet", "weft-rank-cranelift", "weft-sched", "weft-report", "weft-text"],
     &["weft-control", "weft-policy", "weft-host", "weft-steer"],
-    &["weft-sim", "weft-titan"],
+    &["weft-lsp", "weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
     &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
@@ -18,7 +18,7 @@ pub const FLOORS: [&[&str]; 9] = [
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 10] = [
+pub const PURE: [&str; 11] = [
     "weft-units",
     "weft-rank",
     "weft-packet",
@@ -26,6 +26,7 @@ pub const PURE: [&str; 10] = [
     "weft-text",
     "weft-steer",
     "weft-policy",
+    "weft-lsp",
     "weft-report",
     "weft-sim",
     "weft-control",

@@ -55,6 +55,9 @@ pub(crate) const NAMES: [&str; 12] = [
     "never",
 ];
 
+/// The functions.
+pub(crate) const FUNCTION_NAMES: &[&str] = &["min", "max", "over_sqrt"];
+
 /// The constants, with their words.
 pub(crate) fn constant(name: &str) -> Option<(Type, u64)> {
     Some(match name {

@@ -150,9 +150,7 @@ pub fn explain_with(
     let limits = lane.map_or(&[][..], |lane| &lane.limits);
     let limits = limits.iter().filter_map(|limit| program.limits.get(limit.index()));
     let spec = program.leaves.get(leaf.index());
-    let mut path = Vec::new();
-    find_path(program, program.root, leaf, &mut path);
-    path.reverse();
+    let path = path_to(policy, leaf);
     Explanation {
         packet: packet.to_string(),
         definition: definition_of(source, tenants, &class),
@@ -173,6 +171,14 @@ pub fn explain_with(
         bound: lane.map_or(Packets(0), |lane| lane.packet_bound),
         notes: notes(policy, packet),
     }
+}
+
+/// The nodes from the root to `leaf`.
+pub fn path_to(policy: &CompiledPolicy, leaf: LeafId) -> Vec<Step> {
+    let mut path = Vec::new();
+    find_path(&policy.program, policy.program.root, leaf, &mut path);
+    path.reverse();
+    path
 }
 
 /// Adds the steps from `leaf` up to `at`. Returns whether the leaf is below `at`.

@@ -11,13 +11,13 @@ use super::parser::{Parsed, Parser};
 /// The words of the parts that have statements.
 pub(super) const EVENTS: &[&str] = &["active", "arrives", "begin", "sent", "idle", "fetched"];
 /// The words with which the parts of an algorithm begin.
-pub(super) const PARTS: &[&str] =
+pub(crate) const PARTS: &[&str] =
     &["node", "child", "active", "arrives", "rank", "begin", "sent", "idle", "fetched", "from", "follows"];
 /// The words of types.
-pub(super) const TYPES: &[&str] =
+pub(crate) const TYPES: &[&str] =
     &["count", "bytes", "time", "duration", "rate", "vtime", "weight", "signed"];
 /// The words of an algorithm that cannot name a parameter, a field or a local value.
-pub(super) const KEYWORDS: &[&str] = &[
+pub(crate) const KEYWORDS: &[&str] = &[
     "let", "if", "else", "then", "and", "or", "not", "node", "child", "from", "until", "rerank", "drop",
     "mark", "lowest", "forget", "signed",
 ];

@@ -10,7 +10,10 @@ mod mistakes;
 mod parser;
 mod tenants;
 
+pub(crate) use algorithms::{KEYWORDS, PARTS, TYPES};
+pub(crate) use body::ALGORITHM_WORDS;
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
+pub use parser::is_name;
 pub(crate) use parser::parse;
 
 /// The greatest nesting depth of conditions and expressions. It bounds every recursion over the tree.
@@ -54,8 +57,7 @@ pub(crate) const RESERVED: &[&str] = &[
 ];
 
 /// Words with a meaning in one place only, which may be names elsewhere.
-#[cfg(test)]
-const CONTEXTUAL: &[&str] = &[
+pub(crate) const CONTEXTUAL: &[&str] = &[
     "auto", "latency", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "tenant", "trust",
     "classes", "cost", "flows", "limits", "nodes",
 ];

@@ -460,7 +460,7 @@ impl<'a> Parser<'a> {
 }
 
 /// Whether `text` has the form of a name.
-fn is_name(text: &str) -> bool {
+pub fn is_name(text: &str) -> bool {
     let letter = |c: char| c.is_ascii_alphabetic() || c == '_';
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     text.starts_with(letter) && text.chars().all(part) && !text.ends_with('.') && !text.contains("..")

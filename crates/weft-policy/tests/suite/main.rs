@@ -19,6 +19,8 @@ mod algorithm_mistakes;
 mod algorithms;
 mod attributes;
 mod bounds;
+mod drawings;
+mod editors;
 mod executors;
 mod format;
 mod fuzz;

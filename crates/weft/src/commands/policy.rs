@@ -1,9 +1,12 @@
 //! `weft policy`: inspects policies, and replaces that of a running daemon.
 
 mod cost;
+mod draw;
 mod explain;
 mod export;
 mod fmt;
+#[cfg(feature = "lsp")]
+mod serve;
 mod test;
 
 use super::{policy_change, policy_diff};
@@ -12,7 +15,7 @@ use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_policy::{CompileOptions, describe, describe_infrastructure, to_dot};
+use weft_policy::{CompileOptions, describe, describe_infrastructure};
 use weft_report::policy_check::PolicyCheckReport;
 use weft_report::record::Document;
 use weft_run::host_facts;
@@ -25,7 +28,7 @@ Examples:
   weft policy fmt my.weft
   weft policy show policies/figure1.weft
   weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
-  weft policy draw policies/figure11.weft | dot -Tsvg > figure11.svg
+  weft policy draw policies/figure11.weft -o figure11.svg
   weft policy cost my.weft
   weft policy test mine.wefttest
   weft policy export my.weft --to tc --dev eth0
@@ -63,16 +66,13 @@ Examples:
         /// The policy.
         file: PathBuf,
     },
-    /// Print a policy's graph in Graphviz's language.
-    #[command(after_help = "Example:\n  weft policy draw policies/figure1.weft | dot -Tsvg > figure1.svg")]
-    Draw {
-        /// The policy.
-        file: PathBuf,
-    },
+    Draw(draw::Args),
     Fmt(fmt::Args),
     Explain(explain::Args),
     Cost(cost::Args),
     Test(test::Args),
+    #[cfg(feature = "lsp")]
+    Serve(serve::Args),
     Export(export::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
@@ -88,15 +88,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             output::print(&(describe(&policy) + describe_infrastructure(&policy)))?;
             Ok(ExitCode::SUCCESS)
         }
-        What::Draw { file } => {
-            let policy = PolicyText::read(&file)?.load(&CompileOptions::default())?;
-            output::print(&to_dot(&policy))?;
-            Ok(ExitCode::SUCCESS)
-        }
+        What::Draw(args) => draw::run(&args),
         What::Fmt(args) => fmt::run(&args),
         What::Explain(args) => explain::run(&args),
         What::Cost(args) => cost::run(&args),
         What::Test(args) => test::run(&args),
+        #[cfg(feature = "lsp")]
+        What::Serve(args) => serve::run(&args),
         What::Export(args) => export::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),

@@ -2,7 +2,7 @@
 
 use super::declare::quantity;
 use super::part::{Operand, PartCheck, RateOf};
-use crate::algorithm::inputs::{METADATA, Presence, constant, elsewhere, input};
+use crate::algorithm::inputs::{FUNCTION_NAMES, METADATA, Presence, constant, elsewhere, input};
 use crate::algorithm::model::{Expression, Form, Operator, Owner};
 use crate::algorithm::types::Type;
 use crate::code::Code;
@@ -231,10 +231,10 @@ impl PartCheck<'_, '_> {
     }
 
     fn call(&mut self, function: &str, arguments: &[Expression], span: Span) -> Option<Operand> {
-        if !["min", "max", "over_sqrt"].contains(&function) {
+        if !FUNCTION_NAMES.contains(&function) {
             let known = nearest(
                 function,
-                ["min", "max", "over_sqrt"],
+                FUNCTION_NAMES.iter().copied(),
                 &[
                     ("sqrt", "over_sqrt"),
                     ("least", "min"),
