@@ -37,7 +37,7 @@ use core::ptr::NonNull;
 use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHookBuilder};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -187,6 +187,20 @@ pub struct RunStats {
     pub runs: u64,
     /// Total time of the runs, in nanoseconds.
     pub nanos: u64,
+}
+
+/// The statistics of an open program (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); `None` without /proc.
+fn fdinfo_stats(program: BorrowedFd<'_>) -> Option<RunStats> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
+    parse_fdinfo(&text)
+}
+
+fn parse_fdinfo(text: &str) -> Option<RunStats> {
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        value.trim().parse().ok()
+    };
+    Some(RunStats { runs: field("run_cnt")?, nanos: field("run_time_ns")? })
 }
 
 impl RunStats {
@@ -365,6 +379,10 @@ impl Object {
         let prog = self.program(program)?;
         let id =
             libbpf_rs::Program::id_from_fd(prog.as_fd()).map_err(|e| failed("query program", program, e))?;
+        // The library has these only for all programs of the host in turn, of which many ports make many.
+        if let Some(stats) = fdinfo_stats(prog.as_fd()) {
+            return Ok(stats);
+        }
         let info = ProgInfoIter::default().find(|info| info.id == id);
         Ok(info
             .map_or_else(RunStats::default, |info| RunStats { runs: info.run_cnt, nanos: info.run_time_ns }))

@@ -5,7 +5,7 @@ use weft_policy::{
     Compilation, CompileOptions, CompiledPolicy, Source, TenantFiles, Users, compile_with, price_with,
 };
 
-/// What the compiler reads beside an open text.
+/// The sources that the compiler has beside an open text.
 pub struct Host<'a> {
     /// The files of tenants.
     pub files: &'a dyn TenantFiles,

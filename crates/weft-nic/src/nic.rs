@@ -393,8 +393,20 @@ impl SoftwareNic {
     /// # Errors
     /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
+        self.totals_with(NicPort::totals)
+    }
+
+    /// The totals, in which the kernel's counters of idle ports may be a second old: for status lines.
+    ///
+    /// # Errors
+    /// As [`Self::totals`].
+    pub fn recent_totals(&self) -> Result<Totals, NicError> {
+        self.totals_with(NicPort::recent_totals)
+    }
+
+    fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {
         let mut ports = self.removed.clone();
-        self.ports.iter().for_each(|port| ports.add(&port.totals()));
+        self.ports.iter().for_each(|port| ports.add(&of(port)));
         let ((arrived, device_dropped), failed) =
             self.uplink_device.readings.read(&self.uplink_device.device);
         let c = &self.counters;

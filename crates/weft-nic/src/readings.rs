@@ -7,6 +7,8 @@ use crate::redirect::ReceivePath;
 use crate::sync::Ordering;
 use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::RunStats;
+use weft_host::clock;
+use weft_units::{Instant, Nanos};
 
 /// Readings of the kernel's counters.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,16 +27,66 @@ pub(crate) struct Readings {
     pub(crate) failed: u64,
 }
 
+/// The longest time for which readings of a port at rest are used again.
+const REST: Nanos = Nanos::from_secs(1);
+
+/// The age that readings may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Freshness {
+    /// They are made now.
+    Now,
+    /// At most [`REST`], if the port has been at rest. Each reading of the kernel's counters costs system calls, which idle ports
+    /// would have ten times a second.
+    Recent,
+}
+
+/// The packets that have passed a port, by counters that cost at most one system call.
+pub(crate) type Passed = [u64; 4];
+
+/// The last readings of a port, and when they were made.
+#[derive(Debug, Default)]
+struct Last {
+    readings: Readings,
+    /// The packets that had passed, and the time; `None` before the first.
+    made: Option<(Passed, Instant)>,
+    /// Whether nothing had passed since the readings before.
+    at_rest: bool,
+}
+
+impl Last {
+    /// Whether the readings serve again: a packet that was counted as passed may be counted as dropped a moment later, so the
+    /// port was at rest at the last two readings.
+    fn serves(&self, passed: &Passed, now: Instant) -> bool {
+        let same = |(of, at): &(Passed, Instant)| of == passed && now.saturating_since(*at) < REST;
+        self.at_rest && self.made.as_ref().is_some_and(same)
+    }
+
+    fn made(&mut self, passed: Passed, now: Instant) {
+        self.at_rest = self.made.is_some_and(|(before, _)| before == passed);
+        self.made = Some((passed, now));
+    }
+}
+
 /// The last readings of a port. A failed reading keeps the previous one, since an unreadable counter is no reason to
 /// stop carrying packets.
 #[derive(Debug, Default)]
-pub(crate) struct LastReadings(Mutex<Readings>);
+pub(crate) struct LastReadings(Mutex<Last>);
 
 impl LastReadings {
-    /// Reads all counters.
-    pub(crate) fn read(&self, port: &Port, doorbells: &Doorbells, receive: &ReceivePath) -> Readings {
+    /// Reads all counters of a port through which `passed` has passed, if the last readings do not serve.
+    pub(crate) fn read(
+        &self,
+        (port, doorbells, receive): (&Port, &Doorbells, &ReceivePath),
+        passed: Passed,
+        freshness: Freshness,
+    ) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Readings { drops, bpf, guard, redirected, deliveries, failed } = &mut *last;
+        let now = clock::now();
+        if freshness == Freshness::Recent && last.serves(&passed, now) {
+            return last.readings;
+        }
+        last.made(passed, now);
+        let Readings { drops, bpf, guard, redirected, deliveries, failed } = &mut last.readings;
         take(failed, drops, port.drops().map(|drops| without_bypassing(drops, port, doorbells)));
         take(failed, bpf, doorbells.run_stats());
         take(failed, guard, doorbells.guard_stats());
@@ -44,7 +96,7 @@ impl LastReadings {
             take(failed, redirected, receive.redirected());
         }
         take(failed, deliveries, delivered);
-        *last
+        last.readings
     }
 }
 
@@ -85,6 +137,19 @@ fn take<T, E>(failed: &mut u64, last: &mut T, reading: Result<T, E>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn readings_serve_again_only_for_a_port_at_rest_and_for_a_second() {
+        let (mut last, at) = (Last::default(), |ms: u64| Instant::ZERO + Nanos::from_millis(ms));
+        assert!(!last.serves(&[0; 4], at(0)), "none was made");
+        last.made([0; 4], at(0));
+        assert!(!last.serves(&[0; 4], at(100)), "one reading does not show rest");
+        last.made([0; 4], at(100));
+        assert!(last.serves(&[0; 4], at(200)) && !last.serves(&[0, 1, 0, 0], at(200)));
+        assert!(!last.serves(&[0; 4], at(1100)), "old");
+        last.made([0, 1, 0, 0], at(300));
+        assert!(!last.serves(&[0, 1, 0, 0], at(400)), "just passed");
+    }
 
     #[test]
     fn a_reading_that_fails_leaves_the_last_and_is_counted() {

@@ -70,6 +70,8 @@ pub use weft_sched::queues::Inner;
 pub const RING_PACKETS: u32 = 2000;
 /// The length of the windows in which rates are measured.
 const WINDOW: Nanos = Nanos::from_millis(250);
+/// The longest time between two looks at the ports' MTU and carrier.
+const FOLLOW: Duration = Duration::from_secs(1);
 /// The number of windows over which the rate "now" is averaged.
 const WINDOWS: usize = 4;
 
@@ -220,6 +222,8 @@ pub struct Session {
     uplink: Numbered,
     /// The MTU and carrier last applied to the ports.
     followed: (u32, bool),
+    /// The number of ports that were given them last, and the time.
+    ports_followed: Option<(usize, Instant)>,
     /// Whether the interface is not where it was.
     uplink_gone: bool,
     not_followed: u64,
@@ -294,6 +298,7 @@ impl Session {
             recent: Vec::new(),
             uplink,
             followed: (0, false),
+            ports_followed: None,
             uplink_gone: false,
             not_followed: 0,
             arp: None,
@@ -339,10 +344,17 @@ impl Session {
     /// Applies the MTU and the carrier of the uplink's interface to the ports. An interface that no longer exists has no
     /// carrier.
     fn follow(&mut self) {
-        let (mtu, _) = self.followed;
+        let before = self.followed;
         let shown = self.uplink.show();
         self.uplink_gone = shown.is_err();
-        self.followed = shown.map_or((mtu, false), |link| (link.mtu, link.running));
+        self.followed = shown.map_or((before.0, false), |link| (link.mtu, link.running));
+        // Each port costs system calls, so without a change they are looked at once a second.
+        let (ports, now) = (self.nic.ports().len(), Instant::now());
+        let fresh = |(of, at): (usize, Instant)| of == ports && now.duration_since(at) < FOLLOW;
+        if self.followed == before && self.ports_followed.is_some_and(fresh) {
+            return;
+        }
+        self.ports_followed = Some((ports, now));
         if self.nic.follow(self.followed.0, self.followed.1).is_err() {
             self.not_followed += 1;
         }
@@ -382,7 +394,7 @@ impl Session {
         self.recent.extend(self.nic.samples().try_iter());
         let old = self.recent.len().saturating_sub(WINDOWS);
         self.recent.drain(..old);
-        let totals = self.nic.totals()?;
+        let totals = self.nic.recent_totals()?;
         let last = self.recent.last();
         let class = |(i, name): (usize, &String)| {
             let wire = self.recent.iter().filter_map(|s| s.wire.get(i)).copied().sum();

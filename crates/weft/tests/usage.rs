@@ -110,7 +110,9 @@ fn a_policy_can_be_shown_and_drawn() {
     let shown = run(&["policy", "show", &policy]);
     assert!(shown.code == 0 && shown.out.contains("weighted fair queueing"), "{shown:?}");
     let drawn = run(&["policy", "draw", &policy]);
-    assert!(drawn.code == 0 && drawn.out.starts_with("digraph"), "{drawn:?}");
+    assert!(drawn.code == 0 && drawn.out.starts_with("<svg "), "{drawn:?}");
+    let graph = run(&["policy", "draw", &policy, "--as", "dot"]);
+    assert!(graph.code == 0 && graph.out.starts_with("digraph"), "{graph:?}");
 }
 
 #[test]

@@ -6,9 +6,9 @@ endif
 syntax case match
 syntax iskeyword @,48-57,_,.,-
 
-syntax keyword weftItem auto bound class latency link packets
+syntax keyword weftItem auto bound class classes cost flows latency limits link nodes packets tenant trust
 syntax keyword weftNode burst by destination fair fifo limit of priority wfq
-syntax keyword weftTest any cgroup dport from icmp icmpv6 mark port protocol sctp sport tcp to udp
+syntax keyword weftTest any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port protocol sctp sport tcp to udp user vlan
 syntax keyword weftOperator and not or
 
 syntax match weftNumber /\<\d[0-9A-Za-z.:%]*\%(\/[0-9A-Fa-fx.]\+\)\?/

@@ -8,7 +8,7 @@ use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
 use crate::plan::change::RingUse;
 use crate::port::{Deliveries, Port, Uplink};
-use crate::readings::LastReadings;
+use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
 use crate::sync::{AtomicU64, Ordering};
@@ -141,7 +141,33 @@ impl NicPort {
 
     /// The current totals.
     pub fn totals(&self) -> PortTotals {
-        let readings = self.readings.read(&self.port, &self.doorbells, &self.receive);
+        self.totals_of(Freshness::Now)
+    }
+
+    /// The totals, in which the kernel's counters of an idle port may be a second old.
+    pub fn recent_totals(&self) -> PortTotals {
+        self.totals_of(Freshness::Recent)
+    }
+
+    /// The packets that have passed, by the counters of the programs, the worker and the receive thread, and by the redirect.
+    fn passed(&self) -> Passed {
+        let classes = self.class_totals();
+        let egress = classes.iter().map(|c| c.posted.plus(c.bound).packets.get() + c.untracked.get()).sum();
+        let (c, guard) = (&self.counters, self.doorbells.guard());
+        let guarded = [&guard.unannounced, &guard.obscured, &guard.excess];
+        let received = [c.rx.get(), c.rx_passed.get(), c.rx_refused.get()];
+        let redirected = self.receive.redirected().unwrap_or_default();
+        [
+            egress,
+            guarded.iter().map(|count| count.load(Ordering::Relaxed)).sum(),
+            received.iter().map(|count| count.packets.get()).sum(),
+            redirected.packets.get(),
+        ]
+    }
+
+    fn totals_of(&self, freshness: Freshness) -> PortTotals {
+        let of = (&self.port, &*self.doorbells, &self.receive);
+        let readings = self.readings.read(of, self.passed(), freshness);
         let (c, guard) = (&self.counters, self.doorbells.guard());
         let (deliveries, limited) = match self.port.limits_received() {
             true => (Deliveries::default(), c.rx_passed.get().plus(readings.redirected)),

@@ -191,7 +191,7 @@ impl SessionPort {
             dropped: RunDrops::default(),
             state: self.state(port),
         };
-        status.with(&port.totals())
+        status.with(&port.recent_totals())
     }
 
     fn state(&self, port: &NicPort) -> PortState {

@@ -521,6 +521,7 @@ fn a_policy_comes_with_the_files_of_its_tenants() {
     };
     assert_eq!(classes(&mut service), ["vm1.web", "vm1.default", "default"]);
     // A configured policy has its files beside it; a change of one of them is a change of the policy.
+    fs::write(folder.path().join("weft.toml"), "uplink = \"eth0\"\npolicy = \"p.weft\"\n").expect("write");
     fs::write(folder.path().join("p.weft"), operator).expect("write");
     service.reload().expect("a tenant without a file");
     assert_eq!(classes(&mut service), ["vm1.default", "default"]);
