@@ -34,7 +34,6 @@ mod tracing;
 
 use core::ops::Deref;
 use core::ptr::NonNull;
-use libbpf_rs::query::ProgInfoIter;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, TC_EGRESS, TC_INGRESS, TcAttachPoint, TcHookBuilder};
 use rustix::mm::{MapFlags as MmapFlags, ProtFlags};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -189,18 +188,15 @@ pub struct RunStats {
     pub nanos: u64,
 }
 
-/// The statistics of an open program (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c); `None` without /proc.
-fn fdinfo_stats(program: BorrowedFd<'_>) -> Option<RunStats> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd())).ok()?;
-    parse_fdinfo(&text)
-}
-
-fn parse_fdinfo(text: &str) -> Option<RunStats> {
+/// The statistics of an open program (`bpf_prog_show_fdinfo`, kernel/bpf/syscall.c).
+fn fdinfo_stats(program: BorrowedFd<'_>) -> std::io::Result<RunStats> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", program.as_raw_fd()))?;
     let field = |name: &str| {
-        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        value.trim().parse().ok()
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let number = value.and_then(|value| value.trim().parse().ok());
+        number.ok_or_else(|| std::io::Error::other(format!("its fdinfo has no {name}")))
     };
-    Some(RunStats { runs: field("run_cnt")?, nanos: field("run_time_ns")? })
+    Ok(RunStats { runs: field("run_cnt")?, nanos: field("run_time_ns")? })
 }
 
 impl RunStats {
@@ -377,15 +373,8 @@ impl Object {
     /// If the program is missing or its id cannot be read.
     pub fn run_stats(&self, program: &str) -> Result<RunStats, BpfError> {
         let prog = self.program(program)?;
-        let id =
-            libbpf_rs::Program::id_from_fd(prog.as_fd()).map_err(|e| failed("query program", program, e))?;
         // The library has these only for all programs of the host in turn, of which many ports make many.
-        if let Some(stats) = fdinfo_stats(prog.as_fd()) {
-            return Ok(stats);
-        }
-        let info = ProgInfoIter::default().find(|info| info.id == id);
-        Ok(info
-            .map_or_else(RunStats::default, |info| RunStats { runs: info.run_cnt, nanos: info.run_time_ns }))
+        fdinfo_stats(prog.as_fd()).map_err(|e| failed("query program", program, e.into()))
     }
 
     /// A reader of the ring buffer maps `name` and `wakes`. [`Records::consume`] calls `on_record` for each record of the first.

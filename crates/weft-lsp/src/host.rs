@@ -1,5 +1,6 @@
 //! The compiler for a document: the files and users of the host, and the document's path.
 
+use percent_encoding::percent_decode_str;
 use weft_policy::cost::PolicyCost;
 use weft_policy::{
     Compilation, CompileOptions, CompiledPolicy, Source, TenantFiles, Users, compile_with, price_with,
@@ -46,22 +47,7 @@ impl<'a> Compiler<'a> {
 /// The path of a document's URI (RFC 8089), for files beside it. Another scheme has no files, and its whole text is the name.
 pub(crate) fn path(uri: &str) -> String {
     let Some(encoded) = uri.strip_prefix("file://") else { return uri.to_owned() };
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.as_bytes();
-    while let [first, after @ ..] = rest {
-        let code = after.get(..2).and_then(|two| core::str::from_utf8(two).ok());
-        match code.and_then(|two| u8::from_str_radix(two, 16).ok()).filter(|_| *first == b'%') {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(encoded).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 //! | [`header_match`] | sets of packets as header fields under a mask |
 //! | [`rss`] | the Toeplitz hash of receive-side scaling |
 //! | [`mutation`] | test support: seeded mutation of inputs for parsers |
+//! | `strategies` | test support: random rows for property tests, by the feature `testing` |
 #![forbid(unsafe_code)]
 
 pub mod classifier;
@@ -23,6 +24,8 @@ pub mod pcap;
 pub mod prefix;
 pub mod rss;
 pub mod segment;
+#[cfg(any(test, feature = "testing"))]
+pub mod strategies;
 pub mod tap;
 pub mod vnet;
 

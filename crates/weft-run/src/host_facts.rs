@@ -17,8 +17,7 @@ pub fn detect() -> Host {
     if let Some(model) = field(&cpu, "model name", ':') {
         detected.insert("cpu".to_owned(), Value::from(model));
     }
-    let flags = field(&cpu, "flags", ':').unwrap_or_default();
-    if flags.split(' ').any(|flag| flag == "hypervisor") {
+    if weft_host::perf_event::is_virtual_machine() {
         detected.insert("virtual_machine".to_owned(), Value::from(true));
     }
     let kilobytes = field(&memory, "MemTotal", ':').and_then(|text| text.strip_suffix(" kB")?.parse().ok());

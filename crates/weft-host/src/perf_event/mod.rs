@@ -184,7 +184,7 @@ impl Sampler {
 }
 
 /// Whether the processor says that it is a virtual machine's (CPUID 1, ECX bit 31, as the kernel's flag `hypervisor`).
-fn is_virtual_machine() -> bool {
+pub fn is_virtual_machine() -> bool {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text.lines().find(|line| line.starts_with("flags"));
     flags.is_some_and(|line| line.split_ascii_whitespace().any(|flag| flag == "hypervisor"))

@@ -143,77 +143,23 @@ impl Match {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classifier::{Attribute, AttributeTests};
+    use crate::strategies::{Values, origin, row};
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
-    use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
+    use weft_units::{FlowKey, PacketMeta, Protocol};
 
     /// A prefix from a small set, so that random rows and packets often match.
-    fn some_prefix() -> impl Strategy<Value = Prefix> {
+    fn some_prefix() -> impl Strategy<Value = Prefix> + Clone {
         (0_u8..4, 28_u8..=32)
             .prop_map(|(low, len)| Prefix { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, low)), len }.network())
     }
 
-    fn some_range() -> impl Strategy<Value = PortRange> {
+    fn some_range() -> impl Strategy<Value = PortRange> + Clone {
         (0_u16..4, 0_u16..3).prop_map(|(first, more)| PortRange { first, last: first + more })
     }
 
-    fn some_mark() -> impl Strategy<Value = (u32, u32)> {
-        (0_u32..8, 0_u32..8).prop_map(|(value, mask)| (value & mask, mask))
-    }
-
     fn some_row() -> impl Strategy<Value = Match> {
-        use proptest::option::of as maybe;
-        (
-            maybe((1_u8..3).prop_map(Protocol)),
-            maybe(some_prefix()),
-            maybe(some_prefix()),
-            maybe(some_range()),
-            maybe(some_range()),
-            maybe(some_mark()),
-            maybe(0_u32..2),
-            maybe(0_u8..2),
-            maybe(1_u16..3),
-            some_attributes(),
-        )
-            .prop_map(
-                |(protocol, src, dst, sport, dport, mark, priority, cgroup, port, attributes)| Match {
-                    protocol,
-                    src,
-                    dst,
-                    sport,
-                    dport,
-                    mark,
-                    priority,
-                    cgroup,
-                    port,
-                    attributes,
-                },
-            )
-    }
-
-    /// Few tests of few values.
-    fn some_attributes() -> impl Strategy<Value = AttributeTests> {
-        let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..3);
-        proptest::collection::vec(one, 0..3).prop_map(|tests| {
-            tests.into_iter().fold(AttributeTests::NONE, |all, (field, value)| all.with(field, value))
-        })
-    }
-
-    /// A packet's attributes.
-    fn some_origin() -> impl Strategy<Value = PacketMeta> {
-        let tag = (0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority });
-        let tag = proptest::option::of(tag);
-        (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
-            |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
-                vlan,
-                traffic_class,
-                user,
-                classid,
-                cookie,
-                ..PacketMeta::default()
-            },
-        )
+        row(some_prefix(), some_range(), Values { protocols: 1..3, cgroups: 0..2, attributes: 0..3 })
     }
 
     fn some_packet() -> impl Strategy<Value = PacketMeta> {
@@ -227,15 +173,16 @@ mod tests {
                 protocol: Protocol(protocol),
             },
         );
-        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4, 0_u16..3, some_origin())
-            .prop_map(|(key, mark, priority, cgroups, port, origin)| PacketMeta {
+        (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..4, 0_u16..3, origin()).prop_map(
+            |(key, mark, priority, cgroups, port, origin)| PacketMeta {
                 key,
                 mark,
                 priority,
                 cgroups,
                 port,
                 ..origin
-            })
+            },
+        )
     }
 
     proptest! {

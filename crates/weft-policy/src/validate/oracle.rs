@@ -7,7 +7,8 @@ use crate::lowering::model::Policy;
 use crate::syntax;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
-use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
+use weft_packet::strategies::origin;
+use weft_units::{FlowKey, PacketMeta, Protocol};
 
 /// The limits by destination that all classes but `default` pass; the longest prefix applies.
 const LIMITS: &str = "10.0.0.0/30: 1gbps, 10.0.0.2/31: 2gbps, 10.0.0.3: 3gbps, fd00::/126: 4gbps";
@@ -76,24 +77,9 @@ fn some_packet() -> impl Strategy<Value = (PacketMeta, &'static str)> {
         )
     });
     let path = proptest::sample::select(["/", "/a", "/a/b", "/a/b/d", "/c", "/d"].as_slice());
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path, 0_u16..3, some_origin()).prop_map(
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..3, path, 0_u16..3, origin()).prop_map(
         |(key, mark, priority, path, port, origin)| {
             (PacketMeta { key, mark, priority, port, ..origin }, path)
-        },
-    )
-}
-
-/// A packet's attributes.
-fn some_origin() -> impl Strategy<Value = PacketMeta> {
-    let tag = proptest::option::of((0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority }));
-    (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
-        |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
-            vlan,
-            traffic_class,
-            user,
-            classid,
-            cookie,
-            ..PacketMeta::default()
         },
     )
 }

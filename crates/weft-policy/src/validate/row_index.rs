@@ -140,43 +140,13 @@ mod tests {
     use super::*;
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
-    use weft_packet::Attribute;
-    use weft_units::Protocol;
+    use weft_packet::strategies::{Values, row};
 
     fn some_row() -> impl Strategy<Value = Match> {
-        use proptest::option::of as maybe;
-        let prefix = || {
-            (0_u8..4, 29_u8..=32).prop_map(|(low, len)| {
-                Prefix { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, low)), len }.network()
-            })
-        };
-        let ports = || (0_u16..4, 0_u16..3).prop_map(|(first, more)| PortRange { first, last: first + more });
-        let mark = (0_u32..8, 0_u32..8).prop_map(|(value, mask)| (value & mask, mask));
-        let key = (
-            maybe((1_u8..3).prop_map(Protocol)),
-            maybe(prefix()),
-            maybe(prefix()),
-            maybe(ports()),
-            maybe(ports()),
-        );
-        let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..2);
-        let attributes = proptest::collection::vec(one, 0..3).prop_map(|tests| {
-            tests.into_iter().fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
-        });
-        (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..3), maybe(1_u16..3), attributes).prop_map(
-            |((protocol, src, dst, sport, dport), mark, priority, cgroup, port, attributes)| Match {
-                protocol,
-                src,
-                dst,
-                sport,
-                dport,
-                mark,
-                priority,
-                cgroup,
-                port,
-                attributes,
-            },
-        )
+        let prefix = (0_u8..4, 29_u8..=32)
+            .prop_map(|(low, len)| Prefix { addr: IpAddr::V4(Ipv4Addr::new(10, 0, 0, low)), len }.network());
+        let ports = (0_u16..4, 0_u16..3).prop_map(|(first, more)| PortRange { first, last: first + more });
+        row(prefix, ports, Values { protocols: 1..3, cgroups: 0..3, attributes: 0..2 })
     }
 
     proptest! {

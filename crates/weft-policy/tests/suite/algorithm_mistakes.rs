@@ -1,5 +1,6 @@
 //! A corpus of ordinary mistakes in algorithms: each is one error, at its place, with what was meant.
 
+use crate::common::WrongTokens;
 use weft_policy::{Code, Diagnostic, Source, price};
 
 /// A text with one mistake; the place and the code of its error, a word of its message or help, and the corrected lines that are offered, if
@@ -374,26 +375,7 @@ fn wrong(token: &str) -> Vec<String> {
 
 #[test]
 fn a_single_wrong_token_is_at_most_a_few_errors() {
-    assert_eq!(errors(WHOLE), []);
-    let (tree, _) = weft_policy::parse(Source { name: "p", text: WHOLE });
-    let tokens = tree.descendants_with_tokens().filter_map(|part| part.into_token());
-    let (mut count, mut single, mut offered, mut right) = (0, 0, 0, 0);
-    for token in tokens.filter(|token| !token.kind().is_trivia()) {
-        let range = core::ops::Range::<usize>::from(token.text_range());
-        for way in wrong(token.text()) {
-            let text = [&WHOLE[..range.start], &way, &WHOLE[range.end..]].concat();
-            let errors = errors(&text);
-            count += 1;
-            single += usize::from(errors.len() <= 1);
-            if let Some(fix) = errors.first().and_then(|error| error.fix.as_ref()) {
-                offered += 1;
-                right += usize::from(self::errors(&fix.apply(&text)).is_empty());
-            }
-        }
-    }
-    println!(
-        "{count} wrong tokens: {single} with at most one error; {offered} fixes, {right} of which are right"
-    );
+    let WrongTokens { count, single, offered, right } = WrongTokens::of(WHOLE, wrong, errors);
     assert!(count > 400 && single * 100 >= count * 96, "{single} of {count}");
     assert!(right * 100 >= offered * 85, "{right} of {offered}");
 }

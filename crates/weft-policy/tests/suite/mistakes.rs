@@ -1,6 +1,6 @@
 //! A corpus of ordinary mistakes: each is one error, at its place, with what was meant.
 
-use crate::common::compiled;
+use crate::common::{WrongTokens, compiled};
 use weft_policy::{Code, Diagnostic};
 
 /// A policy with one mistake; the place and the code of its error, a word of the message, and the corrected lines that are
@@ -883,25 +883,7 @@ fn misspelt(token: &str) -> Vec<String> {
 #[test]
 fn a_single_wrong_token_is_a_single_error() {
     assert_eq!(compiled(WHOLE).diagnostics, []);
-    let (tree, _) = weft_policy::parse(weft_policy::Source { name: "p", text: WHOLE });
-    let tokens = tree.descendants_with_tokens().filter_map(|part| part.into_token());
-    let (mut count, mut single, mut offered, mut right) = (0, 0, 0, 0);
-    for token in tokens.filter(|token| !token.kind().is_trivia()) {
-        let range = core::ops::Range::<usize>::from(token.text_range());
-        for way in misspelt(token.text()) {
-            let text = [&WHOLE[..range.start], &way, &WHOLE[range.end..]].concat();
-            let errors = errors(&text);
-            count += 1;
-            single += usize::from(errors.len() <= 1);
-            if let Some(fix) = errors.first().and_then(|error| error.fix.as_ref()) {
-                offered += 1;
-                right += usize::from(compiled(&fix.apply(&text)).policy.is_some());
-            }
-        }
-    }
-    println!(
-        "{count} wrong tokens: {single} with at most one error; {offered} fixes, {right} of which compile"
-    );
+    let WrongTokens { count, single, offered, right } = WrongTokens::of(WHOLE, misspelt, errors);
     assert!(count > 500 && single * 100 >= count * 99, "{single} of {count}");
     assert!(offered * 2 >= count && right * 100 >= offered * 92, "{right} of {offered} of {count}");
 }

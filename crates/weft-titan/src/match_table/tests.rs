@@ -5,8 +5,9 @@ use super::*;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use weft_packet::strategies::{self, Values};
 use weft_packet::{Attribute, AttributeTests, PortRange};
-use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
+use weft_units::{FlowKey, PacketMeta, Protocol};
 
 #[test]
 fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
@@ -84,62 +85,18 @@ fn address(six: bool) -> impl Strategy<Value = IpAddr> {
     })
 }
 
-fn prefix() -> impl Strategy<Value = Prefix> {
+fn prefix() -> impl Strategy<Value = Prefix> + Clone {
     let six = any::<bool>().prop_flat_map(|six| (address(six), 0_u8..=4));
     six.prop_map(|(addr, short)| Prefix { len: Prefix::host(addr).len - short, addr }.network())
 }
 
-fn ports() -> impl Strategy<Value = PortRange> {
+fn ports() -> impl Strategy<Value = PortRange> + Clone {
     (0_u16..64, 0_u16..64).prop_map(|(first, more)| PortRange { first, last: first + more })
 }
 
 fn row() -> impl Strategy<Value = Match> {
-    use proptest::option::of as maybe;
-    let key = (
-        maybe((1_u8..4).prop_map(Protocol)),
-        maybe(prefix()),
-        maybe(prefix()),
-        maybe(ports()),
-        maybe(ports()),
-    );
-    let mark = (0_u32..8, 0_u32..8).prop_map(|(value, mask)| (value & mask, mask));
-    (key, maybe(mark), maybe(0_u32..2), maybe(0_u8..4), maybe(1_u16..3), attributes()).prop_map(
-        |((protocol, src, dst, sport, dport), mark, priority, cgroup, port, attributes)| Match {
-            protocol,
-            src,
-            dst,
-            sport,
-            dport,
-            mark,
-            priority,
-            cgroup,
-            port,
-            attributes,
-        },
-    )
-}
-
-/// Few tests of few values.
-fn attributes() -> impl Strategy<Value = AttributeTests> {
-    let one = (proptest::sample::select(Attribute::ALL.as_slice()), 0_u64..3);
-    proptest::collection::vec(one, 0..3).prop_map(|tests| {
-        tests.into_iter().fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
-    })
-}
-
-/// The metadata of a packet that attributes test.
-fn origin() -> impl Strategy<Value = PacketMeta> {
-    let tag = proptest::option::of((0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority }));
-    (tag, 0_u8..12, proptest::option::of(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
-        |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
-            vlan,
-            traffic_class,
-            user,
-            classid,
-            cookie,
-            ..PacketMeta::default()
-        },
-    )
+    let values = Values { protocols: 1..4, cgroups: 0..4, attributes: 0..3 };
+    strategies::row(prefix(), ports(), values)
 }
 
 fn packet() -> impl Strategy<Value = PacketMeta> {
@@ -148,16 +105,15 @@ fn packet() -> impl Strategy<Value = PacketMeta> {
         (addresses, 0_u16..128, 0_u16..128, 1_u8..4).prop_map(|((src, dst), sport, dport, protocol)| {
             FlowKey { src, dst, sport, dport, protocol: Protocol(protocol) }
         });
-    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..16, 0_u16..3, origin()).prop_map(
-        |(key, mark, priority, cgroups, port, origin)| PacketMeta {
+    (proptest::option::weighted(0.9, key), 0_u32..8, 0_u32..2, 0_u64..16, 0_u16..3, strategies::origin())
+        .prop_map(|(key, mark, priority, cgroups, port, origin)| PacketMeta {
             key,
             mark,
             priority,
             cgroups,
             port,
             ..origin
-        },
-    )
+        })
 }
 
 /// The result by definition: the first row, then the longest prefix of its class.
