@@ -40,7 +40,7 @@ use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgram
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
-use crate::readings::UplinkReadings;
+use crate::readings::{UplinkReadings, rest_of};
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sojourn::{SojournHistogram, Sojourns};
@@ -396,12 +396,18 @@ impl SoftwareNic {
         self.totals_with(NicPort::totals)
     }
 
-    /// The totals, in which the kernel's counters of idle ports may be a second old: for status lines.
+    /// The time for which looks at a port at rest serve again: a second for up to 16 ports, and longer with more, so that idle
+    /// ports cost the same however many there are.
+    pub fn rest(&self) -> Nanos {
+        rest_of(self.ports.len())
+    }
+
+    /// The totals, in which the kernel's counters of idle ports may be as old as [`rest`](Self::rest): for status lines.
     ///
     /// # Errors
     /// As [`Self::totals`].
     pub fn recent_totals(&self) -> Result<Totals, NicError> {
-        self.totals_with(NicPort::recent_totals)
+        self.totals_with(|port| port.recent_totals(self.rest()))
     }
 
     fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {

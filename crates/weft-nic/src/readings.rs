@@ -27,17 +27,26 @@ pub(crate) struct Readings {
     pub(crate) failed: u64,
 }
 
-/// The longest time for which readings of a port at rest are used again.
+/// The shortest time for which readings of a port at rest are used again.
 const REST: Nanos = Nanos::from_secs(1);
+
+/// The part of the time for each port at rest: 16 a second are read.
+const REST_EACH: Nanos = Nanos::from_micros(62_500);
+
+/// The time for which looks at a port at rest serve again. Each look costs system calls; a span that grows with the number of
+/// ports gives a NIC with many idle ports the cost of one with 16.
+pub(crate) fn rest_of(ports: usize) -> Nanos {
+    REST.max(Nanos(REST_EACH.get().saturating_mul(ports as u64)))
+}
 
 /// The age that readings may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Freshness {
     /// They are made now.
     Now,
-    /// At most [`REST`], if the port has been at rest. Each reading of the kernel's counters costs system calls, which idle ports
+    /// Less than this, if the port has been at rest. Each reading of the kernel's counters costs system calls, which idle ports
     /// would have ten times a second.
-    Recent,
+    Recent(Nanos),
 }
 
 /// The packets that have passed a port, by counters that cost at most one system call.
@@ -56,8 +65,8 @@ struct Last {
 impl Last {
     /// Whether the readings serve again: a packet that was counted as passed may be counted as dropped a moment later, so the
     /// port was at rest at the last two readings.
-    fn serves(&self, passed: &Passed, now: Instant) -> bool {
-        let same = |(of, at): &(Passed, Instant)| of == passed && now.saturating_since(*at) < REST;
+    fn serves(&self, passed: &Passed, now: Instant, rest: Nanos) -> bool {
+        let same = |(of, at): &(Passed, Instant)| of == passed && now.saturating_since(*at) < rest;
         self.at_rest && self.made.as_ref().is_some_and(same)
     }
 
@@ -82,7 +91,9 @@ impl LastReadings {
     ) -> Readings {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::now();
-        if freshness == Freshness::Recent && last.serves(&passed, now) {
+        if let Freshness::Recent(rest) = freshness
+            && last.serves(&passed, now, rest)
+        {
             return last.readings;
         }
         last.made(passed, now);
@@ -141,14 +152,27 @@ mod tests {
     #[test]
     fn readings_serve_again_only_for_a_port_at_rest_and_for_a_second() {
         let (mut last, at) = (Last::default(), |ms: u64| Instant::ZERO + Nanos::from_millis(ms));
-        assert!(!last.serves(&[0; 4], at(0)), "none was made");
+        let rest = rest_of(4);
+        assert!(!last.serves(&[0; 4], at(0), rest), "none was made");
         last.made([0; 4], at(0));
-        assert!(!last.serves(&[0; 4], at(100)), "one reading does not show rest");
+        assert!(!last.serves(&[0; 4], at(100), rest), "one reading does not show rest");
         last.made([0; 4], at(100));
-        assert!(last.serves(&[0; 4], at(200)) && !last.serves(&[0, 1, 0, 0], at(200)));
-        assert!(!last.serves(&[0; 4], at(1100)), "old");
+        assert!(last.serves(&[0; 4], at(200), rest) && !last.serves(&[0, 1, 0, 0], at(200), rest));
+        assert!(!last.serves(&[0; 4], at(1100), rest), "old");
         last.made([0, 1, 0, 0], at(300));
-        assert!(!last.serves(&[0, 1, 0, 0], at(400)), "just passed");
+        assert!(!last.serves(&[0, 1, 0, 0], at(400), rest), "just passed");
+    }
+
+    #[test]
+    fn sixteen_ports_at_rest_are_read_a_second_however_many_there_are() {
+        assert_eq!([0, 1, 16].map(rest_of), [REST; 3]);
+        assert_eq!([64, 1024].map(rest_of), [4, 64].map(Nanos::from_secs));
+        let mut last = Last::default();
+        let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
+        last.made([0; 4], at(0));
+        last.made([0; 4], at(100));
+        assert!(last.serves(&[0; 4], at(4099), rest_of(64)) && !last.serves(&[0; 4], at(4100), rest_of(64)));
+        assert!(!last.serves(&[0, 0, 0, 1], at(200), rest_of(64)), "a packet makes them old at once");
     }
 
     #[test]

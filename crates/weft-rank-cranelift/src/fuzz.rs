@@ -42,18 +42,19 @@ fn ebpf(case: &Case) -> State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::testing::FuzzRun;
 
     /// Seeded changes of a few programs: what `make fuzz` does for longer, and guided by coverage.
     #[test]
     fn changed_programs_keep_the_executors_together() {
-        let rounds = std::env::var("WEFT_FUZZ_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(600);
-        let mut state = 1_u64;
+        let mut run = FuzzRun::from_environment(600);
+        let mut state = run.seed;
         let mut next = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize
         };
         let mut data: Vec<u8> = (0..700).map(|_| next() as u8).collect();
-        for _ in 0..rounds {
+        while run.next_round() {
             for _ in 0..=next() % 8 {
                 let at = next() % data.len();
                 data[at] = match next() % 4 {
@@ -65,5 +66,6 @@ mod tests {
             fuzz_rank(&data[..data.len() - next() % 300]);
         }
         fuzz_rank(&[]);
+        println!("{} programs, seed {}", run.done(), run.seed);
     }
 }

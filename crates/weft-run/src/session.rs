@@ -70,8 +70,6 @@ pub use weft_sched::queues::Inner;
 pub const RING_PACKETS: u32 = 2000;
 /// The length of the windows in which rates are measured.
 const WINDOW: Nanos = Nanos::from_millis(250);
-/// The longest time between two looks at the ports' MTU and carrier.
-const FOLLOW: Duration = Duration::from_secs(1);
 /// The number of windows over which the rate "now" is averaged.
 const WINDOWS: usize = 4;
 
@@ -348,15 +346,21 @@ impl Session {
         let shown = self.uplink.show();
         self.uplink_gone = shown.is_err();
         self.followed = shown.map_or((before.0, false), |link| (link.mtu, link.running));
-        // Each port costs system calls, so without a change they are looked at once a second.
+        // Each port costs system calls, so without a change they are looked at once a second, and less often if they are many.
         let (ports, now) = (self.nic.ports().len(), Instant::now());
-        let fresh = |(of, at): (usize, Instant)| of == ports && now.duration_since(at) < FOLLOW;
+        let rest = Duration::from(self.nic.rest());
+        let fresh = |(of, at): (usize, Instant)| of == ports && now.duration_since(at) < rest;
         if self.followed == before && self.ports_followed.is_some_and(fresh) {
             return;
         }
         self.ports_followed = Some((ports, now));
         if self.nic.follow(self.followed.0, self.followed.1).is_err() {
             self.not_followed += 1;
+        }
+        for port in &mut self.ports {
+            if let Some(of_nic) = self.nic.port(port.id()) {
+                port.look(of_nic);
+            }
         }
     }
 

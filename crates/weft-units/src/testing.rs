@@ -1,9 +1,11 @@
-//! The single way in which tests of all crates report that they are skipped, so that skips are seen and counted.
+//! Shared by the tests of all crates: the report of a skipped test, so that skips are seen and counted, and the length and seed of
+//! a fuzz loop, so that one setting changes all.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// The environment variable with the name of a file to which [`skip`] appends its lines. cargo hides the output of passing
 /// tests, so `make test` lists the file.
@@ -19,6 +21,56 @@ pub fn skip(test_name: &str, why: impl Display) {
     print!("{line}");
     if let Some(log) = std::env::var_os(SKIPPED_LOG) {
         append(Path::new(&log), &line).unwrap_or_else(|error| panic!("{}: {error}", log.display()));
+    }
+}
+
+/// The time of the machine, for the length of a fuzz loop. Nothing that a test computes depends on it.
+#[expect(clippy::disallowed_methods, reason = "a fuzz loop runs for a time")]
+fn now() -> Instant {
+    Instant::now()
+}
+
+/// The length and the seed of a fuzz loop: `while run.next_round() { .. }`.
+#[derive(Clone, Debug)]
+pub struct FuzzRun {
+    /// The seed of its generator.
+    pub seed: u64,
+    rounds: u64,
+    until: Option<Instant>,
+    done: u64,
+}
+
+impl FuzzRun {
+    /// A run of `rounds` with seed 1, unless the environment says otherwise: `WEFT_FUZZ_SECONDS` is a time and comes before
+    /// `WEFT_FUZZ_ROUNDS`, a number; `WEFT_FUZZ_SEED` is the seed.
+    ///
+    /// # Panics
+    /// If one of them is not a number: a run that was meant to be long must not be short unseen.
+    pub fn from_environment(rounds: u64) -> Self {
+        let setting = |name: &str| {
+            let text = std::env::var(name).ok()?;
+            Some(text.parse().unwrap_or_else(|_| panic!("{name} is not a number: {text}")))
+        };
+        let until = setting("WEFT_FUZZ_SECONDS").map(|s| now() + Duration::from_secs(s));
+        let rounds = setting("WEFT_FUZZ_ROUNDS").unwrap_or(rounds);
+        Self { seed: setting("WEFT_FUZZ_SEED").unwrap_or(1), rounds, until, done: 0 }
+    }
+
+    /// A run of `rounds` with `seed`, whatever the environment says.
+    pub const fn fixed(rounds: u64, seed: u64) -> Self {
+        Self { seed, rounds, until: None, done: 0 }
+    }
+
+    /// Counts a round and returns whether it is to be run.
+    pub fn next_round(&mut self) -> bool {
+        let more = self.until.map_or(self.done < self.rounds, |until| now() < until);
+        self.done += u64::from(more);
+        more
+    }
+
+    /// The rounds so far.
+    pub const fn done(&self) -> u64 {
+        self.done
     }
 }
 
@@ -39,6 +91,17 @@ mod tests {
     fn a_skipped_test_says_so_in_one_line() {
         assert_eq!(skip_line("some_test", "no tshark"), "skipped: some_test: no tshark\n");
         assert_eq!(skip_line("t", "two\nlines"), "skipped: t: two lines\n");
+    }
+
+    #[test]
+    fn a_fuzz_run_ends_after_its_rounds_or_its_time() {
+        let mut run = FuzzRun::fixed(3, 7);
+        while run.next_round() {}
+        assert_eq!((run.done(), run.seed), (3, 7));
+        let begin = now();
+        let mut timed = FuzzRun { until: Some(begin + Duration::from_millis(20)), ..FuzzRun::fixed(0, 1) };
+        while timed.next_round() {}
+        assert!(timed.done() > 3 && now() - begin >= Duration::from_millis(20), "{timed:?}");
     }
 
     #[test]

@@ -144,9 +144,9 @@ impl NicPort {
         self.totals_of(Freshness::Now)
     }
 
-    /// The totals, in which the kernel's counters of an idle port may be a second old.
-    pub fn recent_totals(&self) -> PortTotals {
-        self.totals_of(Freshness::Recent)
+    /// The totals, in which the kernel's counters of a port at rest may be as old as `rest`.
+    pub fn recent_totals(&self, rest: Nanos) -> PortTotals {
+        self.totals_of(Freshness::Recent(rest))
     }
 
     /// The packets that have passed, by the counters of the programs, the worker and the receive thread, and by the redirect.

@@ -2,32 +2,12 @@
 
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use weft_packet::mutation::TestRng;
 use weft_policy::{Code, CompileOptions, Source, compile, fuzz_policy};
+use weft_units::testing::FuzzRun;
 
-/// The inputs of the loop, which take about a second in a development build. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` change
-/// their number and choice.
-const ROUNDS: usize = 4000;
-
-fn setting(name: &str, default: usize) -> usize {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
-}
-
-/// SplitMix64: small, seeded, and the same on all machines.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
-    }
-}
+/// The inputs of the loop, which take about a second in a development build.
+const ROUNDS: u64 = 4000;
 
 /// Tokens of the language and similar texts.
 const PIECES: &[&str] = &[
@@ -84,16 +64,18 @@ const PIECES: &[&str] = &[
 ];
 
 fn corpus() -> Vec<Vec<u8>> {
-    let folder = format!("{}/../../policies", env!("CARGO_MANIFEST_DIR"));
-    let mut paths: Vec<_> = std::fs::read_dir(folder)
-        .expect("the folder is there")
-        .map(|e| e.expect("an entry").path())
+    let folders = ["../../policies", "algorithms", "tests/corpus"]
+        .map(|of| format!("{}/{of}", env!("CARGO_MANIFEST_DIR")));
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("the folder is there"));
+    let mut paths: Vec<_> = files
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|of| of == "weft"))
         .collect();
     paths.sort();
     paths.iter().map(|path| std::fs::read(path).expect("a file")).collect()
 }
 
-fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
+fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut TestRng) {
     let (a, b) = (random.below(data.len() + 1), random.below(data.len() + 1));
     let (a, b) = (a.min(b), a.max(b));
     match random.below(7) {
@@ -106,7 +88,7 @@ fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
             let copy = data[a..b.min(a + 200)].to_vec();
             data.splice(b..b, copy);
         }
-        3 if a < data.len() => data[a] = random.next() as u8,
+        3 if a < data.len() => data[a] = random.next_u64() as u8,
         4 if a < data.len() => data[a] ^= 1 << random.below(8),
         5 => {
             let other = &corpus[random.below(corpus.len())];
@@ -121,12 +103,11 @@ fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
 /// Runs `target` on mutated inputs; returns the input on which it panicked, if any.
 fn find_failure(
     corpus: &[Vec<u8>],
-    rounds: usize,
-    seed: u64,
+    run: &mut FuzzRun,
     target: &(impl Fn(&[u8]) + std::panic::RefUnwindSafe),
 ) -> Option<Vec<u8>> {
-    let mut random = Random(seed);
-    for _ in 0..rounds {
+    let mut random = TestRng::new(run.seed);
+    while run.next_round() {
         let mut data = corpus[random.below(corpus.len())].clone();
         for _ in 0..=random.below(12).min(random.below(12)) {
             mutate(&mut data, corpus, &mut random);
@@ -140,7 +121,7 @@ fn find_failure(
 
 #[test]
 fn mutated_policies_never_break_the_compiler() {
-    let (rounds, seed) = (setting("WEFT_FUZZ_ROUNDS", ROUNDS), setting("WEFT_FUZZ_SEED", 1) as u64);
+    let mut run = FuzzRun::from_environment(ROUNDS);
     let compiled = AtomicUsize::new(0);
     let target = |data: &[u8]| {
         fuzz_policy(data);
@@ -148,11 +129,11 @@ fn mutated_policies_never_break_the_compiler() {
         let done = compile(Source { name: "p", text: &text }, &CompileOptions::default()).policy.is_some();
         compiled.fetch_add(usize::from(done), Ordering::Relaxed);
     };
-    let failure = find_failure(&corpus(), rounds, seed, &target)
-        .map(|data| String::from_utf8_lossy(&data).into_owned());
+    let failure =
+        find_failure(&corpus(), &mut run, &target).map(|data| String::from_utf8_lossy(&data).into_owned());
     assert_eq!(failure, None);
-    let compiled = compiled.into_inner();
-    println!("{compiled} of {rounds} inputs compiled, seed {seed}");
+    let (compiled, rounds) = (compiled.into_inner() as u64, run.done());
+    println!("{compiled} of {rounds} inputs compiled, seed {}", run.seed);
     assert!(compiled > rounds / 50, "mutation must leave some policies whole: {compiled}");
 }
 
@@ -162,8 +143,9 @@ const TENANT: &[u8] = include_bytes!("../corpus/tenant.weft");
 #[test]
 fn mutated_tenants_never_break_the_compiler() {
     fuzz_policy(TENANT);
-    let (rounds, seed) = (setting("WEFT_FUZZ_ROUNDS", ROUNDS / 4), setting("WEFT_FUZZ_SEED", 1) as u64);
-    let failure = find_failure(&[TENANT.to_vec()], rounds, seed, &fuzz_policy);
+    let mut run = FuzzRun::from_environment(ROUNDS / 4);
+    let failure = find_failure(&[TENANT.to_vec()], &mut run, &fuzz_policy);
+    println!("{} inputs, seed {}", run.done(), run.seed);
     assert_eq!(failure.map(|data| String::from_utf8_lossy(&data).into_owned()), None);
 }
 
@@ -175,7 +157,10 @@ fn the_loop_finds_a_fault_that_was_put_in() {
         let fault = compiled.diagnostics.iter().any(|d| d.code == Code::HostBits);
         assert!(!fault, "as if the compiler broke on a prefix with host bits");
     };
-    assert!(find_failure(&corpus(), ROUNDS, 1, &canary).is_some(), "the canary must be found");
+    assert!(
+        find_failure(&corpus(), &mut FuzzRun::fixed(ROUNDS, 1), &canary).is_some(),
+        "the canary must be found"
+    );
 }
 
 #[test]

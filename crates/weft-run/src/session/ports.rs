@@ -79,6 +79,8 @@ pub(super) struct SessionPort {
     settings: PortSettings,
     /// The inode of its namespace.
     inode: u64,
+    /// Its state at the last look.
+    seen: PortState,
 }
 
 /// Duplicates of the rings of a port, for the session's store.
@@ -129,7 +131,7 @@ impl Session {
         }
         let kept = if self.is_held() { duplicates(port.rings())? } else { Vec::new() };
         let id = self.nic.add_port(PortParts { port, plan, receive: Some(receive) })?;
-        self.ports.push(SessionPort { id, settings: settings.clone(), inode: app.inode()? });
+        self.ports.push(SessionPort::new(id, settings.clone(), app.inode()?));
         self.keep_port(id, kept);
         self.follow();
         Ok(id)
@@ -148,7 +150,7 @@ impl Session {
         };
         let names = self.stored_names(self.ports[at].id);
         let port = self.ports.remove(at);
-        let before = self.nic.port(port.id).map(|of_nic| port.status(of_nic));
+        let before = self.nic.port(port.id).map(|of_nic| port.status(of_nic, self.nic.rest()));
         let totals = self.nic.remove_port(port.id, grace)?;
         if self.is_held() {
             self.forget(&names);
@@ -159,21 +161,21 @@ impl Session {
 
     /// The ports, in the order in which they were added.
     pub fn ports(&self) -> Vec<PortStatus> {
-        let status = |port: &SessionPort| Some(port.status(self.nic.port(port.id)?));
+        let status = |port: &SessionPort| Some(port.status(self.nic.port(port.id)?, self.nic.rest()));
         self.ports.iter().filter_map(status).collect()
     }
 }
 
 impl SessionPort {
     pub(super) fn new(id: PortId, settings: PortSettings, inode: u64) -> Self {
-        Self { id, settings, inode }
+        Self { id, settings, inode, seen: PortState::Running }
     }
 
     pub(super) fn settings(&self) -> &PortSettings {
         &self.settings
     }
 
-    fn status(&self, port: &NicPort) -> PortStatus {
+    fn status(&self, port: &NicPort, rest: Nanos) -> PortStatus {
         let settings = self.settings.clone();
         let flows = port.flows();
         let status = PortStatus {
@@ -191,18 +193,25 @@ impl SessionPort {
             dropped: RunDrops::default(),
             state: self.state(port),
         };
-        status.with(&port.recent_totals())
+        status.with(&port.recent_totals(rest))
     }
 
+    /// The state at the last look, or what the worker has found since.
     fn state(&self, port: &NicPort) -> PortState {
-        if port.has_failed() || !port.port().exists() {
-            return PortState::DeviceDeleted;
+        match (self.seen, port.has_failed()) {
+            (PortState::Running, true) => PortState::DeviceDeleted,
+            (seen, _) => seen,
         }
+    }
+
+    /// Looks whether its devices and its namespace exist, with system calls.
+    pub(super) fn look(&mut self, port: &NicPort) {
         let is_it = |ns: NetNs| ns.inode().is_ok_and(|inode| inode == self.inode);
-        match &self.settings.netns {
+        self.seen = match &self.settings.netns {
+            _ if port.has_failed() || !port.port().exists() => PortState::DeviceDeleted,
             Some(name) if !NetNs::named(name).is_ok_and(is_it) => PortState::NamespaceDeleted,
             _ => PortState::Running,
-        }
+        };
     }
 
     /// The warning for the operator, if the port has lost its devices or its namespace.
