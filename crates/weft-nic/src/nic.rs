@@ -33,6 +33,7 @@ mod ports;
 mod programs;
 mod scheduler;
 mod threads;
+mod totals;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures, departures};
@@ -40,10 +41,9 @@ use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgram
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
-use crate::readings::{UplinkReadings, rest_of};
+use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
-use crate::sojourn::{SojournHistogram, Sojourns};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
@@ -63,7 +63,6 @@ use std::sync::mpsc::{Receiver, channel};
 use threads::Threads;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
-use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -386,85 +385,6 @@ impl SoftwareNic {
     /// A port whose devices are deleted, if all are like it.
     fn failed_port(&self) -> Option<&NicPort> {
         self.ports.first().filter(|_| self.ports.iter().all(NicPort::has_failed))
-    }
-
-    /// The current totals: the sums over the ports, those that were removed included, and the NIC's own.
-    ///
-    /// # Errors
-    /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
-    pub fn totals(&self) -> Result<Totals, NicError> {
-        self.totals_with(NicPort::totals)
-    }
-
-    /// The time for which looks at a port at rest serve again: a second for up to 16 ports, and longer with more, so that idle
-    /// ports cost the same however many there are.
-    pub fn rest(&self) -> Nanos {
-        rest_of(self.ports.len())
-    }
-
-    /// The totals, in which the kernel's counters of idle ports may be as old as [`rest`](Self::rest): for status lines.
-    ///
-    /// # Errors
-    /// As [`Self::totals`].
-    pub fn recent_totals(&self) -> Result<Totals, NicError> {
-        self.totals_with(|port| port.recent_totals(self.rest()))
-    }
-
-    fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {
-        let mut ports = self.removed.clone();
-        self.ports.iter().for_each(|port| ports.add(&of(port)));
-        let ((arrived, device_dropped), failed) =
-            self.uplink_device.readings.read(&self.uplink_device.device);
-        let c = &self.counters;
-        let uplink_failed = c.uplink_failed.get();
-        let counted = self.uplink_device.device.counts_failed_writes();
-        let ours = if counted { uplink_failed.packets.get() } else { 0 };
-        Ok(Totals {
-            uplink_writes: c.uplink_writes.get(),
-            uplink_failed,
-            uplink_waits: c.uplink_waits.get().packets.get(),
-            changes: c.changes.get().packets.get(),
-            change_pause_max: Nanos(c.change_pause_max.get()),
-            sojourns: self.sojourns(),
-            lags: self.lags(),
-            overdrawn: c.overdrawn.get().packets.get(),
-            ahead_max: Nanos(c.ahead_max.get()),
-            observed_rate: self.observed_rate(),
-            uplink_arrived: arrived.minus(self.uplink_device.before),
-            uplink_dropped: device_dropped.saturating_sub(ours),
-            unread: ports.unread + failed,
-            wakeups: self.wakeups(),
-            sleeps: c.sleeps.get().packets.get(),
-            wakeups_lost: c.wakeups_lost.get().packets.get(),
-            turns: c.turns.get().packets.get(),
-            worker_busy: c.worker_busy.get(),
-            worker_cpu: Nanos(c.worker_cpu.get()),
-            link_lost: Nanos(c.link_lost.get()),
-            flows: c.flows.get(),
-            staleness: Staleness {
-                count: c.weights_taken.get(),
-                sum: Nanos(c.weights_age.get()),
-                max: Nanos(c.weights_age_max.get()),
-            },
-            ..Totals::from(ports)
-        })
-    }
-
-    /// The waits of packets, by class.
-    fn sojourns(&self) -> Vec<Sojourns> {
-        let classes = self.counters.sojourns.iter().take(self.plan.rings().classes());
-        classes.map(SojournHistogram::get).collect()
-    }
-
-    /// The largest lags, by leaf that has a due.
-    fn lags(&self) -> Vec<Lag> {
-        let leaves = self.plan.rings().program.leaves.iter().zip(&self.counters.lags);
-        let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &crate::counters::LagGauge)| {
-            let bound = gauge.bound.get();
-            let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));
-            (bound > 0).then(|| Lag { leaf: leaf.name.clone(), bytes, span, bound: Bytes(bound) })
-        };
-        leaves.filter_map(lag).collect()
     }
 
     /// Takes the ports down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
