@@ -97,6 +97,28 @@ impl<'a, 'f> Ins<'a, 'f> {
         self.builder.ins().store(MemFlagsData::trusted(), value, address, offset);
     }
 
+    /// A byte, 0 or 1.
+    pub(crate) fn truth(&mut self, holds: bool) -> Ssa {
+        self.builder.ins().iconst(types::I8, i64::from(holds))
+    }
+
+    /// Ends a block with a branch to two: the first runs if the condition holds, the second if it does not.
+    pub(crate) fn split(&mut self, condition: Ssa) -> [Block; 2] {
+        let blocks = [(); 2].map(|()| self.builder.create_block());
+        self.builder.ins().brif(condition, blocks[0], &[], blocks[1], &[]);
+        blocks
+    }
+
+    /// Goes on in another block.
+    pub(crate) fn switch_to(&mut self, block: Block) {
+        self.builder.switch_to_block(block);
+    }
+
+    /// Ends the function.
+    pub(crate) fn end(&mut self) {
+        self.builder.ins().return_(&[]);
+    }
+
     /// Begins a block that runs only if the condition holds. The result is the block after it, for [`Ins::merge`].
     pub(crate) fn branch(&mut self, condition: Ssa, otherwise: Ssa) -> Block {
         let (then, merged) = (self.builder.create_block(), self.builder.create_block());

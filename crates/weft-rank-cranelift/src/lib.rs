@@ -12,6 +12,7 @@ mod code;
 mod fuzz;
 mod guard;
 mod lower;
+mod split;
 
 pub use code::Compiled;
 #[cfg(any(test, feature = "fuzz"))]

@@ -2,11 +2,13 @@
 //!
 //! A slot is loaded at its first use and written once, at the end: between them its content is a value, so there is nothing for an alias
 //! analysis to find out. A condition that holds or not selects between two values. There is a branch only around an expensive operation
-//! whose result nothing but a conditional store takes.
+//! whose result nothing but a conditional store takes, and where a program is cut in two halves ([`split`]).
 
 use crate::arithmetic::{self, Ins, Lowered};
 use crate::guard;
+use crate::split::{self, Facts};
 use core::mem::offset_of;
+use core::ops::Range;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Function, InstBuilder, Value as Ssa, types};
 use cranelift_codegen::isa::TargetFrontendConfig;
@@ -39,6 +41,14 @@ struct Lowering<'a, 'f> {
     program: &'a Program,
     /// The stores that operations wait for; the others are lowered in order.
     guarded: Vec<Option<usize>>,
+    /// What is known of conditions in this half of the program.
+    facts: Facts,
+    state: State,
+}
+
+/// The results so far, and the contents of the slots.
+#[derive(Clone)]
+struct State {
     values: Vec<Lowered>,
     node: [Option<Content>; Program::NODE_SLOTS_MAX],
     child: [Option<Content>; Program::CHILD_SLOTS_MAX],
@@ -62,21 +72,17 @@ pub(crate) fn lower(
             addresses: Addresses { inputs, parameters, node, child, effects },
             program,
             guarded: guard::guarded(program.operations(), taken),
-            values: Vec::with_capacity(program.operations().len()),
-            node: [None; Program::NODE_SLOTS_MAX],
-            child: [None; Program::CHILD_SLOTS_MAX],
+            facts: Facts::none(program.operations().len()),
+            state: State {
+                values: Vec::with_capacity(program.operations().len()),
+                node: [None; Program::NODE_SLOTS_MAX],
+                child: [None; Program::CHILD_SLOTS_MAX],
+            },
         };
-        for (at, operation) in program.operations().iter().enumerate() {
-            let lowered = match lowering.guarded[at] {
-                Some(_) => Lowered::Nothing,
-                None => lowering.operation(at, operation),
-            };
-            lowering.values.push(lowered);
-        }
-        lowering.write_slots();
-        lowering.effects(program.effects());
+        lowering.whole();
+    } else {
+        builder.ins().return_(&[]);
     }
-    builder.ins().return_(&[]);
     builder.seal_all_blocks();
     builder.finalize(config);
 }
@@ -87,17 +93,67 @@ fn offset(index: usize) -> i32 {
 }
 
 impl Lowering<'_, '_> {
+    /// The program up to where it is cut, and its halves; or the program in one piece.
+    fn whole(&mut self) {
+        let count = self.program.operations().len();
+        let cut = split::best(self.program.operations(), self.program.effects());
+        // An operation that waits for a store has no result yet.
+        let Some(cut) = cut.filter(|at| self.guarded[*at].is_none()) else { return self.rest(0..count) };
+        self.operations(0..cut + 1);
+        let condition = self.truth(Value(cut as u8));
+        let blocks = self.ins.split(condition);
+        let before = self.state.clone();
+        for (block, holds) in blocks.into_iter().zip([true, false]) {
+            self.ins.switch_to(block);
+            self.state = before.clone();
+            self.facts = Facts::of(self.program.operations(), cut, holds);
+            for (at, operation) in self.program.operations().iter().enumerate().take(cut + 1) {
+                if let Some(known) = self.known(at, operation) {
+                    self.state.values[at] = known;
+                }
+            }
+            self.rest(cut + 1..count);
+        }
+    }
+
+    /// These operations, which are the last, and the end of the program.
+    fn rest(&mut self, range: Range<usize>) {
+        self.operations(range);
+        self.write_slots();
+        self.effects(self.program.effects());
+        self.ins.end();
+    }
+
+    fn operations(&mut self, range: Range<usize>) {
+        for at in range {
+            let lowered = match self.guarded[at] {
+                Some(_) => Lowered::Nothing,
+                None => self.operation(at, &self.program.operations()[at]),
+            };
+            self.state.values.push(lowered);
+        }
+    }
+
+    /// The result of an operation that follows from what is known.
+    fn known(&mut self, at: usize, operation: &Operation) -> Option<Lowered> {
+        let holds = self.facts.get(Value(at as u8)).filter(|_| operation.is_truth())?;
+        Some(Lowered::Truth(self.ins.truth(holds)))
+    }
+
     /// A value as a word.
     fn word(&mut self, value: Value) -> Ssa {
-        self.values[value.index()].word(&mut self.ins)
+        self.state.values[value.index()].word(&mut self.ins)
     }
 
     /// Whether a value is not 0, as a byte.
     fn truth(&mut self, value: Value) -> Ssa {
-        self.values[value.index()].truth(&mut self.ins)
+        self.state.values[value.index()].truth(&mut self.ins)
     }
 
     fn operation(&mut self, at: usize, operation: &Operation) -> Lowered {
+        if let Some(known) = self.known(at, operation) {
+            return known;
+        }
         match *operation {
             Operation::Constant(value) => Lowered::Word(self.ins.constant(value)),
             Operation::Input(input) => self.input(input),
@@ -115,7 +171,7 @@ impl Lowering<'_, '_> {
                 Lowered::Truth(self.ins.compare_with(IntCC::Equal, truth, 0))
             }
             Operation::Binary { operator, left, right } => {
-                let (left, right) = (self.values[left.index()], self.values[right.index()]);
+                let (left, right) = (self.state.values[left.index()], self.state.values[right.index()]);
                 arithmetic::binary(&mut self.ins, operator, left, right)
             }
             Operation::Select { condition, yes, no } => {
@@ -148,8 +204,8 @@ impl Lowering<'_, '_> {
 
     fn content(&mut self, slot: Slot) -> &mut Option<Content> {
         match slot {
-            Slot::Node(index) => &mut self.node[usize::from(index)],
-            Slot::Child(index) => &mut self.child[usize::from(index)],
+            Slot::Node(index) => &mut self.state.node[usize::from(index)],
+            Slot::Child(index) => &mut self.state.child[usize::from(index)],
         }
     }
 
@@ -171,7 +227,13 @@ impl Lowering<'_, '_> {
     }
 
     fn store(&mut self, at: usize, slot: Slot, value: Value, when: Option<Value>) {
+        let known = when.map_or(Some(true), |condition| self.facts.get(condition));
         let new = match when {
+            _ if known == Some(false) => return,
+            _ if known == Some(true) => {
+                self.lower_guarded(at);
+                self.word(value)
+            }
             None => self.word(value),
             Some(condition) => {
                 let (condition, old) = (self.truth(condition), self.load(slot));
@@ -190,13 +252,18 @@ impl Lowering<'_, '_> {
     /// `value` if the condition holds, otherwise `old`. The operations that wait for the store `at` are done only if it holds.
     fn guarded_word(&mut self, at: usize, value: Value, condition: Ssa, old: Ssa) -> Ssa {
         let merged = self.ins.branch(condition, old);
-        for (index, operation) in self.program.operations().iter().enumerate() {
-            if self.guarded[index] == Some(at) {
-                self.values[index] = self.operation(index, operation);
-            }
-        }
+        self.lower_guarded(at);
         let new = self.word(value);
         self.ins.merge(merged, new)
+    }
+
+    /// The operations that wait for the store `at`.
+    fn lower_guarded(&mut self, at: usize) {
+        for (index, operation) in self.program.operations().iter().enumerate() {
+            if self.guarded[index] == Some(at) {
+                self.state.values[index] = self.operation(index, operation);
+            }
+        }
     }
 
     fn write_slots(&mut self) {
@@ -241,8 +308,14 @@ impl Lowering<'_, '_> {
                 Effect::Mark(condition) => conditions.push((condition, Effects::MARK)),
             }
         }
+        for (condition, bit) in &conditions {
+            if self.facts.get(*condition) == Some(true) {
+                always |= bit;
+            }
+        }
+        conditions.retain(|(condition, _)| self.facts.get(*condition).is_none());
         for (index, value) in words.into_iter().enumerate() {
-            let word = value.map_or(Lowered::Nothing, |value| self.values[value.index()]);
+            let word = value.map_or(Lowered::Nothing, |value| self.state.values[value.index()]);
             let word = word.word(&mut self.ins);
             if 8 * index != offset_of!(Effects, present) {
                 self.ins.store(word, self.addresses.effects, offset(index));
