@@ -6,6 +6,7 @@ mod cases;
 mod live;
 mod rates;
 mod run;
+mod shapers;
 mod tree;
 
 use run::{Both, arrivals};

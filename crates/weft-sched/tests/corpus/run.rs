@@ -14,9 +14,9 @@ use crate::slow::packets::PacketReference;
 pub(crate) struct Arrival {
     pub(crate) name: String,
     pub(crate) at: u64,
-    class: String,
+    pub(crate) class: String,
     flow: String,
-    len: u64,
+    pub(crate) len: u64,
     metadata: Metadata,
 }
 
