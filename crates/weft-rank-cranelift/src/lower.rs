@@ -41,7 +41,7 @@ struct Lowering<'a, 'f> {
     program: &'a Program,
     /// The stores that operations wait for; the others are lowered in order.
     guarded: Vec<Option<usize>>,
-    /// What is known of conditions in this half of the program.
+    /// The conditions that are known in this half of the program.
     facts: Facts,
     state: State,
 }

@@ -23,7 +23,7 @@ impl Facts {
         let mut facts = Self::none(operations.len());
         facts.0[at] = Some(holds);
         for index in (0..=at).rev() {
-            facts.to_operands(operations[index], facts.0[index]);
+            facts.mark_operands(operations[index], facts.0[index]);
         }
         for (index, operation) in operations.iter().enumerate() {
             if facts.0[index].is_none() {
@@ -38,7 +38,7 @@ impl Facts {
         self.0[value.index()]
     }
 
-    fn to_operands(&mut self, operation: Operation, result: Option<bool>) {
+    fn mark_operands(&mut self, operation: Operation, result: Option<bool>) {
         match (operation, result) {
             (Operation::Not(value), Some(holds)) => self.0[value.index()] = Some(!holds),
             (Operation::Binary { operator: Binary::And, left, right }, Some(true)) => {
