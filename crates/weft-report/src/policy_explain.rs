@@ -52,6 +52,24 @@ pub struct PolicyExplainReport {
     pub bound_packets: u64,
     /// Additional facts.
     pub notes: Vec<String>,
+    /// The packets of the class that wait at the daemon, with `--live`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<ExplainedWaiting>,
+}
+
+/// The packets of a class that wait at the daemon, and why.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedWaiting {
+    /// The bytes that wait.
+    pub backlog_bytes: u64,
+    /// The rate on the wire over the last second.
+    pub bps: f64,
+    /// The rate that the policy guarantees, if it is known.
+    pub entitled_bps: Option<f64>,
+    /// The time within which 99 of 100 packets left; null before the first.
+    pub sojourn_p99_s: Option<f64>,
+    /// The reasons, the nearest to the class first.
+    pub reasons: Vec<String>,
 }
 
 /// A node on the path, and the turn of the packet's branch there: its place under strict priority, its weight otherwise.

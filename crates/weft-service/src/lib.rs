@@ -12,6 +12,7 @@
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`steering`] | the receive steering of the host's NIC |
+//! | [`waiting`] | the reasons for which packets wait |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -40,3 +41,4 @@ pub mod server;
 pub mod service;
 pub mod sockets;
 pub mod steering;
+pub mod waiting;

@@ -135,7 +135,7 @@ fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {
 }
 
 /// The SHA-256 of a text, as `sha256sum` prints it.
-pub(crate) fn hash(text: &str) -> String {
+pub fn hash(text: &str) -> String {
     let mut digits = String::new();
     for byte in Sha256::digest(text.as_bytes()) {
         let _ = write!(digits, "{byte:02x}");

@@ -6,20 +6,33 @@ mod service;
 #[path = "common/world.rs"]
 mod world;
 
-use common::{file, weft};
-use service::Service;
+use common::{file, until, weft};
+use service::{PATIENCE, Service};
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use weft_host::NetNs;
 use weft_host::testing::privileged;
-use world::{POLICY, World};
+use world::{FAR, POLICY, World};
 
 /// The indented `weft` commands of the guide.
 fn commands() -> Vec<Vec<String>> {
     let path = format!("{}/../../docs/operating.md", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).expect("the guide");
     let lines = text.lines().filter_map(|line| line.strip_prefix("    weft "));
-    let found: Vec<Vec<String>> = lines.map(|line| line.split(' ').map(str::to_owned).collect()).collect();
+    let found: Vec<Vec<String>> = lines.map(words).collect();
     assert!(found.len() > 10, "{found:?}");
     found
+}
+
+/// The words of a command; single quotes keep spaces.
+fn words(line: &str) -> Vec<String> {
+    let parts = line.split('\'').enumerate();
+    let parts = parts.flat_map(|(at, part)| match at % 2 {
+        1 => vec![part.to_owned()],
+        _ => part.split_whitespace().map(str::to_owned).collect(),
+    });
+    parts.collect()
 }
 
 /// The commands without a daemon.
@@ -93,4 +106,48 @@ fn the_commands_for_one_of_several_uplinks_work() {
     named.iter().for_each(|words| run(&service, words));
     service.stop(daemon);
     second.assert_clean();
+}
+
+/// A policy in whose class `web` more comes than its limit lets pass.
+const LIMITED: &str = "link 100mbps\nclass web = udp dport 7000\nclass bulk = tcp\n\
+                       root = priority { limit 5mbps of web, bulk, default }\n";
+
+#[test]
+fn a_packet_is_explained_while_others_of_its_class_wait() {
+    if !privileged("a_packet_is_explained_while_others_of_its_class_wait") {
+        return;
+    }
+    let service = Service::new();
+    let limited = file(&service.world.folder, "limited.weft", LIMITED);
+    let daemon = service.start();
+    fn explain<'a>(more: &[&'a str]) -> Vec<&'a str> {
+        [&["policy", "explain", "--live", "--packet", "udp 10.97.0.1:9 > 10.97.0.2:7000"], more].concat()
+    }
+    let other = service.refused(&explain(&[&limited]));
+    assert!(other.contains("another policy in force") && other.contains("generation 1"), "{other}");
+    service.done(&["policy", "load", &limited]);
+    let idle = service.done(&explain(&[]));
+    assert!(idle.contains("class      web (line 2") && idle.contains("because    nothing waits"), "{idle}");
+    let stop = AtomicBool::new(false);
+    let socket = service.world.app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
+    let said = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                (0..20).for_each(|_| _ = socket.send_to(&[1; 1400], (FAR, 7000)));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        // A second at the limit, and the daemon's next look at the counters.
+        let mut said = String::new();
+        let used = until(PATIENCE, || {
+            said = service.done(&explain(&[&limited]));
+            said.contains("is used up, by web at")
+        });
+        stop.store(true, Ordering::Relaxed);
+        assert!(used, "{said}");
+        said
+    });
+    assert!(said.contains("of 5 Mb/s is used up") && said.contains("its own packets: it sends"), "{said}");
+    assert!(said.contains("99 of 100 packets within"), "{said}");
+    service.stop(daemon);
 }

@@ -1,17 +1,23 @@
 //! `weft policy explain`: the fate of one packet under a policy.
 
+use crate::control::{Socket, UplinkName, told};
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_control::Client;
 use weft_policy::explain::{DescribedPacket, Explanation, Step, Turn};
-use weft_policy::{CompileOptions, Source, explain_with};
-use weft_report::policy_explain::{ExplainedLimit, ExplainedStep, PolicyExplainReport};
+use weft_policy::{CompileOptions, CompiledPolicy, Source, explain_with};
+use weft_report::human;
+use weft_report::policy_explain::{ExplainedLimit, ExplainedStep, ExplainedWaiting, PolicyExplainReport};
 use weft_report::record::Document;
+use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
 use weft_sched::program::LeafDiscipline;
-use weft_units::BitsPerSec;
+use weft_service::policy;
+use weft_service::waiting::reasons;
+use weft_units::{BitsPerSec, Bytes, LaneId};
 
 /// Explain what a policy does with a packet: class, row, path, limits, guaranteed rate.
 #[derive(Debug, clap::Args)]
@@ -19,16 +25,27 @@ use weft_units::BitsPerSec;
 Examples:
   weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
   weft policy explain my.weft --packet 'udp [2001:db8::1]:9 > [2001:db8::2]:53 mark 3 cgroup /web'
-  weft policy explain my.weft --packet 'icmp 192.0.2.1 > 192.0.2.2' --rate 10gbps --json -")]
+  weft policy explain my.weft --packet 'icmp 192.0.2.1 > 192.0.2.2' --rate 10gbps --json -
+  weft policy explain --live --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
+
+With --live it asks the daemon for the policy in force, and says why packets of the class wait now.")]
 pub(crate) struct Args {
-    /// The policy.
-    file: PathBuf,
+    /// The policy; with --live that of the daemon if none is given.
+    #[arg(required_unless_present = "live")]
+    file: Option<PathBuf>,
     /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port).
     #[arg(long, value_name = "TEXT")]
     packet: DescribedPacket,
     /// The link's rate, in place of the policy's `link`.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
+    /// Ask the running daemon for what waits now, and why.
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    socket: Socket,
+    #[command(flatten)]
+    uplink: UplinkName,
     /// Write the explanation to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -37,19 +54,77 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let text = PolicyText::read(&args.file)?;
-    let (policy, tenants) =
-        text.load_whole(&CompileOptions { link: args.rate, ..CompileOptions::default() })?;
+    let status = if args.live { Some(told(daemon(args)?.status())?) } else { None };
+    let text = match &args.file {
+        Some(file) => PolicyText::read(file)?,
+        None => {
+            let reply = told(daemon(args)?.config())?;
+            PolicyText { name: reply.policy, text: reply.text }
+        }
+    };
+    let of_daemon = status.as_ref().and_then(|status| status.uplink.rate_bps);
+    let link = args.rate.or_else(|| of_daemon.map(|bps| BitsPerSec(bps as u64)));
+    let (policy, tenants) = text.load_whole(&CompileOptions { link, ..CompileOptions::default() })?;
     let source = Source { name: &text.name, text: &text.text };
     let explanation = explain_with(source, &tenants, &policy, &args.packet);
+    let waiting = status.map(|status| waiting(&text, &policy, &explanation, &status)).transpose()?;
     if !json.is_stdout() {
-        output::print(&explanation.to_string())?;
+        let now = waiting.as_ref().map_or_else(String::new, described);
+        output::print(&format!("{explanation}{now}"))?;
     }
-    json.write_json(&report(&text.name, explanation))?;
+    json.write_json(&report(&text.name, explanation, waiting))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(file: &str, e: Explanation) -> PolicyExplainReport {
+fn daemon(args: &Args) -> anyhow::Result<Client> {
+    args.socket.connect_about(&args.uplink)
+}
+
+/// The packets of the class that wait, by the daemon's counters.
+fn waiting(
+    text: &PolicyText,
+    policy: &CompiledPolicy,
+    explanation: &Explanation,
+    status: &ServiceStatus,
+) -> anyhow::Result<ExplainedWaiting> {
+    if status.policy_hash != policy::hash(&text.text) {
+        anyhow::bail!(
+            "the daemon has another policy in force, {} of generation {}; leave {} out to explain that one",
+            status.policy,
+            status.generation,
+            text.name
+        );
+    }
+    let class = status.classes.iter().find(|class| class.class == explanation.class);
+    let class = class.cloned().unwrap_or_default();
+    let reasons = reasons(policy, LaneId::from_index(explanation.lane), status);
+    Ok(ExplainedWaiting {
+        backlog_bytes: class.backlog_bytes,
+        bps: class.bps,
+        entitled_bps: class.entitled_bps,
+        sojourn_p99_s: class.sojourn_s.map(|sojourn| sojourn.p99),
+        reasons: reasons.iter().map(ToString::to_string).collect(),
+    })
+}
+
+fn described(waiting: &ExplainedWaiting) -> String {
+    let ExplainedWaiting { backlog_bytes, bps, entitled_bps, sojourn_p99_s, reasons } = waiting;
+    let entitled = entitled_bps.map_or_else(String::new, |due| format!(" of {} due", human::rate(due)));
+    let sojourn =
+        sojourn_p99_s.map_or_else(String::new, |s| format!(", 99 of 100 packets within {}", human::time(s)));
+    let mut text = format!(
+        "now        {} wait, {} leave{entitled}{sojourn}\n",
+        Bytes(*backlog_bytes),
+        human::rate(*bps)
+    );
+    for (number, reason) in reasons.iter().enumerate() {
+        let title = if number == 0 { "because" } else { "" };
+        text += &format!("{title:<10} {reason}\n");
+    }
+    text
+}
+
+fn report(file: &str, e: Explanation, waiting: Option<ExplainedWaiting>) -> PolicyExplainReport {
     let limits = e.limits.into_iter().map(|limit| ExplainedLimit {
         name: limit.name,
         limit_bps: limit.rate.get(),
@@ -77,6 +152,7 @@ fn report(file: &str, e: Explanation) -> PolicyExplainReport {
         guaranteed_bps: e.guaranteed.map(BitsPerSec::get),
         bound_packets: e.bound.get(),
         notes: e.notes,
+        waiting,
     }
 }
 
