@@ -42,6 +42,9 @@ pub struct PolicyExplainReport {
     pub fair: bool,
     /// The other classes in the leaf.
     pub beside: Vec<String>,
+    /// The ranks that algorithms give the packet.
+    #[serde(default)]
+    pub ranks: Vec<ExplainedRank>,
     /// The limits that apply.
     pub limits: Vec<ExplainedLimit>,
     /// The link's rate, if it is known.
@@ -88,6 +91,25 @@ pub struct ExplainedStep {
     /// The algorithm of one's own, with the branch's parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<String>,
+}
+
+/// The rank of the packet at an algorithm, as the first one of an idle child.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ExplainedRank {
+    /// The node or leaf.
+    pub node: String,
+    /// The algorithm.
+    pub algorithm: String,
+    /// The component that is compared first; null for a shaper.
+    pub first: Option<u64>,
+    /// The component that decides between equal first ones.
+    pub second: Option<u64>,
+    /// The time before which it is not picked, in nanoseconds after the arrival.
+    pub from_ns: Option<u64>,
+    /// The virtual time before which it is not picked.
+    pub from_virtual: Option<u64>,
+    /// Whether the algorithm sees the packet.
+    pub sees_packet: bool,
 }
 
 /// A limit that applies.

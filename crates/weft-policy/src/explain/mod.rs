@@ -9,6 +9,7 @@
 //! 4. The guaranteed rate is that of the engine (`weft_sched::guaranteed_rates`), for the link's rate.
 
 mod packet;
+mod ranks;
 
 use crate::compile::{Source, parse};
 use crate::compiled::CompiledPolicy;
@@ -17,6 +18,7 @@ use crate::files::Tenant;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use core::fmt;
 pub use packet::DescribedPacket;
+pub use ranks::{Claims, PacketRank};
 use weft_packet::{Match, Prefix};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
@@ -105,6 +107,8 @@ pub struct Explanation {
     pub discipline: LeafDiscipline,
     /// The other classes in the leaf.
     pub beside: Vec<String>,
+    /// The ranks that algorithms give the packet, the one of its own leaf first.
+    pub ranks: Vec<PacketRank>,
     /// The limits that apply, the one nearest to the class first.
     pub limits: Vec<AppliedLimit>,
     /// The link's rate, if it is known.
@@ -163,6 +167,7 @@ pub fn explain_with(
         leaf: spec.map_or_else(String::new, |leaf| leaf.name.clone()),
         discipline: spec.map_or(LeafDiscipline::Fifo, |leaf| leaf.discipline.clone()),
         beside,
+        ranks: ranks::ranks(policy, leaf, &packet.claims, packet.priority),
         limits: limits
             .map(|limit| AppliedLimit { name: limit.name.clone(), rate: limit.rate, burst: limit.burst })
             .collect(),
@@ -323,6 +328,10 @@ impl fmt::Display for Explanation {
         let with =
             if self.beside.is_empty() { String::new() } else { format!(", with {}", self.beside.join(", ")) };
         writeln!(f, "{title:<10} {}{}: {order}{with}", "  ".repeat(self.path.len()), self.leaf)?;
+        for (number, rank) in self.ranks.iter().enumerate() {
+            let title = if number == 0 { "ranks" } else { "" };
+            writeln!(f, "{title:<10} {rank}")?;
+        }
         for (number, limit) in self.limits.iter().enumerate() {
             let title = if number == 0 { "limits" } else { "" };
             writeln!(f, "{title:<10} {}: {}, bursts up to {}", limit.name, limit.rate, limit.burst)?;

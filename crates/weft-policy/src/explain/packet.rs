@@ -4,10 +4,12 @@
 //! packet   = "non-ip" { metadata } | protocol address ">" address { metadata } ;
 //! protocol = "tcp" | "udp" | "sctp" | "icmp" | "icmpv6" | NUMBER ;
 //! address  = IP [ ":" PORT ] ;                          (* an IPv6 address with a port is in brackets *)
-//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME | attribute ;
+//! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME | attribute
+//!          | ( "deadline" | "slack" | "late" | "txtime" ) TIME | ( "length" | "left" ) BYTES | "pace" RATE ;
 //! attribute = ( "vlan" | "pcp" | "dscp" | "ecn" | "user" | "classid" | "cookie" ) VALUE ;   (* as in policies *)
 //! ```
 
+use super::ranks::Claims;
 use crate::attributes;
 use crate::compiled::CompiledPolicy;
 use core::fmt;
@@ -15,7 +17,7 @@ use core::net::IpAddr;
 use core::str::FromStr;
 use weft_packet::{Attribute, AttributeTests};
 use weft_text::{ParseError, Span, hint_and_all, quoted};
-use weft_units::{FlowKey, PacketMeta, Protocol, VlanTag};
+use weft_units::{FlowKey, Nanos, PacketMeta, Protocol, VlanTag};
 
 /// A packet's metadata, with the path of its sender's cgroup and the name of its port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -32,6 +34,8 @@ pub struct DescribedPacket {
     pub port: Option<String>,
     /// The attributes that are given, with their values.
     pub attributes: AttributeTests,
+    /// Its length, and what its sender tells of it, for algorithms.
+    pub claims: Claims,
 }
 
 /// The words of protocols.
@@ -45,8 +49,10 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 /// The word for packets other than IP.
 const NON_IP: &str = "non-ip";
 /// The words of the metadata.
-const METADATA: [&str; 11] =
-    ["mark", "priority", "cgroup", "port", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
+const METADATA: [&str; 18] = [
+    "mark", "priority", "cgroup", "port", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie",
+    "length", "deadline", "slack", "late", "txtime", "left", "pace",
+];
 /// Other words for metadata.
 const SYNONYMS: [(&str, &str); 4] =
     [("prio", "priority"), ("fwmark", "mark"), ("uid", "user"), ("cos", "pcp")];
@@ -111,6 +117,7 @@ impl FromStr for DescribedPacket {
                     let (_, name) = words.expect("the name of the port")?;
                     packet.port = Some(name.trim_matches('"').to_owned());
                 }
+                _ if packet.claims.set(&mut words, word)? => {}
                 _ => packet.set_attribute(&mut words, (span, word))?,
             }
         }
@@ -193,6 +200,41 @@ fn number(words: &mut Words<'_>, what: &str) -> Result<u32, ParseError> {
     };
     let hint = "numbers from 0 to 4294967295, or 0x...";
     parsed.map_err(|_| ParseError::new(span, format!("{} is not a {what}", quoted(word)), hint))
+}
+
+impl Claims {
+    /// Reads the value of `word`. Returns whether it is one of these.
+    fn set(&mut self, words: &mut Words<'_>, word: &str) -> Result<bool, ParseError> {
+        match word {
+            "length" => self.length = value(words, word, "such as `length 1514`")?,
+            "deadline" => self.deadline = Some(time(words, word)?),
+            "slack" => self.slack = Some(time(words, word)?),
+            "late" => self.late = Some(time(words, word)?),
+            "txtime" => self.txtime = Some(time(words, word)?),
+            "left" => self.left = Some(value(words, word, "such as `left 64kb`")?),
+            "pace" => self.pace = Some(value(words, word, "such as `pace 10mbps`")?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+fn value<T: FromStr>(words: &mut Words<'_>, what: &str, hint: &str) -> Result<T, ParseError> {
+    let (span, word) = words.expect(&format!("the value of `{what}`"))?;
+    word.parse().map_err(|_| ParseError::new(span, format!("{} is not a {what}", quoted(word)), hint))
+}
+
+/// A time with its unit: a bare number would be one of seconds.
+fn time(words: &mut Words<'_>, what: &str) -> Result<Nanos, ParseError> {
+    let hint = format!("such as `{what} 5ms`");
+    let unit = words.rest.get(words.at).is_none_or(|(_, word)| word.ends_with('s'));
+    match unit {
+        true => value(words, what, &hint),
+        false => {
+            let (span, word) = words.expect("a time")?;
+            Err(ParseError::new(span, format!("{} has no unit", quoted(word)), hint))
+        }
+    }
 }
 
 impl DescribedPacket {
@@ -283,7 +325,10 @@ impl fmt::Display for DescribedPacket {
         }
         self.cgroup.iter().try_for_each(|path| write!(f, " cgroup {}", weft_text::printable(path)))?;
         self.port.iter().try_for_each(|name| write!(f, " port {}", weft_text::printable(name)))?;
-        self.attributes.iter().try_for_each(|(of, value)| write!(f, " {of} {}", attributes::write(of, value)))
+        self.attributes
+            .iter()
+            .try_for_each(|(of, value)| write!(f, " {of} {}", attributes::write(of, value)))?;
+        write!(f, "{}", self.claims)
     }
 }
 
@@ -305,6 +350,13 @@ mod tests {
             ("non-ip mark 0", "non-ip"),
             ("non-ip port \"vm1\"", "non-ip port vm1"),
             ("non-ip pcp 5 user 0", "non-ip pcp 5 user 0"),
+            ("non-ip left 3kb deadline 5ms length 64", "non-ip length 64 deadline 5000000ns left 3000"),
+            (
+                "non-ip slack 1us late 0s txtime 2s pace 8kbps",
+                "non-ip slack 1000ns late 0ns txtime 2000000000ns pace 8000bps",
+            ),
+            ("non-ip deadline 5", ""),
+            ("non-ip length x", ""),
             (
                 "icmpv6 fd00::1 > fd00::2 cookie 31 vlan 7 dscp 46 ecn 3 classid 0x100001",
                 "icmpv6 fd00::1 > fd00::2 vlan 7 dscp ef ecn ce classid 10:1 cookie 0x1f",
@@ -342,6 +394,9 @@ mod tests {
             ("non-ip user ann", 12, "the user's number"),
             ("non-ip cos 3", 7, "did you mean `pcp`"),
             ("non-ip vlan", 11, "the value of `vlan` is missing"),
+            ("non-ip deadline 5", 16, "has no unit"),
+            ("non-ip slack", 12, "the value of `slack` is missing"),
+            ("non-ip deadlin 5ms", 7, "did you mean `deadline`"),
         ] {
             let error = text.parse::<DescribedPacket>().expect_err(text);
             assert_eq!(error.span.start, at, "{text}: {error}");

@@ -63,16 +63,23 @@ const PIECES: &[&str] = &[
     "wfq { a: 1, ",
 ];
 
-fn corpus() -> Vec<Vec<u8>> {
-    let folders = ["../../policies", "algorithms", "tests/corpus"]
-        .map(|of| format!("{}/{of}", env!("CARGO_MANIFEST_DIR")));
-    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).expect("the folder is there"));
-    let mut paths: Vec<_> = files
+/// The policies in folders of this crate.
+fn corpus(folders: &[&str]) -> Vec<Vec<u8>> {
+    let folder =
+        |of: &&str| std::fs::read_dir(format!("{}/{of}", env!("CARGO_MANIFEST_DIR"))).expect("a folder");
+    let mut paths: Vec<_> = folders
+        .iter()
+        .flat_map(folder)
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|of| of == "weft"))
         .collect();
     paths.sort();
     paths.iter().map(|path| std::fs::read(path).expect("a file")).collect()
+}
+
+/// The ready policies.
+fn policies() -> Vec<Vec<u8>> {
+    corpus(&["../../policies"])
 }
 
 fn mutate(data: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut TestRng) {
@@ -130,11 +137,21 @@ fn mutated_policies_never_break_the_compiler() {
         compiled.fetch_add(usize::from(done), Ordering::Relaxed);
     };
     let failure =
-        find_failure(&corpus(), &mut run, &target).map(|data| String::from_utf8_lossy(&data).into_owned());
+        find_failure(&policies(), &mut run, &target).map(|data| String::from_utf8_lossy(&data).into_owned());
     assert_eq!(failure, None);
     let (compiled, rounds) = (compiled.into_inner() as u64, run.done());
     println!("{compiled} of {rounds} inputs compiled, seed {}", run.seed);
     assert!(compiled > rounds / 50, "mutation must leave some policies whole: {compiled}");
+}
+
+#[test]
+fn mutated_algorithms_never_break_the_compiler() {
+    let corpus = corpus(&["algorithms", "tests/corpus"]);
+    assert!(corpus.len() > 20, "{}", corpus.len());
+    let mut run = FuzzRun::from_environment(ROUNDS / 4);
+    let failure = find_failure(&corpus, &mut run, &fuzz_policy);
+    println!("{} inputs, seed {}", run.done(), run.seed);
+    assert_eq!(failure.map(|data| String::from_utf8_lossy(&data).into_owned()), None);
 }
 
 /// A policy with tenants, whose files are the policy itself.
@@ -158,7 +175,7 @@ fn the_loop_finds_a_fault_that_was_put_in() {
         assert!(!fault, "as if the compiler broke on a prefix with host bits");
     };
     assert!(
-        find_failure(&corpus(), &mut FuzzRun::fixed(ROUNDS, 1), &canary).is_some(),
+        find_failure(&policies(), &mut FuzzRun::fixed(ROUNDS, 1), &canary).is_some(),
         "the canary must be found"
     );
 }

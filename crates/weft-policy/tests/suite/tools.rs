@@ -39,6 +39,24 @@ fn a_packet_of_figure_1_is_explained() {
 }
 
 #[test]
+fn ranks_of_a_packet_are_shown_with_their_numbers() {
+    let text = "class rpc = udp\nclass web = tcp\nroot = edf { rpc: 1ms, lstf slack 20ms of web: 5ms, default: 9ms }";
+    let said = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2 slack 3us deadline 7us");
+    assert!(
+        said.contains(
+            "ranks      web: lstf gives 3000\n           root: edf gives 7000\n"
+        ),
+        "{said}"
+    );
+    let untold = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2");
+    assert!(untold.contains("web: lstf gives 20000000\n"), "{untold}");
+    let own = "algorithm two(w: count) { child had: bytes\n rank = w, had }\nclass a = any\nroot = two { wf2q { a: 1, default: 3 }: 5 }";
+    let said = explained(own, "non-ip length 1000");
+    assert!(said.contains("root#1: wf2q gives 4096000 from the virtual time 0\n"), "{said}");
+    assert!(said.contains("root: two gives 5, whatever the packet\n"), "{said}");
+}
+
+#[test]
 fn packets_that_no_class_takes_and_those_without_an_address_are_explained() {
     let text = "class a = udp\nclass b = tcp\nclass default = any\nroot = wfq { fifo { a, b }: 3, fair of default: 1 }\n";
     expect![[r#"

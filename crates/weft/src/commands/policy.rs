@@ -68,7 +68,7 @@ Examples:
     },
     Draw(draw::Args),
     Fmt(fmt::Args),
-    Explain(explain::Args),
+    Explain(Box<explain::Args>),
     Cost(cost::Args),
     Test(test::Args),
     #[cfg(feature = "lsp")]

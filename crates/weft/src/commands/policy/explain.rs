@@ -7,10 +7,13 @@ use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_control::Client;
-use weft_policy::explain::{DescribedPacket, Explanation, Step, Turn};
+use weft_policy::explain::{DescribedPacket, Explanation, PacketRank, Step, Turn};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, explain_with};
+use weft_rank::Eligibility;
 use weft_report::human;
-use weft_report::policy_explain::{ExplainedLimit, ExplainedStep, ExplainedWaiting, PolicyExplainReport};
+use weft_report::policy_explain::{
+    ExplainedLimit, ExplainedRank, ExplainedStep, ExplainedWaiting, PolicyExplainReport,
+};
 use weft_report::record::Document;
 use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
@@ -33,7 +36,8 @@ pub(crate) struct Args {
     /// The policy; with --live that of the daemon if none is given.
     #[arg(required_unless_present = "live")]
     file: Option<PathBuf>,
-    /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port).
+    /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port; for algorithms
+    /// length, deadline, slack, late, txtime, left, pace).
     #[arg(long, value_name = "TEXT")]
     packet: DescribedPacket,
     /// The link's rate, in place of the policy's `link`.
@@ -147,6 +151,7 @@ fn report(file: &str, e: Explanation, waiting: Option<ExplainedWaiting>) -> Poli
         leaf: e.leaf,
         fair: e.discipline == LeafDiscipline::Fair,
         beside: e.beside,
+        ranks: e.ranks.into_iter().map(rank).collect(),
         limits: limits.collect(),
         link_bps: e.link.map(BitsPerSec::get),
         guaranteed_bps: e.guaranteed.map(BitsPerSec::get),
@@ -154,6 +159,17 @@ fn report(file: &str, e: Explanation, waiting: Option<ExplainedWaiting>) -> Poli
         notes: e.notes,
         waiting,
     }
+}
+
+fn rank(of: PacketRank) -> ExplainedRank {
+    let (first, second) = of.rank.unzip();
+    let (from_ns, from_virtual) = match of.from {
+        Some(Eligibility::Time(time)) => (Some(time.as_nanos()), None),
+        Some(Eligibility::VirtualTime(time)) => (None, Some(time)),
+        None => (None, None),
+    };
+    let (node, algorithm, sees_packet) = (of.node, of.algorithm, of.sees_packet);
+    ExplainedRank { node, algorithm, first, second, from_ns, from_virtual, sees_packet }
 }
 
 fn step(step: Step) -> ExplainedStep {
