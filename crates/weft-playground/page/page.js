@@ -64,7 +64,7 @@ function answered(answer, question) {
   if (fresh) {
     const marks = answer.diagnostics.map((one) => ({ start: indexOf(policy.text, { line: one.line, column: one.column }), end: indexOf(policy.text, one.end), severity: one.severity }));
     policy.mark(marks.filter((mark) => mark.severity !== "note"));
-    list(at("diagnostics"), answer.diagnostics.map(diagnostic));
+    list(at("diagnostics"), answer.diagnostics.map((one) => diagnostic(one)));
     const fault = answer.arrivals_error;
     const place = fault && indexOf(arrivals.text, fault);
     arrivals.mark(fault ? [{ start: place, end: Math.max(place, arrivals.text.slice(place).search(/\s|$/) + place), severity: "error" }] : []);

@@ -59,6 +59,8 @@ class Timeline {
 
   paint() {
     const focused = document.activeElement?.dataset?.packet;
+    // No event tells that what the pointer was at is gone.
+    this.leave();
     if (!this.run) return this.svg.replaceChildren();
     this.width = Math.max(this.host.clientWidth, 280);
     this.scale = (this.width - ROW.left - ROW.right) / this.until;

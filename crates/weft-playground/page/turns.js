@@ -3,9 +3,12 @@
 // The orders in which the heads of a turn stand, as columns.
 function ordersOf(heads) {
   const orders = new Map();
-  for (const { orders: own } of heads) for (const { node, discipline } of own) orders.set(`${node}\u0000${discipline}`, `${discipline} at ${node}`);
+  for (const { orders: own } of heads) for (const { node, discipline } of own) orders.set(`${node}\u0000${discipline}`, labelOf(node, discipline));
   return [...orders];
 }
+
+// A node without a name of its own is named after the one above it, with a number.
+const labelOf = (node, discipline) => (node.includes("#") ? discipline : `${discipline} at ${node}`);
 
 const rankIn = (head, key) => {
   const order = head.orders.find(({ node, discipline }) => `${node}\u0000${discipline}` === key);
@@ -56,7 +59,7 @@ function turnsTable(run, colours) {
     for (const one of turn.heads) {
       const ranks = one.orders.map(({ rank, held }) => (held ? `${rank} (held)` : rank)).join(", ");
       const limited = one.limited_ns === null ? "" : `, limited until ${time(one.limited_ns)}`;
-      row.children[2].append(chip(run, one.packet, colours), make("span", "dim", `${ranks}${limited}   `));
+      row.children[2].append(chip(run, one.packet, colours), make("span", "dim rank", ranks + limited));
     }
   }
   return table;

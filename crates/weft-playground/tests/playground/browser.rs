@@ -94,7 +94,7 @@ fn the_first_example_shows_both_orders(browser: &mut Browser) {
     browser.mouse("mouseMoved", x, y);
     browser.wait("!document.getElementById('tip').hidden");
     let tip = browser.text("document.getElementById('tip').textContent");
-    assert!(tip.contains("edf at web") && tip.contains("5 us") && tip.contains("9 us"), "{tip}");
+    assert!(tip.contains("edf") && tip.contains("5 us") && tip.contains("9 us"), "{tip}");
     picture(browser, "ranks");
     browser.mouse("mouseMoved", 1.0, 1.0);
     browser.wait("document.getElementById('tip').hidden");

@@ -169,11 +169,12 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", parameters);
     }
 
-    /// The middle of an element, which is scrolled into view.
+    /// The middle of an element, which is scrolled into view; the page has seen the scrolling.
     #[track_caller]
     pub(crate) fn middle(&mut self, selector: &str) -> (f64, f64) {
         let place = self.value(&format!(
-            "(() => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center' }}); \
+            "(async () => {{ const e = document.querySelector({selector:?}); e.scrollIntoView({{ block: 'center' }}); \
+             await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); \
              const b = e.getBoundingClientRect(); return [b.left + b.width / 2, b.top + b.height / 2]; }})()"
         ));
         (place[0].as_f64().expect("a place"), place[1].as_f64().expect("a place"))
