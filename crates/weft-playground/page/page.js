@@ -52,10 +52,19 @@ function choose(name) {
 }
 
 function fill(policyText, arrivalsText, link) {
+  clear();
   at("link").value = link;
   policy.text = policyText;
   arrivals.text = arrivalsText;
   ask();
+}
+
+// Takes away what was said of other texts.
+function clear() {
+  shown = null;
+  timeline.show(null);
+  for (const id of ["turns", "order", "diagnostics", "faults", "cost"]) at(id).replaceChildren();
+  at("drawing").removeAttribute("src");
 }
 
 // What the module said of a question. An answer that texts have overtaken is shown, but marks nothing in them.

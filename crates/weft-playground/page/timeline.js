@@ -1,5 +1,6 @@
 // The timeline: arrivals above, one row for each flow; what leaves below, and the order of a PIFO where that can be said.
-const ROW = { bar: 20, gap: 4, pad: 6, left: 108, right: 16, axis: 24, least: 15 };
+const ROW = { bar: 20, gap: 4, pad: 6, right: 16, axis: 24, least: 19 };
+const LETTER = 6.8; // the width of one, at least what most are
 const COLOURS = 8;
 
 // A time for people.
@@ -63,7 +64,8 @@ class Timeline {
     this.leave();
     if (!this.run) return this.svg.replaceChildren();
     this.width = Math.max(this.host.clientWidth, 280);
-    this.scale = (this.width - ROW.left - ROW.right) / this.until;
+    this.left = this.width < 600 ? 92 : 136;
+    this.scale = (this.width - this.left - ROW.right) / this.until;
     this.step = niceStep(4 / this.scale);
     const parts = document.createDocumentFragment();
     this.rows = rowsOf(this.run);
@@ -81,7 +83,7 @@ class Timeline {
   }
 
   x(ns) {
-    return ROW.left + ns * this.scale;
+    return this.left + ns * this.scale;
   }
 
   axis(parts, label) {
@@ -115,7 +117,7 @@ class Timeline {
     const height = ROW.pad * 2 + ends.length * (ROW.bar + ROW.gap) - ROW.gap;
     const back = draw("rect", { x: 0, y: top, width: this.width, height, class: "row" });
     back.dataset.like = row.packets.at(-1);
-    parts.append(back, draw("text", { x: 10, y: top + height / 2 + 4, class: "head" }, cut(row.label, 14)));
+    parts.append(back, draw("text", { x: 10, y: top + height / 2 + 4, class: "head" }, cut(row.label, Math.floor((this.left - 14) / (LETTER + 1)))));
     for (const { number, packet, left, width, y } of placed) {
       const lost = packet.fate === "sent" ? "" : " lost";
       const leaves = packet.sent_ns === null ? packet.fate : `leaves at ${time(packet.sent_ns)}`;
@@ -140,14 +142,14 @@ class Timeline {
     const group = draw("g", { class: kind, tabindex: kind.startsWith("packet") ? 0 : -1, role: kind.startsWith("packet") ? "button" : "img", "aria-label": label });
     group.dataset.packet = number;
     group.append(draw("rect", { x, y, width, height: ROW.bar, rx: 3, style: `fill: var(--c${this.colours.get(number)})` }));
-    const room = Math.floor((width - 4) / 7);
+    const room = Math.floor((width - 4) / LETTER);
     if (room >= 1) group.append(draw("text", { x: x + width / 2, y: y + ROW.bar / 2 + 4, "text-anchor": "middle" }, cut(this.run.packets[number].name, room)));
     return group;
   }
 
   nanos(event) {
     const x = event.clientX - this.svg.getBoundingClientRect().left;
-    return Math.max(0, Math.round((x - ROW.left) / this.scale));
+    return Math.max(0, Math.round((x - this.left) / this.scale));
   }
 
   press(event) {
@@ -159,7 +161,7 @@ class Timeline {
       this.drag = { number, from: this.nanos(event), at: this.run.packets[number].at_ns, moved: false };
       this.svg.setPointerCapture(event.pointerId);
       bar.focus({ preventScroll: true });
-    } else if (row && event.clientX - this.svg.getBoundingClientRect().left >= ROW.left) {
+    } else if (row && event.clientX - this.svg.getBoundingClientRect().left >= this.left) {
       this.acts.add(this.run.packets[Number(row.dataset.like)], this.grain(this.nanos(event)));
     }
   }
@@ -171,7 +173,7 @@ class Timeline {
   pull(event) {
     if (!this.drag) return;
     const x = event.clientX - this.svg.getBoundingClientRect().left;
-    const at = this.grain(this.drag.at + (x - ROW.left) / this.scale - this.drag.from);
+    const at = this.grain(this.drag.at + (x - this.left) / this.scale - this.drag.from);
     if (!this.drag.moved && Math.abs(at - this.drag.at) < this.step) return;
     this.drag.moved = true;
     this.svg.classList.add("dragging");

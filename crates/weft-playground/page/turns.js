@@ -24,7 +24,7 @@ function describe(run, number) {
   const title = tip.appendChild(make("p"));
   title.append(make("b", "", packet.name), ` · ${facts}`);
   const gone = packet.sent_ns === null ? ({ dropped: "dropped", refused: "refused: its class is full", waiting: "still waiting" })[packet.fate]
-    : `leaves at ${time(packet.sent_ns)}, after ${time(packet.sent_ns - packet.at_ns)}`;
+    : `leaves at ${time(packet.sent_ns)}, having waited ${time(packet.sent_ns - packet.at_ns)}`;
   tip.append(make("p", "dim", `arrives at ${time(packet.at_ns)}; ${gone}`));
   const turn = run.turns.find((one) => one.packet === number);
   if (turn) tip.append(tableOf(run, turn));
@@ -49,7 +49,7 @@ function tableOf(run, turn) {
 function turnsTable(run, colours) {
   const table = make("table");
   const head = table.appendChild(make("thead")).appendChild(make("tr"));
-  for (const title of ["time", "leaves", "chosen among the next packets of the flows (orders from the link to the class: rank)"]) head.append(make("th", "", title));
+  for (const title of ["time", "leaves", "the next packets of the flows, with their ranks from the link to the class"]) head.append(make("th", "", title));
   const body = table.appendChild(make("tbody"));
   for (const turn of run.turns) {
     const row = body.appendChild(make("tr"));
@@ -57,9 +57,11 @@ function turnsTable(run, colours) {
     row.append(make("td", "", time(turn.at_ns)), make("td"), make("td"));
     row.children[1].append(chip(run, turn.packet, colours));
     for (const one of turn.heads) {
-      const ranks = one.orders.map(({ rank, held }) => (held ? `${rank} (held)` : rank)).join(", ");
+      const ranks = one.orders.map(({ rank, held }) => (held ? `${rank} (held)` : rank)).join(" › ");
       const limited = one.limited_ns === null ? "" : `, limited until ${time(one.limited_ns)}`;
-      row.children[2].append(chip(run, one.packet, colours), make("span", "dim rank", ranks + limited));
+      const whole = row.children[2].appendChild(make("span", "choice"));
+      whole.append(chip(run, one.packet, colours), make("span", "dim", ranks + limited));
+      whole.title = one.orders.map(({ node, discipline, rank }) => `${labelOf(node, discipline)}: ${rank}`).join("\n");
     }
   }
   return table;

@@ -58,7 +58,7 @@ pub const SAMPLES: &[Sample] = &[
     sample!(
         "own",
         "An algorithm of one's own",
-        "A flow is urgent for its first 3000 bytes and shares afterwards. Change `head_start` and watch the order."
+        "A flow is urgent for its first 3000 bytes and shares afterwards. Change the 3000 and watch the order."
     ),
     Sample {
         name: "figure1",

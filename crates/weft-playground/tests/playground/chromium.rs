@@ -1,4 +1,5 @@
 //! Headless Chromium, driven by its DevTools protocol over two pipes: messages in JSON, each with a zero byte at its end.
+#![allow(clippy::disallowed_methods, reason = "a browser takes its own time")]
 
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};

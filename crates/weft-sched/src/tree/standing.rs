@@ -48,7 +48,7 @@ impl PolicyTree {
         let order = Child::Leaf(LeafId(lane.leaf));
         let native = || lane.pifo.iter().find(|entry| entry.id == flow.0).map(|entry| entry.rank);
         let own = match leaf.order {
-            LeafOrder::Script => self.scripted_flow(flow.0, now).map(|(place, held)| (place, held)),
+            LeafOrder::Script => self.scripted_flow(flow.0, now),
             LeafOrder::Fair => native().map(|rank| (Place::Tag(rank / SCALE), false)),
             LeafOrder::Fifo => native().map(|rank| (Place::Arrival(rank), false)),
         };
