@@ -59,7 +59,7 @@ pub struct Fault {
     pub help: String,
 }
 
-/// What became of the arrivals.
+/// The fate of the arrivals.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Outcome {
     /// The packets, in the order of the text.

@@ -12,7 +12,8 @@
 //! types and a build step to these four functions.
 #![allow(unsafe_code, reason = "exported names, which only the linker could confuse")]
 
-use crate::question::{TEXT_MAX, run};
+use crate::bounds::TEXT_MAX;
+use crate::question::run;
 use crate::start::start;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

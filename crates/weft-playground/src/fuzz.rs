@@ -1,7 +1,8 @@
 //! The fuzz target: the properties that must hold for any input.
 
 use crate::answer::Outcome;
-use crate::question::{PACKETS_MAX, Question, TURNS_MAX, answer, run};
+use crate::bounds::{PACKETS_MAX, TURNS_MAX};
+use crate::question::{Question, answer, run};
 
 /// Answers `data` as a question: up to the first zero byte the policy, from there on the arrivals. Panics if the answer is no
 /// JSON, a packet left before it arrived, two packets were on the link at once, or one has no fate.

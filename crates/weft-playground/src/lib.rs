@@ -1,9 +1,9 @@
-//! What is behind the page of the playground: the compiler, the interpreter and the engine as one function of texts.
+//! The module behind the page of the playground: compiler, interpreter and engine as one function of texts.
 //!
 //! [`run`] takes a question as JSON, a policy and arrivals, and returns an answer as JSON: the diagnostics with their fixes, the
 //! drawing, the price, and of each packet when it leaves and by which ranks. `answer` has the form, `docs/schemas` its schema.
 //!
-//! - `question` reads the texts, within bounds.
+//! - `question` reads the texts, within `bounds`.
 //! - `observe` runs the arrivals on the engine and looks at the orders before each turn.
 //! - `pifo` runs them in the order that a PIFO would have, where that can be said.
 //! - `start` is what the page needs once: the words of the language and the samples.
@@ -16,6 +16,7 @@
 #![deny(unsafe_code)]
 
 mod answer;
+mod bounds;
 mod exchange;
 mod fuzz;
 mod observe;
@@ -24,9 +25,8 @@ mod question;
 mod start;
 
 pub use answer::{Answer, Departure, Fault, Head, Order, Outcome, Packet, Turn};
+pub use bounds::{CLASSES_DRAWN_MAX, HEADS_MAX, PACKETS_MAX, TEXT_MAX, TIME_MAX, TURNS_MAX};
 pub use exchange::{weft_answer, weft_question, weft_run, weft_start};
 pub use fuzz::fuzz_playground;
-pub use question::{
-    CLASSES_DRAWN_MAX, HEADS_MAX, PACKETS_MAX, Question, TEXT_MAX, TIME_MAX, TURNS_MAX, answer, run,
-};
+pub use question::{Question, answer, run};
 pub use start::{SAMPLES, Sample, start};

@@ -1,8 +1,7 @@
 //! The run of the arrivals, with a look at the orders before each turn.
 
 use crate::answer::{Head, Order, Outcome, Packet, Turn};
-use crate::pifo;
-use crate::question::{HEADS_MAX, TIME_MAX, TURNS_MAX};
+use crate::bounds::{HEADS_MAX, TIME_MAX, TURNS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
@@ -13,7 +12,7 @@ use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline};
 use weft_sched::{Place, Standing};
 use weft_units::{FlowId, Nanos};
 
-/// Runs the arrivals under a policy, which must be the compilation of `text`.
+/// Runs the arrivals under a policy, which must be the compilation of `text`. The order of a PIFO is left out.
 pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Result<Outcome, TrialError> {
     let watcher = Watcher { trial, policy, known: known(policy, text) };
     let mut run = Run::new(trial, policy)?;
@@ -36,8 +35,7 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
     }
     let stated = !(trial.expect.is_empty() && trial.drops.is_empty());
     let difference = if stated && !cut { run.outcome().difference(trial) } else { None };
-    let pifo = if cut { None } else { pifo::departures(trial, policy) };
-    Ok(Outcome { packets: watcher.packets(&run, cut), turns, pifo, stated, difference, cut })
+    Ok(Outcome { packets: watcher.packets(&run, cut), turns, pifo: None, stated, difference, cut })
 }
 
 /// The algorithms of a policy by their names: its own come before those of the library.
@@ -58,7 +56,7 @@ pub(crate) fn class_of<'a>(trial: &'a Trial, policy: &'a CompiledPolicy, packet:
     trial.packets[packet].class.as_deref().unwrap_or_else(first)
 }
 
-/// What a look at the engine needs.
+/// The things that a look at the engine needs.
 struct Watcher<'a> {
     trial: &'a Trial,
     policy: &'a CompiledPolicy,

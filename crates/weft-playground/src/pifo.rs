@@ -5,8 +5,8 @@
 //! compared where a rank depends on nothing but the packet and the node.
 
 use crate::answer::Departure;
+use crate::bounds::TURNS_MAX;
 use crate::observe::class_of;
-use crate::question::TURNS_MAX;
 use std::collections::{BTreeMap, VecDeque};
 use weft_policy::CompiledPolicy;
 use weft_policy::trial::Trial;

@@ -1,25 +1,13 @@
 //! A question: the texts, their bounds, and the steps to the answer.
 
 use crate::answer::{Answer, Fault};
-use crate::observe;
+use crate::bounds::{CLASSES_DRAWN_MAX, PACKETS_MAX, TEXT_MAX, TIME_MAX};
+use crate::{observe, pifo};
 use serde::Deserialize;
 use weft_policy::trial::{Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, NoFiles, Source, compile, draw, price};
 use weft_text::{LineIndex, ParseError, Position, quoted};
-use weft_units::{BitsPerSec, Nanos};
-
-/// The longest text of a policy, and of arrivals, in bytes.
-pub const TEXT_MAX: usize = 64 << 10;
-/// The most packets.
-pub const PACKETS_MAX: usize = 200;
-/// The most turns of the engine, after which a run is cut.
-pub const TURNS_MAX: usize = 4096;
-/// The latest time of an arrival, and the time after which a run is cut.
-pub const TIME_MAX: Nanos = Nanos::from_secs(1000);
-/// The most next packets that are listed for a turn.
-pub const HEADS_MAX: usize = 12;
-/// The most classes of a policy that is drawn.
-pub const CLASSES_DRAWN_MAX: usize = 120;
+use weft_units::BitsPerSec;
 
 /// A question of the page.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -71,7 +59,10 @@ pub fn answer(question: &Question) -> Answer {
     let Some(policy) = compiled(question, link, &mut found) else { return found };
     if found.arrivals_error.is_none() {
         match observe::outcome(&trial, &policy, &question.policy) {
-            Ok(outcome) => found.run = Some(outcome),
+            Ok(mut outcome) => {
+                outcome.pifo = if outcome.cut { None } else { pifo::departures(&trial, &policy) };
+                found.run = Some(outcome);
+            }
             Err(error) => found.error = Some(error.to_string()),
         }
     }

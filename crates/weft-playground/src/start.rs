@@ -1,6 +1,6 @@
-//! What the page needs once: the words of the language for its colours, the samples, and the bounds.
+//! The things that the page needs once: the words of the language for its colours, the samples, and the bounds.
 
-use crate::question::{PACKETS_MAX, TEXT_MAX};
+use crate::bounds::{PACKETS_MAX, TEXT_MAX};
 use serde::Serialize;
 use weft_policy::{trial, words};
 
@@ -11,7 +11,7 @@ pub struct Sample {
     pub name: &'static str,
     /// The title in the list.
     pub title: &'static str,
-    /// What it shows, in a sentence or two.
+    /// Its lesson, in a sentence or two.
     pub about: &'static str,
     /// The policy.
     pub policy: &'static str,

@@ -412,8 +412,7 @@ fn unsound_programs_are_refused() {
     assert!(matches!(refused(shared), ProgramError::NotATree { .. }));
 }
 
-/// What the tree tells of standings is what it chooses by: the flow of each turn has the least tag at the root, and among the
-/// flows of its leaf.
+/// Standings are what the tree chooses by: the flow of each turn has the least tag at the root, and among the flows of its leaf.
 #[test]
 fn the_next_flow_has_the_least_standing_in_every_order() {
     let program = flat(wfq(&[1, 3]), 2, vec![lane(0, 0, &[]), lane(1, 1, &[])], Vec::new());
