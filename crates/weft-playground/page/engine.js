@@ -12,7 +12,7 @@ class Engine {
     this.worker = new Worker(url);
     URL.revokeObjectURL(url);
     this.worker.onmessage = ({ data }) => this.hear(data);
-    this.worker.onerror = (event) => this.answered({ diagnostics: [], error: `WebAssembly does not run here: ${event.message}` }, this.asked);
+    this.worker.onerror = (event) => this.hear({ failed: event.message });
     this.worker.postMessage({ bytes: this.bytes });
     this.ready = false;
   }
@@ -39,6 +39,10 @@ class Engine {
   }
 
   hear(message) {
+    if (message.failed !== undefined) {
+      this.answered({ diagnostics: [], error: `WebAssembly does not run here: ${message.failed}` }, null);
+      return;
+    }
     if (message.start) {
       this.ready = true;
       this.started(message.start);

@@ -67,9 +67,9 @@ function clear() {
   at("drawing").removeAttribute("src");
 }
 
-// What the module said of a question. An answer that texts have overtaken is shown, but marks nothing in them.
+// What the module said of a question, or of none if it does not run. An answer that texts have overtaken is shown, but marks nothing in them.
 function answered(answer, question) {
-  const fresh = question && question.policy === policy.text && question.arrivals === arrivals.text;
+  const fresh = !question || (question.policy === policy.text && question.arrivals === arrivals.text);
   if (fresh) {
     const marks = answer.diagnostics.map((one) => ({ start: indexOf(policy.text, { line: one.line, column: one.column }), end: indexOf(policy.text, one.end), severity: one.severity }));
     policy.mark(marks.filter((mark) => mark.severity !== "note"));

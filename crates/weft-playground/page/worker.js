@@ -25,9 +25,13 @@ function ask(question) {
 
 onmessage = async ({ data }) => {
   if (data.bytes) {
-    compiled = await WebAssembly.compile(data.bytes);
-    await fresh();
-    postMessage({ start: answer(exports.weft_start()) });
+    try {
+      compiled = await WebAssembly.compile(data.bytes);
+      await fresh();
+      postMessage({ start: answer(exports.weft_start()) });
+    } catch (error) {
+      postMessage({ failed: error.message });
+    }
     return;
   }
   try {

@@ -4,8 +4,13 @@ use std::collections::BTreeSet;
 use weft_playground::{SAMPLES, fuzz_playground};
 use weft_sched::workload::Rng;
 
-/// The inputs, which take about a second in a development build.
-const ROUNDS: usize = 400;
+/// The inputs, which take about a second in a development build. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` change their number and
+/// choice.
+const ROUNDS: u64 = 1500;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
 
 const PIECES: &[&str] = &[
     "packet x 1000\n",
@@ -54,9 +59,9 @@ fn mutate(text: &mut Vec<char>, random: &mut Rng) {
 
 #[test]
 fn no_text_stops_it() {
-    let mut random = Rng::new(5);
+    let mut random = Rng::new(setting("WEFT_FUZZ_SEED", 5));
     let mut seen = BTreeSet::new();
-    for round in 0..ROUNDS {
+    for round in 0..setting("WEFT_FUZZ_ROUNDS", ROUNDS) {
         let policy = SAMPLES[random.below(SAMPLES.len() as u32) as usize];
         let arrivals = SAMPLES[random.below(SAMPLES.len() as u32) as usize];
         // Every other time they belong together, and most runs are whole.
