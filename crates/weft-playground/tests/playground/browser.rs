@@ -76,6 +76,7 @@ fn browser_the_page_does_what_it_says() {
     a_link_brings_the_texts_back(&mut browser, &page);
     every_sample_is_shown(&mut browser);
     a_text_that_is_too_long_is_refused(&mut browser);
+    a_thread_that_is_given_up_gets_a_successor(&mut browser);
     a_small_screen_is_enough(&mut browser, &page);
     assert_eq!(browser.errors, Vec::<String>::new());
     let local =
@@ -181,6 +182,15 @@ fn a_text_that_is_too_long_is_refused(browser: &mut Browser) {
     browser.wait("document.getElementById('faults').textContent.includes('too long') || document.getElementById('faults').textContent.includes('KiB')");
     browser.value("choose('head')");
     browser.wait(&format!("{ORDER} === 'c a b'"));
+}
+
+fn a_thread_that_is_given_up_gets_a_successor(browser: &mut Browser) {
+    // The module does not hear this question, and the page does not wait for the time to pass.
+    browser.value("engine.worker.postMessage = () => {}; ask(); engine.stop()");
+    assert!(browser.text("document.getElementById('faults').textContent").contains("no answer within"));
+    browser.value("choose('las')");
+    browser.wait(&format!("{ORDER} === 'A1 A2 A3 B1 B2 A4 A5 A6'"));
+    assert_eq!(browser.text("document.getElementById('faults').textContent"), "");
 }
 
 fn a_small_screen_is_enough(browser: &mut Browser, page: &Path) {
