@@ -46,6 +46,10 @@ package: setup ## Make a Debian package of the release build, in target/package
 test-package: setup ## Install the package in a fresh Debian, boot it, and test it there (needs root; exit 3: skipped)
 	@scripts/test-package
 
+.PHONY: playground
+playground: setup ## Make the playground: policies and arrivals in a page, by WebAssembly; tried in Chromium (installs it; exit 3: skipped)
+	@scripts/playground
+
 .PHONY: demo-containers
 demo-containers: setup ## Two containers share a link by the CNI plugin (needs root; exit 3: skipped)
 	@scripts/demo-containers $(ARGS)

@@ -78,11 +78,11 @@ pub struct Departure {
     pub at: Option<Nanos>,
 }
 
-/// The words of a line.
-const LINES: [&str; 5] = ["policy", "test", "packet", "expect", "drops"];
-/// The words of a packet.
-const FACTS: [&str; 10] =
-    ["at", "class", "flow", "deadline", "slack", "late", "txtime", "left", "prio", "pace"];
+/// The words that begin the lines of a test.
+pub const LINES: &[&str] = &["policy", "test", "packet", "expect", "drops"];
+/// The words of the facts about a packet.
+pub const FACTS: &[&str] =
+    &["at", "class", "flow", "deadline", "slack", "late", "txtime", "left", "prio", "pace"];
 /// The help for a packet.
 const PACKET: &str = "such as `packet a 1000 flow f1 deadline 9us at 500ns`";
 
@@ -119,7 +119,7 @@ impl FromStr for Trials {
                     case.drops.extend(names);
                 }
                 _ => {
-                    let hint = hint_and_all(word, &LINES, &[("arrive", "packet"), ("order", "expect")]);
+                    let hint = hint_and_all(word, LINES, &[("arrive", "packet"), ("order", "expect")]);
                     return Err(ParseError::new(
                         span,
                         format!("{} begins no line of a test", quoted(word)),
@@ -179,7 +179,7 @@ fn packet(words: &mut Words<'_>) -> Result<TrialPacket, ParseError> {
             _ => {
                 let hint = hint_and_all(
                     word,
-                    &FACTS,
+                    FACTS,
                     &[("due", "deadline"), ("priority", "prio"), ("remaining", "left")],
                 );
                 let message = format!("{} is no fact about a packet", quoted(word));

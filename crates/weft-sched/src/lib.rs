@@ -42,7 +42,7 @@ pub use queues::{QueueScheduler, WeightUpdates};
 pub use script::leaf::Verdict;
 pub use traffic::Traffic;
 pub use tree::{
-    ChangeError, Changed, FlowError, InvariantError, Next, PolicyTree, Prepared, RateError, Refused,
-    StaleTurn, TreeCounters, Turn,
+    ChangeError, Changed, FlowError, InvariantError, Next, Place, PolicyTree, Prepared, RateError, Refused,
+    StaleTurn, Standing, TreeCounters, Turn,
 };
 pub use validate::ProgramError;

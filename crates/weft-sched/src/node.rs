@@ -332,6 +332,11 @@ impl WfqNode {
         self.tree.set(slot, share.account.entered(), tie, leaf);
     }
 
+    /// The start tag of the child at `slot`, if it takes part.
+    pub(crate) fn start(&self, slot: usize) -> Option<u64> {
+        self.tree.contains(slot).then(|| self.tree.rank(slot))
+    }
+
     fn leave_unserved(&mut self, slot: usize, why: Leave) {
         let held = if why == Leave::Parked { self.tree.rank(slot) } else { NOT_HELD };
         self.shares[slot].held = held;

@@ -14,11 +14,11 @@ pub const FLOORS: [&[&str]; 9] = [
     &["weft-nic", "weft-replay"],
     &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
-    &["weft", "weft-cni"],
+    &["weft", "weft-cni", "weft-playground"],
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 11] = [
+pub const PURE: [&str; 12] = [
     "weft-units",
     "weft-rank",
     "weft-packet",
@@ -30,6 +30,7 @@ pub const PURE: [&str; 11] = [
     "weft-report",
     "weft-sim",
     "weft-control",
+    "weft-playground",
 ];
 
 /// Crates that use the operating system for more than files.

@@ -314,7 +314,7 @@ fn the_rules_for_dependencies_can_be_read() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 15] = [
+    let functions: [Target; 16] = [
         ("control", "weft_control::fuzz_control", weft_control::fuzz_control),
         ("cni", "weft_cni::fuzz_cni", weft_cni::fuzz_cni),
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
@@ -334,6 +334,7 @@ fn fuzz_targets_call_functions_that_exist() {
         ("titan_weights", "weft_titan::weights::fuzz_weights", weft_titan::weights::fuzz_weights),
         ("rank", "weft_rank_cranelift::fuzz_rank", weft_rank_cranelift::fuzz_rank),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
+        ("playground", "weft_playground::fuzz_playground", weft_playground::fuzz_playground),
     ];
     let manifest = read("fuzz/Cargo.toml");
     for (target, path, function) in functions {

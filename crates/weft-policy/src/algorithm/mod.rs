@@ -20,6 +20,7 @@
 mod check;
 pub(crate) mod inputs;
 pub(crate) mod model;
+mod ranks;
 pub(crate) mod read;
 pub(crate) mod types;
 pub(crate) mod uses;

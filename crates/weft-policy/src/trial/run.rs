@@ -11,7 +11,7 @@ use weft_rank::{Metadata, Metadatum, Scale};
 use weft_sched::packets::{Dequeue, Descriptor, PacketScheduler};
 use weft_text::quoted;
 use weft_units::PacketMeta;
-use weft_units::{BitsPerSec, ClassId, FlowId, Instant, Nanos, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, Nanos, Weight};
 
 /// The link of a policy that states none: a byte takes a nanosecond.
 pub const LINK: BitsPerSec = BitsPerSec(8_000_000_000);
@@ -87,49 +87,161 @@ fn list(names: &[String]) -> String {
 /// # Errors
 /// [`TrialError`].
 pub fn run(trial: &Trial, policy: &CompiledPolicy) -> Result<Outcome, TrialError> {
-    let mut scheduler = PacketScheduler::new(&policy.program)?;
-    let flows = flows(trial, policy, &mut scheduler)?;
-    let mut order: Vec<usize> = (0..trial.packets.len()).collect();
-    order.sort_by_key(|at| trial.packets[*at].at);
-    let rate = policy.link.unwrap_or(LINK);
-    let (mut now, mut next, mut outcome) = (Nanos::ZERO, 0, Outcome::default());
-    let mut left = vec![false; trial.packets.len()];
+    let mut run = Run::new(trial, policy)?;
     for _ in 0..TURNS_MAX {
-        while let Some(packet) = order.get(next).map(|at| &trial.packets[*at]).filter(|p| p.at <= now) {
-            let descriptor = Descriptor { len: packet.bytes, handle: order[next] as u64 };
-            let at = engine_time(packet.at);
-            // A full class refuses: the packet then never leaves.
-            let _ = scheduler.enqueue_with(flows[order[next]], descriptor, &metadata(packet), at);
-            next += 1;
-        }
-        let arrival = order.get(next).map(|at| trial.packets[*at].at);
-        match scheduler.dequeue(engine_time(now)) {
-            Dequeue::Packet(departure) => {
-                let at = departure.descriptor.handle as usize;
-                let name = trial.packets[at].name.clone();
-                outcome.sent.push(Departure { name, at: Some(now) });
-                left[at] = true;
-                now += rate.time_for(departure.descriptor.len);
-            }
-            Dequeue::Wait(until) => {
-                let until = Nanos(until.as_nanos().saturating_sub(BEGIN.get()));
-                now = arrival.map_or(until, |arrival| arrival.min(until)).max(now + Nanos(1));
-            }
-            Dequeue::Empty => match arrival {
-                Some(arrival) => now = now.max(arrival),
-                None => {
-                    let lost = trial.packets.iter().zip(left).filter(|(_, left)| !left);
-                    outcome.dropped = lost.map(|(packet, _)| packet.name.clone()).collect();
-                    return Ok(outcome);
-                }
-            },
+        run.admit();
+        if run.turn() == Turn::Over {
+            return Ok(run.outcome());
         }
     }
     Err(TrialError::Endless)
 }
 
+/// The fate of a packet so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It has not arrived yet.
+    Coming,
+    /// It waits; at the end of a test, it was dropped.
+    Held,
+    /// Its class was full.
+    Refused,
+    /// Its transmission began at the time.
+    Sent(Nanos),
+}
+
+/// The result of a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// A packet left, the one of this number in the test.
+    Sent(usize),
+    /// Nothing may leave before the time that the run has now.
+    Waited,
+    /// All packets have arrived, and none waits.
+    Over,
+}
+
+/// A test in progress. [`Run::admit`] and [`Run::turn`] follow each other until a turn is [`Turn::Over`].
+#[derive(Debug)]
+pub struct Run<'a> {
+    trial: &'a Trial,
+    scheduler: PacketScheduler,
+    /// The flow of each packet.
+    flows: Vec<FlowId>,
+    /// The packets in the order of their arrival, and the number of those that have arrived.
+    order: Vec<usize>,
+    next: usize,
+    rate: BitsPerSec,
+    now: Nanos,
+    fates: Vec<Fate>,
+    sent: Vec<usize>,
+}
+
+impl<'a> Run<'a> {
+    /// The begin of a test under `policy`.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn new(trial: &'a Trial, policy: &CompiledPolicy) -> Result<Self, TrialError> {
+        let mut scheduler = PacketScheduler::new(&policy.program)?;
+        let flows = flows(trial, policy, &mut scheduler)?;
+        let mut order: Vec<usize> = (0..trial.packets.len()).collect();
+        order.sort_by_key(|at| trial.packets[*at].at);
+        let rate = policy.link.unwrap_or(LINK);
+        let fates = vec![Fate::Coming; trial.packets.len()];
+        Ok(Self { trial, scheduler, flows, order, next: 0, rate, now: Nanos::ZERO, fates, sent: Vec::new() })
+    }
+
+    /// Enqueues the packets that have arrived by now, each at the time of its arrival.
+    pub fn admit(&mut self) {
+        while let Some(number) = self.order.get(self.next).copied() {
+            let packet = &self.trial.packets[number];
+            if packet.at > self.now {
+                break;
+            }
+            let descriptor = Descriptor { len: packet.bytes, handle: number as u64 };
+            let at = engine_time(packet.at);
+            let taken = self.scheduler.enqueue_with(self.flows[number], descriptor, &metadata(packet), at);
+            self.fates[number] = if taken.is_ok() { Fate::Held } else { Fate::Refused };
+            self.next += 1;
+        }
+    }
+
+    /// Lets the engine choose at the present time, and goes on to the time of the next choice.
+    pub fn turn(&mut self) -> Turn {
+        let arrival = self.order.get(self.next).map(|number| self.trial.packets[*number].at);
+        match self.scheduler.dequeue(engine_time(self.now)) {
+            Dequeue::Packet(departure) => {
+                let number = departure.descriptor.handle as usize;
+                self.fates[number] = Fate::Sent(self.now);
+                self.sent.push(number);
+                self.busy_from(self.now, departure.descriptor.len);
+                Turn::Sent(number)
+            }
+            Dequeue::Wait(until) => {
+                let until = Nanos(until.as_nanos().saturating_sub(BEGIN.get()));
+                self.now = arrival.map_or(until, |arrival| arrival.min(until)).max(self.now + Nanos(1));
+                Turn::Waited
+            }
+            Dequeue::Empty => match arrival {
+                Some(arrival) => {
+                    self.now = self.now.max(arrival);
+                    Turn::Waited
+                }
+                None => Turn::Over,
+            },
+        }
+    }
+
+    /// Sets the time of the next turn to the end of a transmission of `bytes` that began at `began`.
+    pub fn busy_from(&mut self, began: Nanos, bytes: Bytes) {
+        self.now = began + self.rate.time_for(bytes);
+    }
+
+    /// The time since the begin of the test.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// The present time as the engine counts it.
+    pub fn engine_now(&self) -> Instant {
+        engine_time(self.now)
+    }
+
+    /// The engine.
+    pub fn engine(&self) -> &PacketScheduler {
+        &self.scheduler
+    }
+
+    /// The flow of each packet, in the order of the test.
+    pub fn flows(&self) -> &[FlowId] {
+        &self.flows
+    }
+
+    /// The packets in the order of their arrival.
+    pub fn arrivals(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The fate of each packet so far, in the order of the test.
+    pub fn fates(&self) -> &[Fate] {
+        &self.fates
+    }
+
+    /// The departures and the drops so far.
+    pub fn outcome(&self) -> Outcome {
+        let name = |number: usize| self.trial.packets[number].name.clone();
+        let sent = |number: &usize| match self.fates[*number] {
+            Fate::Sent(at) => Departure { name: name(*number), at: Some(at) },
+            _ => Departure { name: name(*number), at: None },
+        };
+        let lost = (0..self.fates.len()).filter(|at| !matches!(self.fates[*at], Fate::Sent(_)));
+        Outcome { sent: self.sent.iter().map(sent).collect(), dropped: lost.map(name).collect() }
+    }
+}
+
 /// The engine's time, `at` after the begin of a test.
-fn engine_time(at: Nanos) -> Instant {
+pub fn engine_time(at: Nanos) -> Instant {
     Instant::from_nanos(BEGIN.get().saturating_add(at.get()))
 }
 

@@ -48,6 +48,16 @@ impl Reference {
         withheld: false,
         idle_since: Instant::ZERO,
     };
+
+    /// The rank from the time of its timer on.
+    pub(crate) fn later_rank(&self) -> Rank {
+        self.until
+    }
+
+    /// Whether it waits for a virtual time.
+    pub(crate) fn is_early(&self) -> bool {
+        self.place == Place::Early
+    }
 }
 
 /// Children with their state: those of a node, or the flows of all leaves.

@@ -111,6 +111,12 @@ impl ScriptNode {
         self.below[slot].leaf
     }
 
+    /// The reference of the child at `slot`, if it has something to send, with the owner of its times.
+    pub(crate) fn reference(&self, slot: u32) -> Option<(&Reference, Owner)> {
+        let reference = self.children.references.get(slot as usize).filter(|reference| reference.active)?;
+        Some((reference, self.at(slot).owner))
+    }
+
     fn at(&self, slot: u32) -> At {
         At { owner: Owner::Child(self.first_child + slot), id: slot, lane: 0 }
     }

@@ -71,12 +71,14 @@ mod change;
 mod moving;
 mod script;
 mod service;
+mod standing;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
 pub(crate) use script::FlowHead;
 use script::Scripts;
 pub(crate) use service::Served;
+pub use standing::{Place, Standing};
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};

@@ -72,6 +72,8 @@ pub struct CheckedAlgorithm {
     pub follows_head: bool,
     /// The metadata of the next packet that the algorithm reads.
     pub reads: Vec<Metadatum>,
+    /// The units of the rank's components.
+    pub rank: Vec<Type>,
     /// The programs.
     pub program: Algorithm,
 }
@@ -226,6 +228,7 @@ impl Check<'_> {
             child: core::mem::take(&mut self.child),
             follows_head: definition.follows_head.is_some(),
             reads: core::mem::take(&mut self.reads),
+            rank: core::mem::take(&mut self.rank),
             program,
         })
     }

@@ -1,0 +1,165 @@
+//! The run of the arrivals, with a look at the orders before each turn.
+
+use crate::answer::{Head, Order, Outcome, Packet, Turn};
+use crate::bounds::{HEADS_MAX, TIME_MAX, TURNS_MAX};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use weft_policy::CompiledPolicy;
+use weft_policy::algorithm::{CheckedAlgorithm, algorithms, shipped_algorithm};
+use weft_policy::trial::Trial;
+use weft_policy::trial::run::{Fate, LINK, Run, TrialError, Turn as Taken, engine_time};
+use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline};
+use weft_sched::{Place, Standing};
+use weft_units::{FlowId, Nanos};
+
+/// Runs the arrivals under a policy, which must be the compilation of `text`. The order of a PIFO is left out.
+pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Result<Outcome, TrialError> {
+    let watcher = Watcher { trial, policy, known: known(policy, text) };
+    let mut run = Run::new(trial, policy)?;
+    let (mut turns, mut cut) = (Vec::new(), true);
+    for _ in 0..TURNS_MAX {
+        run.admit();
+        let at_ns = run.now().get();
+        let heads = watcher.heads(&run);
+        match run.turn() {
+            Taken::Sent(packet) => {
+                turns.push(Turn { at_ns, packet, heads: watcher.shown(heads, &run, packet) })
+            }
+            Taken::Waited if run.now() <= TIME_MAX => {}
+            Taken::Waited => break,
+            Taken::Over => {
+                cut = false;
+                break;
+            }
+        }
+    }
+    let stated = !(trial.expect.is_empty() && trial.drops.is_empty());
+    let difference = if stated && !cut { run.outcome().difference(trial) } else { None };
+    Ok(Outcome { packets: watcher.packets(&run, cut), turns, pifo: None, stated, difference, cut })
+}
+
+/// The algorithms of a policy by their names: its own come before those of the library.
+fn known(policy: &CompiledPolicy, text: &str) -> BTreeMap<String, Arc<CheckedAlgorithm>> {
+    let own = algorithms(text).into_iter().map(|algorithm| (algorithm.name.clone(), algorithm));
+    let mut known: BTreeMap<_, _> = own.collect();
+    for algorithm in policy.program.algorithms() {
+        if let Some(shipped) = shipped_algorithm(&algorithm.name) {
+            known.entry(algorithm.name.clone()).or_insert(shipped);
+        }
+    }
+    known
+}
+
+/// The name of a packet's class.
+pub(crate) fn class_of<'a>(trial: &'a Trial, policy: &'a CompiledPolicy, packet: usize) -> &'a str {
+    let first = || policy.classes.first().map_or("", |class| class.name.as_str());
+    trial.packets[packet].class.as_deref().unwrap_or_else(first)
+}
+
+/// The things that a look at the engine needs.
+struct Watcher<'a> {
+    trial: &'a Trial,
+    policy: &'a CompiledPolicy,
+    known: BTreeMap<String, Arc<CheckedAlgorithm>>,
+}
+
+impl Watcher<'_> {
+    /// The next packet of each flow that waits, in the order of arrival, with its standings.
+    fn heads(&self, run: &Run<'_>) -> Vec<(usize, Vec<Standing>)> {
+        let mut seen: BTreeSet<FlowId> = BTreeSet::new();
+        let tree = run.engine().tree();
+        let waiting = run.arrivals().iter().filter(|number| run.fates()[**number] == Fate::Held);
+        let first = waiting
+            .filter(|number| tree.is_active(run.flows()[**number]) && seen.insert(run.flows()[**number]));
+        first.map(|number| (*number, tree.standings(run.flows()[*number], run.engine_now()))).collect()
+    }
+
+    /// The heads of a turn in the form of the answer, the chosen one first.
+    fn shown(&self, mut heads: Vec<(usize, Vec<Standing>)>, run: &Run<'_>, chosen: usize) -> Vec<Head> {
+        let flow = run.flows()[chosen];
+        heads.sort_by_key(|(number, _)| run.flows()[*number] != flow);
+        heads.truncate(HEADS_MAX);
+        let begin = engine_time(Nanos::ZERO);
+        let head = |(packet, standings): (usize, Vec<Standing>)| {
+            let released = run.engine().tree().released_at(run.flows()[packet]);
+            // What was sent has moved the release of its own lane on.
+            let limited =
+                released.filter(|_| run.flows()[packet] != flow).map(|at| at.saturating_since(begin));
+            let turn = match run.fates()[chosen] {
+                Fate::Sent(at) => at,
+                _ => run.now(),
+            };
+            Head {
+                packet,
+                orders: standings.iter().rev().map(|standing| self.order(packet, standing)).collect(),
+                limited_ns: limited.filter(|until| *until > turn).map(Nanos::get),
+            }
+        };
+        heads.into_iter().map(head).collect()
+    }
+
+    fn order(&self, packet: usize, standing: &Standing) -> Order {
+        let (node, discipline, custom) = self.discipline(standing.order);
+        let arrived = || format!("arrived {}", self.trial.packets[packet].at);
+        let rank = match standing.place {
+            Place::Slot(slot) => format!("place {}", slot + 1),
+            Place::Tag(tag) => format!("{tag} vtime"),
+            Place::Arrival(_) => arrived(),
+            Place::Rank(rank) => match custom.and_then(|custom| self.known.get(&custom.algorithm.name)) {
+                Some(algorithm) if !algorithm.rank.is_empty() => {
+                    algorithm.rank_text(rank, engine_time(Nanos::ZERO))
+                }
+                _ => arrived(),
+            },
+        };
+        Order { node, discipline, rank, held: standing.held }
+    }
+
+    /// The name of an order, its discipline, and its algorithm.
+    fn discipline(&self, order: Child) -> (String, String, Option<&Custom>) {
+        let program = &self.policy.program;
+        let (name, native, custom) = match order {
+            Child::Leaf(id) => match program.leaves.get(id.index()) {
+                Some(leaf) => match &leaf.discipline {
+                    LeafDiscipline::Fifo => (&leaf.name, "fifo", None),
+                    LeafDiscipline::Fair => (&leaf.name, "fair", None),
+                    LeafDiscipline::Custom(custom) => (&leaf.name, "", Some(&**custom)),
+                },
+                None => return Default::default(),
+            },
+            Child::Node(id) => match program.nodes.get(id.index()) {
+                Some(node) => match &node.discipline {
+                    Discipline::Priority => (&node.name, "priority", None),
+                    Discipline::Wfq(_) => (&node.name, "wfq", None),
+                    Discipline::Custom(custom) => (&node.name, "", Some(&**custom)),
+                },
+                None => return Default::default(),
+            },
+        };
+        (name.clone(), custom.map_or(native, |custom| &custom.algorithm.name).to_owned(), custom)
+    }
+
+    fn packets(&self, run: &Run<'_>, cut: bool) -> Vec<Packet> {
+        let rate = self.policy.link.unwrap_or(LINK);
+        let packet = |(number, fate): (usize, &Fate)| {
+            let of = &self.trial.packets[number];
+            let (fate, sent) = match fate {
+                Fate::Sent(at) => ("sent", Some(at.get())),
+                Fate::Refused => ("refused", None),
+                Fate::Held if !cut => ("dropped", None),
+                Fate::Held | Fate::Coming => ("waiting", None),
+            };
+            Packet {
+                name: of.name.clone(),
+                class: class_of(self.trial, self.policy, number).to_owned(),
+                flow: of.flow.clone(),
+                bytes: of.bytes.get(),
+                at_ns: of.at.get(),
+                takes_ns: rate.time_for(of.bytes).get(),
+                fate,
+                sent_ns: sent,
+            }
+        };
+        run.fates().iter().enumerate().map(packet).collect()
+    }
+}

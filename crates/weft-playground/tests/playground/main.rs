@@ -1,0 +1,9 @@
+//! The playground: its answers, its samples, and the page in a browser.
+
+mod answers;
+mod browser;
+mod chromium;
+mod random;
+mod samples;
+#[path = "../../../weft-report/tests/schema/mod.rs"]
+mod schema;
