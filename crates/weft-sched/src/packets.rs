@@ -291,7 +291,7 @@ impl PacketScheduler {
     /// Dequeues the next packet at `now` and charges it as sent at `now`.
     #[inline]
     pub fn dequeue(&mut self, now: Instant) -> Dequeue {
-        let Self { tree, queues, slab, free, lanes, .. } = self;
+        let Self { tree, queues, slab, free, lanes, marked, .. } = self;
         let mut descriptor = Descriptor::default();
         let served = tree.serve(now, |flow| {
             let queue = &mut queues[flow.index()];
@@ -300,6 +300,7 @@ impl PacketScheduler {
         });
         match served {
             Served::Segment(flow, lane) => {
+                *marked = false;
                 lanes[lane.index()].counters.left.add(descriptor.len);
                 if queues.len() >= PREFETCH_FROM {
                     tree.prefetch_next(lane, queues, |queue| prefetch(slab, queue.second as usize));

@@ -42,12 +42,7 @@ fn a_packet_of_figure_1_is_explained() {
 fn ranks_of_a_packet_are_shown_with_their_numbers() {
     let text = "class rpc = udp\nclass web = tcp\nroot = edf { rpc: 1ms, lstf slack 20ms of web: 5ms, default: 9ms }";
     let said = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2 slack 3us deadline 7us");
-    assert!(
-        said.contains(
-            "ranks      web: lstf gives 3000\n           root: edf gives 7000\n"
-        ),
-        "{said}"
-    );
+    assert!(said.contains("ranks      web: lstf gives 3000\n           root: edf gives 7000\n"), "{said}");
     let untold = explained(text, "tcp 192.0.2.1:1 > 192.0.2.2:2");
     assert!(untold.contains("web: lstf gives 20000000\n"), "{untold}");
     let own = "algorithm two(w: count) { child had: bytes\n rank = w, had }\nclass a = any\nroot = two { wf2q { a: 1, default: 3 }: 5 }";

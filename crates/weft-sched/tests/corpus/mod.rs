@@ -37,3 +37,34 @@ fn cases_leave_in_the_published_order() {
         }
     }
 }
+
+#[test]
+fn a_mark_is_that_of_its_packet_alone() {
+    use tree::Tree::{Class, Flows, Priority};
+    use weft_rank::{Algorithm, Effect, Kind, Part, ProgramBuilder, samples};
+    use weft_sched::{Dequeue, Descriptor, PacketScheduler};
+    use weft_units::{Bytes, Instant, LaneId, Weight};
+
+    let mut fetched = ProgramBuilder::new(Part::Fetched);
+    let yes = fetched.constant(1);
+    fetched.effect(Effect::Mark(yes));
+    let marks = Algorithm {
+        kind: Kind::Dropper,
+        parts: [fetched.build().expect("a program")].into_iter().collect(),
+        ..samples::codel()
+    };
+    let parameters = vec![0; marks.parameters.len()];
+    let marked = Flows("marked", samples::las(), Vec::new(), Some((marks, parameters)));
+    let built = Priority(vec![marked, Class("plain")]).build();
+    let mut engine = PacketScheduler::new(&built.program).expect("a program");
+    for class in ["plain", "marked"] {
+        let lane = LaneId::from_index(built.lane(class));
+        let flow = engine.add_flow(lane, Weight::new(1).expect("a weight")).expect("a flow");
+        let descriptor = Descriptor { len: Bytes(1000), handle: 0 };
+        engine.enqueue_with(flow, descriptor, &weft_rank::Metadata::UNKNOWN, Instant::ZERO).expect("room");
+    }
+    for mark in [true, false] {
+        assert!(matches!(engine.dequeue(Instant::ZERO), Dequeue::Packet(_)));
+        assert_eq!(engine.marked(), mark);
+    }
+}
