@@ -147,7 +147,7 @@ fn a_policys_tree_has_the_weights() {
     let (web, gold, other) = (assigned.flow(), marked(&assigned, 2), marked(&assigned, 3));
     web.socket.connect((RECEIVER, 6001)).expect("connected");
     for (flow, weight) in [(&web, 2), (&gold, 3), (&other, 2)] {
-        flow.send(20);
+        flow.send(12);
         assert_eq!(assigned.record(flow).weight, weight);
     }
     assert_eq!(assigned.weights().iter().sum::<u64>(), 2 + 3 + 2);

@@ -202,8 +202,12 @@ fn test(headers: &HeaderMatch, field: Field) -> Option<String> {
             58 => "icmpv6".to_owned(),
             other => format!("protocol {other}"),
         }),
-        Field::EtherType if whole && value == ETHER_TYPE_IPV4.into() => Some("to 0.0.0.0/0".to_owned()),
-        Field::EtherType if whole && value == ETHER_TYPE_IPV6.into() => Some("to ::/0".to_owned()),
+        Field::EtherType if whole && value == ETHER_TYPE_IPV4.into() => {
+            Some(format!("to {}/0", Ipv4Addr::UNSPECIFIED))
+        }
+        Field::EtherType if whole && value == ETHER_TYPE_IPV6.into() => {
+            Some(format!("to {}/0", Ipv6Addr::UNSPECIFIED))
+        }
         Field::SrcIp => Some(format!("to {}", prefix(headers, value, mask)?)),
         Field::DstIp => Some(format!("from {}", prefix(headers, value, mask)?)),
         Field::SrcPort | Field::DstPort => {
