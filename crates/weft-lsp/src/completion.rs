@@ -27,7 +27,10 @@ const VALUED: &[&str] = &[
 /// The words that begin a node.
 const NODES: &[&str] = &["priority", "wfq", "fifo", "fair of", "limit"];
 /// The words that begin an item.
-const ITEMS: &[&str] = &["class", "link", "bound", "latency", "root", "algorithm", "shaper", "dropper"];
+const ITEMS: &[&str] =
+    &["class", "link", "bound", "latency", "root", "steer", "algorithm", "shaper", "dropper"];
+/// The words that begin a goal of steering.
+const GOALS: &[&str] = &["balance", "isolate", "priority", "static", "locality", "expression"];
 
 /// The kind of words and names that may stand at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +40,8 @@ enum Expected {
     AfterTest,
     Node,
     Class,
+    /// The name of a class or of a node, which stands for its classes.
+    Steered,
     Words(&'static [&'static str]),
     Body,
     Nothing,
@@ -55,6 +60,7 @@ pub(crate) fn completions(text: &str, offset: usize) -> Vec<CompletionItem> {
         Expected::AfterTest => keywords(&["and", "or"]),
         Expected::Words(words) => keywords(words),
         Expected::Class => names(&symbols, |kind| kind == Kind::Class),
+        Expected::Steered => names(&symbols, |kind| kind != Kind::Algorithm),
         Expected::Node => {
             let mut all: Vec<CompletionItem> = keywords(NODES);
             all.extend(names(&symbols, |kind| kind != Kind::Algorithm));
@@ -144,6 +150,7 @@ fn expected(before: &str) -> Expected {
                 Expected::Nothing
             }
         }
+        "steer" if word(1) != "=" => in_goal(&item[1..]),
         "link" if item.len() == 1 => Expected::Words(&["auto"]),
         "bound" | "latency" if item.last().is_some_and(|token| token.text == "of") => Expected::Class,
         "bound" if item.len() == 2 => Expected::Words(&["packets"]),
@@ -163,6 +170,24 @@ fn goes_on(item: &[Token]) -> bool {
         last.kind,
         SyntaxKind::Equals | SyntaxKind::OpenBrace | SyntaxKind::OpenParen | SyntaxKind::Comma
     ) || ["and", "or", "not", "of"].contains(&last.text.as_str())
+}
+
+/// Within a steering clause.
+fn in_goal(tokens: &[Token]) -> Expected {
+    let Some(last) = tokens.last() else { return Expected::Words(GOALS) };
+    let words: Vec<&str> = tokens.iter().rev().take(3).map(|token| token.text.as_str()).collect();
+    match words[..] {
+        ["+" | "*", ..] => Expected::Words(GOALS),
+        ["balance", ..] => Expected::Words(&["by"]),
+        ["by", "balance", ..] => Expected::Words(&["rate", "weight"]),
+        ["isolate" | "priority", ..] => Expected::Steered,
+        [_, "isolate", ..] => Expected::Words(&["on"]),
+        [_, "priority", ..] => Expected::Words(&["by"]),
+        [_, "on", ..] => Expected::Words(&["queues"]),
+        [_, "by", _] if last.kind == SyntaxKind::Word => Expected::Words(&["flows"]),
+        ["{" | ",", ..] if tokens.iter().any(|token| token.text == "static") => Expected::Steered,
+        _ => Expected::Nothing,
+    }
 }
 
 fn in_condition(tokens: &[Token]) -> Expected {
@@ -262,6 +287,14 @@ mod tests {
             ("x = limit by destination { 10.0.0.0/8: 1gbps } ", Expected::Words(&["of"])),
             ("bound 5 packets of ", Expected::Class),
             ("algorithm a {\n  ra", Expected::Body),
+            ("steer ", Expected::Words(GOALS)),
+            ("steer 0.5 * loc", Expected::Words(GOALS)),
+            ("steer isolate ", Expected::Steered),
+            ("steer isolate kvs ", Expected::Words(&["on"])),
+            ("steer isolate kvs on 4 ", Expected::Words(&["queues"])),
+            ("steer priority kvs by 8 ", Expected::Words(&["flows"])),
+            ("steer balance by ", Expected::Words(&["rate", "weight"])),
+            ("steer static { kvs: 1, ", Expected::Steered),
             ("# ", Expected::Nothing),
         ] {
             assert_eq!(expected(before), wanted, "{before:?}");

@@ -55,6 +55,7 @@ fn facts(compiler: Compiler<'_>, text: &str, kind: Kind, name: &str) -> String {
     }
     if kind == Kind::Class {
         out += &way(&policy, &leaves, name);
+        out += &steered(&policy, name);
     }
     if let Some(cost) = cost {
         out += &cost_of(&cost, &policy, kind, name, &leaves);
@@ -105,6 +106,12 @@ fn share(policy: &CompiledPolicy, leaves: &[LeafId]) -> String {
     let sum = leaves.iter().filter_map(|leaf| rates.get(leaf.index())).map(|rate| rate.get()).sum::<u64>();
     let percent = 100.0 * sum as f64 / link.get() as f64;
     format!("\n- share: {} of {link} ({percent:.1} %), while every class sends\n", BitsPerSec(sum))
+}
+
+/// The steering clauses that name a class, or a node above it.
+fn steered(policy: &CompiledPolicy, name: &str) -> String {
+    let clauses = policy.steering.iter().filter(|clause| clause.classes.iter().any(|class| class == name));
+    clauses.map(|clause| format!("- receive queues: `steer {}`\n", clause.text)).collect()
 }
 
 /// The nodes from the root to a class, and its limits.

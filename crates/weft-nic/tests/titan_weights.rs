@@ -17,6 +17,7 @@ use weft_host::{Hierarchy, Spawn, clock};
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_nic::multiqueue::Multiqueue;
 use weft_nic::testbed::RECEIVER;
+use weft_policy::{NoFiles, Source};
 use weft_titan::settings::{Parts, Settings};
 use weft_titan::weights::WeightTable;
 use weft_units::{BitsPerSec, Instant, Nanos};
@@ -128,6 +129,28 @@ fn a_cgroup_and_a_class_have_weights() {
     let sum = || assigned.weights().iter().sum::<u64>();
     wait_for("the cgroup's flow", || sum() == 7 + 2 + 5);
     child.stop(Duration::from_millis(10)).expect("ended");
+    assigned.finish();
+}
+
+#[test]
+fn a_policys_tree_has_the_weights() {
+    if !privileged("a_policys_tree_has_the_weights") {
+        return;
+    }
+    let _alone = alone();
+    let text = "class web = udp and dport 6001\nclass gold = mark 2\n\
+                root = wfq { web: 20, rest: 40, default: 20 }\nrest = wfq { gold: 3, infrastructure: 1 }\n\
+                class infrastructure = icmp\n";
+    let weights = WeightTable::of_policy(Source { name: "p.weft", text }, &NoFiles).expect("a table");
+    let assigned = Assigned::start("twt", &slow(85), &Settings { weights, ..Settings::default() });
+    let _web = socket(&assigned.bed.receiver, SocketAddr::new(RECEIVER, 6001));
+    let (web, gold, other) = (assigned.flow(), marked(&assigned, 2), marked(&assigned, 3));
+    web.socket.connect((RECEIVER, 6001)).expect("connected");
+    for (flow, weight) in [(&web, 2), (&gold, 3), (&other, 2)] {
+        flow.send(12);
+        assert_eq!(assigned.record(flow).weight, weight);
+    }
+    assert_eq!(assigned.weights().iter().sum::<u64>(), 2 + 3 + 2);
     assigned.finish();
 }
 

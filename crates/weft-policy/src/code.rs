@@ -139,6 +139,11 @@ codes! {
     BadQuota "E0609" "A quota of a tenant cannot be read.";
     TenantUnnamed "E0610" "A tenant needs a name of its own.";
 
+    BadGoal "E0701" "A number or a formula of a steering clause cannot be read.";
+    NotReceived "E0702" "A steering clause names a class that a NIC cannot tell by received packets.";
+    SteeredTwice "E0703" "Steering clauses name a class both by itself and by a node above it.";
+    NotForTitan "E0704" "Titan cannot match the packets of a class.";
+
     UnusedNode "W0001" "A node is defined but cannot be reached from the root.";
     LimitAboveLink "W0002" "A limit is above the link's rate, so it never delays a packet.";
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";

@@ -23,8 +23,9 @@ use crate::users::Users;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
 use crate::validate::{algorithms, build, rows, rules};
-use crate::{lowering, syntax};
+use crate::{lowering, steering, syntax};
 use std::collections::BTreeSet;
+use weft_steer::policy::PolicyFile;
 use weft_text::{LineIndex, Span, nearest, quoted};
 use weft_units::{BitsPerSec, Bytes};
 
@@ -171,6 +172,21 @@ pub fn draw(source: Source<'_>, files: &dyn TenantFiles) -> Option<Drawing> {
     Some(Drawing::new(&parts, &policy, &graph, &shape))
 }
 
+/// The goals of a policy's steering clauses with its classes, for a planner; `None` for a policy that is refused or has none. The
+/// compilation has diagnostics and tenants, and no policy.
+pub fn steer_with(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    options: &CompileOptions,
+) -> (Option<PolicyFile>, Compilation) {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass::new(source, files, &lines, Some(&options.users));
+    let checked = pass.check(source.text, options).filter(|_| !pass.failed());
+    let file = checked.and_then(|Checked { policy, graph, .. }| steering::policy_file(&policy, &graph));
+    let diagnostics = located(pass.diagnostics, &pass.texts);
+    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants })
+}
+
 /// A policy that has passed the checks, if no diagnostic is an error.
 struct Checked {
     policy: Policy,
@@ -242,6 +258,7 @@ impl<'a> Pass<'a> {
         let link = policy.link.as_ref().map(|link| link.value);
         let (shape, _) = self.check_graph(&mut graph, link)?;
         self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
+        self.diagnostics.extend(steering::check(&policy, &graph));
         Some(Checked { policy, graph, shape })
     }
 

@@ -64,6 +64,15 @@ impl Destination {
 /// The class of packets that no other class takes. Every policy has it.
 pub(crate) const DEFAULT: &str = "default";
 
+/// A steering clause. It concerns the NIC's receive queues, and nothing that sends packets.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SteerClause {
+    /// Its text, in the standard form and without `steer`.
+    pub text: String,
+    /// The classes that it tells apart from others.
+    pub classes: Vec<String>,
+}
+
 /// A compiled policy. It does not depend on where it will run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompiledPolicy {
@@ -83,6 +92,8 @@ pub struct CompiledPolicy {
     pub cgroups: Vec<String>,
     /// The ports that rules name. [`PacketMeta::port`] is the number of a port in this list, from 1.
     pub ports: Vec<String>,
+    /// The steering clauses, which are added up.
+    pub steering: Vec<SteerClause>,
 }
 
 impl CompiledPolicy {

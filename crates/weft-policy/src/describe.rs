@@ -22,6 +22,9 @@ pub fn describe(policy: &CompiledPolicy) -> String {
             );
         }
     }
+    for clause in &policy.steering {
+        line(&mut out, 0, &format!("receive queues: {}", clause.text));
+    }
     line(&mut out, 0, "tree");
     draw(&mut out, policy, policy.program.root, 1, "");
     let mut limits = policy.program.limits.iter().filter(|limit| !limit.is_vacant()).peekable();

@@ -45,6 +45,7 @@ pub mod export;
 pub mod files;
 mod format;
 mod fuzz;
+mod import;
 pub mod library;
 mod lowering;
 pub mod machine_code;
@@ -52,19 +53,21 @@ mod program;
 mod region;
 mod render;
 mod spanned;
+mod steering;
 pub mod syntax;
 pub mod trial;
 mod users;
 mod validate;
+mod weights;
 pub mod words;
 
 pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
 pub use compile::{
     Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,
-    price, price_with,
+    price, price_with, steer_with,
 };
-pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule};
+pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
@@ -72,6 +75,7 @@ pub use explain::{explain, explain_with};
 pub use files::{FileError, FileText, NoFiles, Tenant, TenantFiles, TenantTexts, Wanted};
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
+pub use import::{ImportError, import_steering, is_policy};
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
@@ -79,3 +83,4 @@ pub use users::Users;
 pub use validate::rows::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.
 pub use weft_text::Style;
+pub use weights::{Weighed, weigh};

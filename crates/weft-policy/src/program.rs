@@ -29,6 +29,7 @@ use crate::algorithm::uses::Use;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::region::{Region, Regions};
+use crate::steering;
 use crate::validate::build::DEFAULT;
 use crate::validate::graph::{Edge, Graph, Kind, Node};
 use crate::validate::rows::{ClassRow, ROWS_MAX};
@@ -124,6 +125,7 @@ pub(crate) fn compile(
         destinations: tables,
         cgroups: policy.cgroups.clone(),
         ports: policy.ports.clone(),
+        steering: steering::clauses(policy, graph),
     })
 }
 

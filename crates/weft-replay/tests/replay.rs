@@ -90,6 +90,7 @@ fn policy(link: Option<u64>, bound: u64) -> CompiledPolicy {
             .collect(),
         cgroups: vec![],
         ports: vec![],
+        steering: vec![],
     }
 }
 

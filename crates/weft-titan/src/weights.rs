@@ -19,6 +19,8 @@
 //!
 //! The first matching entry with a cgroup or mark applies, in the order of the file. Other flows are classified by the
 //! policy, if classes are named, and have the weight of their class.
+//!
+//! A policy alone is a file of weights, too: the weight of a flow is that of its class in the tree ([`weigh`]).
 
 use serde::Deserialize;
 use std::io::Read;
@@ -26,7 +28,10 @@ use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
 use weft_packet::Match;
-use weft_policy::{CompileOptions, CompiledPolicy, ROWS_MAX, Source, Users, compile};
+use weft_policy::{
+    Compilation, CompileOptions, CompiledPolicy, ROWS_MAX, Source, TenantFiles, Users, Weighed, compile_with,
+    is_policy, weigh,
+};
 use weft_text::{LocatedError, ParseError, Span, hint, quoted};
 use weft_units::Weight;
 
@@ -69,11 +74,14 @@ pub struct WeightTable {
     pub rows: Vec<WeightRow>,
     /// The cgroups named by the rows, as paths below the root of the hierarchy.
     pub cgroups: Vec<String>,
+    /// The parts of a policy that weights do not express, one line each.
+    pub lost: Vec<String>,
 }
 
 impl Default for WeightTable {
     fn default() -> Self {
-        Self { rows: vec![WeightRow { matcher: Match::default(), weight: Weight::ONE }], cgroups: Vec::new() }
+        let rows = vec![WeightRow { matcher: Match::default(), weight: Weight::ONE }];
+        Self { rows, cgroups: Vec::new(), lost: Vec::new() }
     }
 }
 
@@ -141,21 +149,41 @@ fn read_at_most(path: &Path) -> std::io::Result<String> {
 }
 
 impl WeightTable {
-    /// Reads the file at `path`, and the policy that it names.
+    /// Reads the file at `path`: a policy, or a file of weights with the policy that it names. The name or the text says which it is;
+    /// `files` has the files of the policy's tenants.
     ///
     /// # Errors
     /// When a file cannot be read or is invalid, with line and column.
-    pub fn load(path: &Path) -> Result<Self, WeightsError> {
+    pub fn load(path: &Path, files: &dyn TenantFiles) -> Result<Self, WeightsError> {
         let read = |path: &Path| {
             read_at_most(path)
                 .map_err(|e| WeightsError::Read { file: path.display().to_string(), reason: e.to_string() })
         };
         let text = read(path)?;
+        let name = path.display().to_string();
+        if is_policy(&name, &text) {
+            return Self::of_policy(Source { name: &name, text: &text }, files);
+        }
         let folder = path.parent().unwrap_or(Path::new(""));
-        Self::read(&text, &path.display().to_string(), |policy| {
+        Self::read(&text, &name, |policy| {
             let path = folder.join(policy);
-            compiled(&path.display().to_string(), &read(&path)?)
+            compiled(Source { name: &path.display().to_string(), text: &read(&path)? }, files)
         })
+    }
+
+    /// The weights of a policy's classes.
+    ///
+    /// # Errors
+    /// When the policy is refused, or Titan cannot match one of its classes.
+    pub fn of_policy(source: Source<'_>, files: &dyn TenantFiles) -> Result<Self, WeightsError> {
+        let (weighed, compilation) =
+            weigh(source, files, &options(), Weight::new(LARGEST).unwrap_or(Weight::ONE));
+        let Some(Weighed { policy, weights, lost }) = weighed else { return Err(refused(&compilation)) };
+        let weight =
+            |rule: &weft_policy::Rule| weights.get(rule.class.index()).copied().unwrap_or(Weight::ONE);
+        let rows =
+            policy.rules.iter().map(|rule| WeightRow { matcher: rule.matcher.clone(), weight: weight(rule) });
+        Ok(Self { rows: rows.collect(), cgroups: policy.cgroups.clone(), lost })
     }
 
     /// The cgroups that are named and do not exist. Their weights take effect when they have been created and queue
@@ -179,7 +207,7 @@ impl WeightTable {
             here(ParseError::new(e.span().unwrap_or(0..0), what, ""))
         })?;
         let default = document.default.as_ref().map_or(Ok(Weight::ONE), weight).map_err(here)?;
-        let mut table = Self { rows: Vec::new(), cgroups: Vec::new() };
+        let mut table = Self { rows: Vec::new(), cgroups: Vec::new(), lost: Vec::new() };
         let mut classes = Vec::new();
         for entry in &document.flow {
             table.entry(entry, &mut classes).map_err(here)?;
@@ -283,12 +311,23 @@ fn too_many(place: Span) -> ParseError {
     ParseError::new(place, format!("more than {} cgroups are named", crate::match_table::CGROUPS), "")
 }
 
-/// Compiles a policy; its diagnostics, one per line, are the error.
-fn compiled(name: &str, text: &str) -> Result<CompiledPolicy, WeightsError> {
+/// The options of a compilation with this host's users.
+fn options() -> CompileOptions {
     let users = Users::from_passwd(&weft_host::users::passwd());
-    let compilation = compile(Source { name, text }, &CompileOptions { users, ..CompileOptions::default() });
-    let lines: Vec<String> = compilation.diagnostics.iter().map(|d| d.one_line()).collect();
-    compilation.policy.ok_or_else(|| WeightsError::Policy(lines.join("\n")))
+    CompileOptions { users, ..CompileOptions::default() }
+}
+
+/// The error of a refused policy: its diagnostics, one per line.
+fn refused(compilation: &Compilation) -> WeightsError {
+    let lines: Vec<String> = compilation.diagnostics.iter().map(|found| found.one_line()).collect();
+    WeightsError::Policy(lines.join("\n"))
+}
+
+/// Compiles the policy that a file of weights names.
+fn compiled(source: Source<'_>, files: &dyn TenantFiles) -> Result<CompiledPolicy, WeightsError> {
+    let compilation = compile_with(source, files, &options());
+    let refused = refused(&compilation);
+    compilation.policy.ok_or(refused)
 }
 
 /// The cgroup at a path below the hierarchy's root, if it exists.
@@ -300,9 +339,10 @@ pub(crate) fn find_cgroup(path: &str) -> Option<Cgroup> {
 /// must be weights of at least 1, or an error of one line, with or without a hint, that names the file.
 #[doc(hidden)]
 pub fn fuzz_weights(data: &[u8]) {
+    use weft_policy::NoFiles;
     const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
     let Ok(text) = core::str::from_utf8(data) else { return };
-    match WeightTable::read(text, "fuzz", |_| compiled("p.weft", POLICY)) {
+    match WeightTable::read(text, "fuzz", |_| compiled(Source { name: "p.weft", text: POLICY }, &NoFiles)) {
         Ok(table) => {
             assert!(table.rows.iter().all(|row| row.weight.get() > 0), "{text:?}");
             let last = table.rows.last().map(|row| row.matcher.matches(&weft_units::PacketMeta::default()));
@@ -319,6 +359,7 @@ pub fn fuzz_weights(data: &[u8]) {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use weft_policy::NoFiles;
     use weft_units::PacketMeta;
 
     const POLICY: &str = "class web = tcp and port 80\nclass rest = tcp\nroot = wfq { web: 1, rest: 1 }\n";
@@ -350,7 +391,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<WeightTable, WeightsError> {
-        WeightTable::read(text, "w.toml", |_| compiled("p.weft", POLICY))
+        WeightTable::read(text, "w.toml", |_| compiled(Source { name: "p.weft", text: POLICY }, &NoFiles))
     }
 
     fn weight(table: &WeightTable, meta: &PacketMeta) -> u32 {
@@ -403,7 +444,10 @@ mod tests {
     #[test]
     fn a_policys_classes_have_weights_and_its_order_holds() {
         let text = "policy = \"p\"\n[[flow]]\nclass = \"rest\"\nweight = 5\n";
-        let table = WeightTable::read(text, "w.toml", |_| compiled("p.weft", POLICY)).expect("a table");
+        let table = WeightTable::read(text, "w.toml", |_| {
+            compiled(Source { name: "p.weft", text: POLICY }, &NoFiles)
+        })
+        .expect("a table");
         let meta = |dport| PacketMeta {
             key: Some(weft_units::FlowKey {
                 src: "10.0.0.1".parse().expect("address"),
@@ -423,8 +467,22 @@ mod tests {
     }
 
     #[test]
+    fn a_policy_is_a_file_of_weights() {
+        let text = "class a = mark 1\nclass b = cgroup \"/b\"\nroot = wfq { a: 2, x: 6 }\nx = wfq { b: 1, default: 1 }\n";
+        let table = WeightTable::of_policy(Source { name: "p", text }, &NoFiles).expect("a table");
+        let marked = |mark| PacketMeta { mark, ..PacketMeta::default() };
+        assert_eq!((weight(&table, &marked(1)), weight(&table, &marked(2))), (2, 3));
+        assert_eq!(weight(&table, &PacketMeta { cgroups: 1, ..marked(0) }), 3);
+        assert_eq!((table.cgroups, table.lost.len()), (vec!["/b".to_owned()], 0));
+        let relative = "class b = cgroup \"b\"\nroot = b\n";
+        let error =
+            WeightTable::of_policy(Source { name: "p", text: relative }, &NoFiles).expect_err("refused");
+        assert!(error.to_string().starts_with("p:1:11: error[E0704]"), "{error}");
+    }
+
+    #[test]
     fn a_file_without_end_is_read_to_its_limit() {
-        let error = WeightTable::load(Path::new("/dev/zero")).expect_err("too long").to_string();
+        let error = WeightTable::load(Path::new("/dev/zero"), &NoFiles).expect_err("too long").to_string();
         assert!(error.contains("/dev/zero") && error.contains("more than 1048576 bytes"), "{error}");
     }
 }

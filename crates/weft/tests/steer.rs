@@ -46,6 +46,29 @@ fn a_plan_s_json_has_the_promised_fields() {
 }
 
 #[test]
+fn a_policy_with_clauses_plans_as_the_former_format() {
+    let folder = tempfile::tempdir().expect("folder");
+    let flows = flows(&folder);
+    let old = "class hp = dst-port 1001..1004 and udp\npolicy isolate hp on 2 queues\n";
+    let new =
+        "class hp = udp and sport 1001..1004\nroot = fifo { hp, default }\nsteer isolate hp on 2 queues\n";
+    let (old, new) = (file(&folder, "old", old), file(&folder, "new.weft", new));
+    let imported = run(&["policy", "import", &old]);
+    assert_eq!(imported.code, 0, "{}", imported.err);
+    let imported = file(&folder, "imported", &imported.out);
+    let args =
+        ["steer", "plan", "--nic", "intel-82599", "--flows", &flows, "--queues", "6", "--script", "ethtool"];
+    let plans = [&old, &new, &imported].map(|policy| run(&[&args[..], &["--policy", policy]].concat()));
+    for plan in &plans {
+        assert_eq!((plan.code, &plan.out), (0, &plans[0].out), "{}", plan.err);
+    }
+    assert!(plans[0].out.contains("ethtool -N"), "{}", plans[0].out);
+    let blind = file(&folder, "blind.weft", "class hp = user 0\nroot = hp\nsteer isolate hp on 2 queues\n");
+    let refused = run(&[&args[..], &["--policy", &blind]].concat());
+    assert!(refused.code != 0 && refused.err.contains("blind.weft:1:12: error[E0702]"), "{}", refused.err);
+}
+
+#[test]
 fn plans_are_written_as_commands() {
     let folder = tempfile::tempdir().expect("folder");
     let own = flows(&folder);

@@ -194,6 +194,9 @@ fn what_is_wrong_with_weights_is_told_before_anything_is_touched() {
     let weights = file(&folder, "w.toml", "default = 1\n[[flow]]\nmark = \"0x1g\"\nweight = 2\n");
     let wrong = run(&["titan", "attach", "no-such-dev0", "--weights", &weights]);
     refused(&wrong, &[&format!("{weights}:3:8: error: `0x1g` is not a mark")]);
+    let policy = file(&folder, "p.weft", "class a = tcp and port \"vm1\"\nroot = a\n");
+    let wrong = run(&["titan", "attach", "no-such-dev0", "--weights", &policy]);
+    refused(&wrong, &[&format!("{policy}:1:19: error[E0704]: Titan cannot match the port `vm1`")]);
     let absent = run(&["titan", "attach", "no-such-dev0", "--weights", "absent.toml"]);
     refused(&absent, &["cannot read absent.toml: No such file"]);
 }

@@ -6,7 +6,8 @@ endif
 syntax case match
 syntax iskeyword @,48-57,_,.,-
 
-syntax keyword weftItem auto bound class classes cost flows latency limits link nodes packets tenant trust
+syntax keyword weftItem auto bound class classes cost flow flows latency limits link nodes packets queue queues steer tenant trust
+syntax keyword weftGoal balance expression isolate locality on rate static weight
 syntax keyword weftNode burst by destination fair fifo limit of priority wfq
 syntax keyword weftTest any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port protocol sctp sport tcp to udp user vlan
 syntax keyword weftOperator and not or
@@ -28,6 +29,7 @@ syntax keyword weftFunction contained min max over_sqrt
 syntax keyword weftValue contained now bytes more rank rank.1 rank.2 weights queued.bytes queued.packets mtu most never unlimited head.len head.arrived head.deadline head.slack head.left head.late head.prio head.txtime head.pace p.len p.arrived p.deadline p.slack p.left p.late p.prio p.txtime p.pace
 
 highlight default link weftItem Keyword
+highlight default link weftGoal Statement
 highlight default link weftNode Statement
 highlight default link weftTest Function
 highlight default link weftOperator Operator

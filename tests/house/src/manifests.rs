@@ -7,9 +7,9 @@ use toml::Table;
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
 pub const FLOORS: [&[&str]; 9] = [
     &["weft-units"],
-    &["weft-rank"],
-    &["weft-packet", "weft-rank-cranelift", "weft-sched", "weft-report", "weft-text"],
-    &["weft-control", "weft-policy", "weft-host", "weft-steer"],
+    &["weft-rank", "weft-packet", "weft-text"],
+    &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
+    &["weft-control", "weft-policy", "weft-host"],
     &["weft-lsp", "weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay"],
     &["weft-run", "weft-profile"],

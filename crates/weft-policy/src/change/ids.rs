@@ -132,6 +132,7 @@ pub(super) fn renumber(old: &CompiledPolicy, new: CompiledPolicy, resting: &Rest
         link: new.link,
         cgroups: new.cgroups,
         ports: new.ports,
+        steering: new.steering,
     };
     for rule in &mut policy.rules {
         rule.class = ClassId(classes.of(rule.class.index()));

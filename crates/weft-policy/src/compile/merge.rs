@@ -34,7 +34,8 @@ pub(super) fn merge(
     let stands = name_below(name, DEFAULT);
     let place = above.classes.iter().position(|class| class.name.value == stands);
     let Some(place) = place else { return Ok(()) };
-    let own = above.classes.remove(place).condition.unwrap_or_else(|| Condition::Row(Match::default()));
+    let ClassDefinition { condition, of_sender, .. } = above.classes.remove(place);
+    let own = condition.unwrap_or_else(|| Condition::Row(Match::default()));
     let mut scope = Scope {
         tenant: name,
         cgroups: cgroups(above, &own, &below, tenant)?,
@@ -45,8 +46,11 @@ pub(super) fn merge(
     below.visit(&mut scope);
     let rest = Spanned { value: stands, span: tenant.name.span };
     let mut classes: Vec<ClassDefinition> = below.classes;
-    classes.iter_mut().for_each(|class| restrict(class, &own));
-    classes.push(ClassDefinition { name: rest, condition: Some(own), role: ClassRole::Rest });
+    for class in &mut classes {
+        restrict(class, &own);
+        class.of_sender = of_sender.clone().or(class.of_sender.take());
+    }
+    classes.push(ClassDefinition { name: rest, condition: Some(own), of_sender, role: ClassRole::Rest });
     above.classes.splice(place..place, classes);
     let at = above.nodes.iter().position(|node| node.name.value == *name);
     let at = at.unwrap_or(above.nodes.len());

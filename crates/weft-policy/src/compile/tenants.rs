@@ -229,6 +229,11 @@ impl Pass<'_> {
             let message = "a latency shortens the chunks of other tenants: only the operator may ask for one";
             self.find(Code::OperatorsOnly, class.span, message, "leave it out");
         }
+        for goal in &policy.goals {
+            let message = "a tenant does not steer: the receive queues of the NIC are shared by all tenants";
+            let help = "the operator's policy names the tenant's classes, such as `steer isolate vm1.web on 2 queues`";
+            self.find(Code::OperatorsOnly, goal.span, message, help);
+        }
         let common = policy.bound.iter().map(|bound| (bound.span, bound.value));
         let bounds = common.chain(policy.class_bounds.iter().map(|(class, bound)| (class.span, *bound)));
         for (span, bound) in bounds.filter(|(_, bound)| *bound > most) {
@@ -256,7 +261,7 @@ impl Pass<'_> {
             let Some(claim) = algorithm.program.reads().into_iter().find(|of| is_claim(*of)) else {
                 continue;
             };
-            let Some(tenant) = below(graph, at).into_iter().find(|node| doubted.contains(node)) else {
+            let Some(tenant) = graph.below(at).into_iter().find(|node| doubted.contains(node)) else {
                 continue;
             };
             let (name, tenant) = (quoted(&used.name.value), quoted(&graph.nodes[tenant].name));
@@ -288,22 +293,6 @@ fn words(claim: Metadatum) -> &'static str {
         Metadatum::SendTime => "the time to send",
         Metadatum::Pace => "the pace",
     }
-}
-
-/// The nodes below `from`.
-fn below(graph: &Graph, from: usize) -> Vec<usize> {
-    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
-    let mut todo = vec![from];
-    while let Some(at) = todo.pop() {
-        for edge in &graph.nodes[at].children {
-            if seen.insert(edge.to) {
-                found.push(edge.to);
-                todo.push(edge.to);
-            }
-        }
-    }
-    found.sort_unstable();
-    found
 }
 
 /// A search for names that begin with that of a tenant.

@@ -2,7 +2,9 @@
 
 use super::text::clean;
 use super::{Part, Role};
+use crate::compiled::SteerClause;
 use crate::lowering::model::{Branch, Policy};
+use crate::steering;
 use crate::syntax::{self, SyntaxKind, SyntaxNode};
 use crate::validate::graph::{Graph, Kind, Node};
 use crate::validate::shape::Shape;
@@ -43,6 +45,7 @@ pub(super) fn sketch(parts: &[Part], policy: &Policy, graph: &Graph, shape: &Sha
         texts: Texts::new(parts),
         items: Vec::new(),
         stands: vec![Stands::default(); graph.nodes.len()],
+        clauses: steering::clauses(policy, graph),
     };
     let rate = policy.link.as_ref().map_or_else(String::new, |link| link.value.to_string());
     sketch.add(Role::Link, "link", rate);
@@ -65,6 +68,7 @@ struct Sketcher<'a> {
     texts: Texts,
     items: Vec<Item>,
     stands: Vec<Stands>,
+    clauses: Vec<SteerClause>,
 }
 
 impl Sketcher<'_> {
@@ -85,7 +89,7 @@ impl Sketcher<'_> {
                     Some((tenant, _)) => format!("what no class of {tenant} takes"),
                     None => "what no class takes".to_owned(),
                 });
-                let one = self.add(Role::Class, title, condition);
+                let one = self.add(Role::Class, title, condition + &self.steered(&node.name));
                 Stands { last: one, first: vec![one] }
             }
             kind => {
@@ -94,6 +98,12 @@ impl Sketcher<'_> {
             }
         };
         self.stands[at] = stands;
+    }
+
+    /// The goals of steering that a class has, behind its condition.
+    fn steered(&self, class: &str) -> String {
+        let clauses = self.clauses.iter().filter(|clause| clause.classes.iter().any(|of| of == class));
+        clauses.map(|clause| format!("; steer {}", clause.text)).collect()
     }
 
     /// A limit is a box; several side by side meet in a FIFO.

@@ -147,6 +147,7 @@ pub fn explain_with(
         policy.classes.get(lane.class.index()).map_or_else(String::new, |class| class.name.clone())
     };
     let class = lane.map(class_name).unwrap_or_default();
+    let class_of = class.clone();
     let mut beside: Vec<String> =
         program.lanes.iter().filter(|lane| lane.leaf == leaf).map(class_name).collect();
     beside.retain(|other| *other != class);
@@ -174,8 +175,21 @@ pub fn explain_with(
         link: policy.link,
         guaranteed: policy.link.and_then(|link| guaranteed_rates(program, link).get(leaf.index()).copied()),
         bound: lane.map_or(Packets(0), |lane| lane.packet_bound),
-        notes: notes(policy, packet),
+        notes: [steered(policy, &class_of), notes(policy, packet)].concat(),
     }
+}
+
+/// The clauses that give the flows of a class their receive queues.
+fn steered(policy: &CompiledPolicy, class: &str) -> Vec<String> {
+    let clauses = policy.steering.iter().filter(|clause| clause.classes.iter().any(|of| of == class));
+    clauses
+        .map(|clause| {
+            format!(
+                "`steer {}` says which receive queues the packets have that this one answers",
+                clause.text
+            )
+        })
+        .collect()
 }
 
 /// The nodes from the root to `leaf`.

@@ -1,7 +1,7 @@
 //! Lowering of the conditions of classes, from the tree to [`Condition`].
 
 use super::items::{Lowering, value_of};
-use super::model::{Condition, PORTS_MAX, port_number};
+use super::model::{Condition, PORTS_MAX, Spanned, port_number};
 use super::values;
 use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
@@ -15,6 +15,16 @@ const PRIORITY_OF_ALL: u32 = 6;
 pub(crate) const CGROUPS_MAX: usize = 64;
 
 impl Lowering<'_> {
+    /// The condition below `parent`, and its first test that received packets cannot pass.
+    pub(super) fn class_condition(
+        &mut self,
+        parent: &SyntaxNode,
+    ) -> (Option<Condition>, Option<Spanned<&'static str>>) {
+        self.of_sender = None;
+        let condition = self.condition_in(parent);
+        (condition, self.of_sender.take())
+    }
+
     /// The condition below `parent`; `None` if it could not be parsed.
     pub(super) fn condition_in(&mut self, parent: &SyntaxNode) -> Option<Condition> {
         parent.children().find(|node| is_condition(node.kind())).and_then(|node| self.condition(&node))
@@ -44,6 +54,10 @@ impl Lowering<'_> {
     fn test(&mut self, node: &SyntaxNode) -> Option<Condition> {
         let row = Match::default();
         let keyword = first_word(node)?;
+        if let Some(value) = of_sender(keyword.text(), node) {
+            let span = super::items::span_of(node.text_range());
+            self.of_sender.get_or_insert(Spanned { value, span });
+        }
         let row = match keyword.text() {
             "any" => row,
             "tcp" => Match { protocol: Some(Protocol::TCP), ..row },
@@ -136,6 +150,23 @@ impl Lowering<'_> {
         }
         number.map(|number| (number, span))
     }
+}
+
+/// The words for a test of what belongs to the sender of a packet on this host, or to its direction; `None` for others.
+fn of_sender(keyword: &str, node: &SyntaxNode) -> Option<&'static str> {
+    Some(match keyword {
+        "cgroup" => "the cgroup of the sender",
+        "user" => "the user of the sender",
+        "classid" => "the net_cls group of the sender",
+        "mark" => "the mark of the socket",
+        "priority" => "the priority of the socket",
+        "cookie" => "the cookie of the socket",
+        "dscp" => "the DSCP of packets sent",
+        "ecn" => "the ECN of packets sent",
+        "pcp" => "the priority in the VLAN tag of packets sent",
+        "port" if token_of(node, SyntaxKind::Text).is_some() => "the port at which a packet leaves",
+        _ => return None,
+    })
 }
 
 /// The test of an attribute.

@@ -28,6 +28,8 @@ pub(super) struct Lowering<'a> {
     names: BTreeSet<String>,
     /// The host's users, if their names are checked.
     pub(super) users: Option<&'a Users>,
+    /// The first test of the condition being read that only a sender's packets can pass.
+    pub(super) of_sender: Option<Spanned<&'static str>>,
 }
 
 /// Whether the children of a node have weights.
@@ -56,12 +58,14 @@ pub(crate) fn lower(
         broken: Broken::new(tree, errors),
         names: tree.children().filter_map(|item| Some(name_of(&item, SyntaxKind::Name)?.value)).collect(),
         users,
+        of_sender: None,
     };
     for item in tree.children() {
         match item.kind() {
             SyntaxKind::LinkItem => lowering.link(&item),
             SyntaxKind::BoundItem => lowering.bound(&item),
             SyntaxKind::LatencyItem => lowering.latency(&item),
+            SyntaxKind::SteerItem => lowering.steer(&item),
             SyntaxKind::ClassItem => lowering.class(&item),
             SyntaxKind::NodeItem => lowering.node(&item),
             _ => {}
@@ -135,8 +139,9 @@ impl Lowering<'_> {
 
     fn class(&mut self, item: &SyntaxNode) {
         let Some(name) = name_of(item, SyntaxKind::Name) else { return };
-        let condition = self.condition_in(item);
-        self.policy.classes.push(ClassDefinition { name, condition, role: ClassRole::Described });
+        let (condition, of_sender) = self.class_condition(item);
+        let role = ClassRole::Described;
+        self.policy.classes.push(ClassDefinition { name, condition, of_sender, role });
     }
 
     fn node(&mut self, item: &SyntaxNode) {

@@ -1,5 +1,6 @@
 //! The model of a policy: its statements with their places in the text.
 
+use super::steering::Goal;
 use crate::algorithm::uses::Use;
 use crate::region::Region;
 pub(crate) use crate::spanned::Spanned;
@@ -34,6 +35,8 @@ pub(crate) struct Policy {
     pub(crate) uses: Vec<Use>,
     /// The tenants. Until its file is put in its place, a tenant is a node over one class of its own.
     pub(crate) tenants: Vec<TenantDefinition>,
+    /// The goals of steering, which are added up.
+    pub(crate) goals: Vec<Goal>,
 }
 
 /// The most ports of the NIC that the rules and limits of a policy may name.
@@ -55,6 +58,8 @@ pub(crate) struct ClassDefinition {
     pub(crate) name: Spanned<String>,
     /// `None` if it could not be parsed.
     pub(crate) condition: Option<Condition>,
+    /// The first of its tests that received packets cannot pass, in words.
+    pub(crate) of_sender: Option<Spanned<&'static str>>,
     pub(crate) role: ClassRole,
 }
 

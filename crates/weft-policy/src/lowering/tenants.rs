@@ -15,14 +15,19 @@ use weft_text::{Span, quoted};
 impl Lowering<'_> {
     /// `NAME = tenant "FILE" of condition { quotas }`
     pub(super) fn tenant(&mut self, name: Spanned<String>, node: &SyntaxNode) {
-        let condition = self.condition_in(node);
+        let (condition, of_sender) = self.class_condition(node);
         let (quotas, trust) = self.quotas(node);
         let class = Spanned { value: name_below(&name.value, DEFAULT), span: name.span };
         let below = Spanned { value: Expression::Name(class.value.clone()), span: name.span };
         // A node of its own, so that nothing that needs a class takes the tenant for one.
         let node_of = Expression::Priority(vec![Child { expression: below, weight: None }]);
         let expression = Spanned { value: node_of, span: head_span(node) };
-        self.policy.classes.push(ClassDefinition { name: class, condition, role: ClassRole::Rest });
+        self.policy.classes.push(ClassDefinition {
+            name: class,
+            condition,
+            of_sender,
+            role: ClassRole::Rest,
+        });
         self.policy.nodes.push(NodeDefinition { name: name.clone(), expression });
         let Some(quotes) = token_of(node, SyntaxKind::Text) else { return };
         let span = span_of(quotes.text_range());

@@ -70,6 +70,7 @@ fn is_unit(kind: SyntaxKind) -> bool {
             | PortItem
             | Burst
             | QuotaItem
+            | GoalPart
     )
 }
 

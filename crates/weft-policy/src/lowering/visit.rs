@@ -46,6 +46,9 @@ impl Policy {
         self.class_bounds.iter_mut().for_each(|(class, _)| named(class, visit));
         for class in &mut self.classes {
             named(&mut class.name, visit);
+            if let Some(test) = &mut class.of_sender {
+                visit.span(&mut test.span);
+            }
             if let Some(condition) = &mut class.condition {
                 condition.visit(visit);
             }

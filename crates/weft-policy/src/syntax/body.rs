@@ -7,6 +7,7 @@
 use super::RESERVED;
 use super::kind::SyntaxKind;
 use super::lexer::Token;
+use super::steering::{STEER, goal_follows};
 use weft_text::nearest;
 
 /// The words that begin an algorithm.
@@ -23,6 +24,8 @@ enum Place {
     Header,
     /// In the body, within this number of braces.
     Body(usize),
+    /// In a steering clause, within this number of braces.
+    Steering(usize),
 }
 
 /// The state that decides whether the next token belongs to a body.
@@ -30,17 +33,24 @@ enum Place {
 pub(super) struct Bodies {
     place: Place,
     at_line_start: bool,
+    /// Whether the last token is `+`, behind which a steering clause goes on in the next line.
+    goes_on: bool,
     number: u32,
 }
 
 impl Bodies {
     pub(super) fn new() -> Self {
-        Self { place: Place::Outside, at_line_start: true, number: 0 }
+        Self { place: Place::Outside, at_line_start: true, goes_on: false, number: 0 }
     }
 
     /// Whether the next token belongs to a body.
     pub(super) fn inside(&self) -> bool {
         matches!(self.place, Place::Body(_))
+    }
+
+    /// Whether the next token belongs to a steering clause, in which `+` and `*` are operators.
+    pub(super) fn steers(&self) -> bool {
+        matches!(self.place, Place::Steering(_))
     }
 
     /// The number of bodies that have begun.
@@ -55,7 +65,8 @@ impl Bodies {
                 self.at_line_start = true;
                 let ends = match self.place {
                     Place::Word => true,
-                    Place::Header | Place::Body(_) => begins_item(rest),
+                    Place::Steering(0) => !self.goes_on,
+                    Place::Header | Place::Body(_) | Place::Steering(_) => begins_item(rest),
                     Place::Outside => false,
                 };
                 self.place = if ends { Place::Outside } else { self.place };
@@ -63,8 +74,16 @@ impl Bodies {
             return;
         }
         let word = token.kind == SyntaxKind::Word;
+        self.goes_on = token.kind == SyntaxKind::Operator && token.text == "+";
         self.number += u32::from(self.place == Place::Header && token.kind == SyntaxKind::OpenBrace);
         self.place = match (self.place, token.kind) {
+            (Place::Outside, _)
+                if word && self.at_line_start && token.text == STEER && goal_follows(rest) =>
+            {
+                Place::Steering(0)
+            }
+            (Place::Steering(depth), SyntaxKind::OpenBrace) => Place::Steering(depth + 1),
+            (Place::Steering(depth), SyntaxKind::CloseBrace) => Place::Steering(depth.saturating_sub(1)),
             (Place::Outside, _) if word && self.at_line_start && meant(token.text, rest).is_some() => {
                 Place::Word
             }
@@ -87,7 +106,10 @@ pub(super) fn meant(word: &str, rest: &str) -> Option<&'static str> {
     let line = rest.trim_start_matches(apart);
     let name = line.find(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c))).unwrap_or(line.len());
     let (name, behind) = line.split_at(name);
-    if line.len() == rest.len() || !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+    if word == STEER
+        || line.len() == rest.len()
+        || !name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+    {
         return None;
     }
     let bracket = behind.trim_start_matches(apart).starts_with(['(', '{']);
@@ -119,6 +141,7 @@ fn begins_item(rest: &str) -> bool {
         "link" => number || second == "auto",
         "bound" | "latency" => number,
         "root" => second == "=",
+        STEER => goal_follows(line.trim_start().strip_prefix(STEER).unwrap_or_default()),
         _ if ALGORITHM_WORDS.contains(&first) => second.starts_with(|c: char| c.is_ascii_alphabetic()),
         _ => second == "=" && third.is_some_and(|word| node.contains(&word)),
     }

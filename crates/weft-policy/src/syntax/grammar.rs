@@ -29,7 +29,7 @@ use super::algorithms;
 use super::kind::SyntaxKind::*;
 use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser, Stop};
-use super::tenants;
+use super::{steering, tenants};
 use crate::attributes;
 use weft_packet::Attribute;
 
@@ -52,7 +52,7 @@ pub(super) fn file(p: &mut Parser<'_>) {
     }
 }
 
-/// `item = link | bound | latency | algorithm | class | node`
+/// `item = link | bound | latency | steer | algorithm | class | node`
 fn item(p: &mut Parser<'_>) -> Parsed {
     p.stray_brace = false;
     mistakes::item_word(p);
@@ -62,6 +62,10 @@ fn item(p: &mut Parser<'_>) -> Parsed {
         p.node(BoundItem, bound)
     } else if p.at_latency() {
         p.node(LatencyItem, latency)
+    } else if steering::at_steer(p) {
+        p.node(SteerItem, steering::steer)
+    } else if mistakes::goal_without_steer(p) {
+        p.node(SteerItem, steering::goals)
     } else if algorithms::at_algorithm(p) {
         p.node(AlgorithmItem, algorithms::algorithm)
     } else if p.at_word("class") && mistakes::node_as_class(p) {

@@ -89,6 +89,12 @@ pub enum SyntaxKind {
     TenantExpr,
     /// A quota of a tenant, such as `classes 64`, or `trust`.
     QuotaItem,
+    /// `steer GOAL + GOAL`
+    SteerItem,
+    /// A goal of steering, such as `0.5 * locality`.
+    GoalPart,
+    /// A class or a processor with its queues.
+    QueueItem,
     /// The arguments of an algorithm: `2ms`, or `min 4gbps max 10gbps`.
     Arguments,
     /// `algorithm NAME(...) { ... }`, `shaper ...` or `dropper ...`
@@ -201,6 +207,9 @@ const KINDS: &[SyntaxKind] = {
         AlgorithmExpr,
         TenantExpr,
         QuotaItem,
+        SteerItem,
+        GoalPart,
+        QueueItem,
         Arguments,
         AlgorithmItem,
         ParameterList,

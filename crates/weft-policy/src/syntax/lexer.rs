@@ -28,6 +28,7 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         let (kind, len) = match foreign {
             Some(len) => (SyntaxKind::Comment, len),
             None if bodies.inside() => body_token(rest, first),
+            None if bodies.steers() && matches!(first, '+' | '*') => (SyntaxKind::Operator, 1),
             None => token(rest, first),
         };
         let (text, after) = rest.split_at(len);

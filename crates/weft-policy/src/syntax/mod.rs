@@ -8,6 +8,7 @@ mod kind;
 mod lexer;
 mod mistakes;
 mod parser;
+mod steering;
 mod tenants;
 
 pub(crate) use algorithms::{KEYWORDS, PARTS, TYPES};
@@ -58,8 +59,34 @@ pub(crate) const RESERVED: &[&str] = &[
 
 /// Words with a meaning in one place only, which may be names elsewhere.
 pub(crate) const CONTEXTUAL: &[&str] = &[
-    "auto", "latency", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "tenant", "trust",
-    "classes", "cost", "flows", "limits", "nodes",
+    "auto",
+    "latency",
+    "vlan",
+    "pcp",
+    "dscp",
+    "ecn",
+    "user",
+    "classid",
+    "cookie",
+    "tenant",
+    "trust",
+    "classes",
+    "cost",
+    "flows",
+    "limits",
+    "nodes",
+    "steer",
+    "balance",
+    "rate",
+    "weight",
+    "isolate",
+    "on",
+    "queue",
+    "queues",
+    "flow",
+    "static",
+    "locality",
+    "expression",
 ];
 
 #[cfg(test)]

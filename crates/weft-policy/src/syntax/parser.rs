@@ -5,6 +5,7 @@ mod bodies;
 use super::body::meant;
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
+use super::steering::{STEER, goal_follows};
 use super::{NESTING_MAX, RESERVED, TEXT_MAX, characters, grammar};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -192,7 +193,7 @@ impl<'a> Parser<'a> {
 
     /// Whether an item begins `ahead` tokens after the cursor.
     pub(super) fn item_at(&self, ahead: usize) -> bool {
-        if self.latency_at(ahead) || self.algorithm_at(ahead) {
+        if self.latency_at(ahead) || self.steer_at(ahead) || self.algorithm_at(ahead) {
             return true;
         }
         let definition = self.kind_at(ahead) == Some(SyntaxKind::Word)
@@ -210,6 +211,18 @@ impl<'a> Parser<'a> {
     /// Whether `latency TIME` follows. The word is not reserved: a class may have the name.
     pub(super) fn at_latency(&self) -> bool {
         self.latency_at(0)
+    }
+
+    /// Whether `steer` and a goal follow. The word is not reserved: a class may have the name.
+    pub(super) fn at_steer(&self) -> bool {
+        self.steer_at(0)
+    }
+
+    fn steer_at(&self, ahead: usize) -> bool {
+        let word = self.kind_at(ahead) == Some(SyntaxKind::Word) && self.text_at(ahead) == STEER;
+        word && self.line_start(ahead)
+            && !self.algorithms.contains(STEER)
+            && self.source.get(self.span_at(ahead).end..).is_some_and(goal_follows)
     }
 
     fn latency_at(&self, ahead: usize) -> bool {

@@ -83,6 +83,15 @@ impl Graph {
         found
     }
 
+    /// All nodes below `from`, in order.
+    pub(crate) fn below(&self, from: usize) -> Vec<usize> {
+        let (mut seen, mut todo) = (std::collections::BTreeSet::new(), vec![from]);
+        while let Some(at) = todo.pop() {
+            todo.extend(self.nodes[at].children.iter().map(|edge| edge.to).filter(|to| seen.insert(*to)));
+        }
+        seen.into_iter().collect()
+    }
+
     /// The class number of node `at`, if it is a class.
     pub(crate) fn class_of(&self, at: usize) -> Option<usize> {
         match self.nodes[at].kind {

@@ -4,7 +4,7 @@ use super::row_index::RowIndex;
 use super::terms::{Cgroups, Term, TermError, terms};
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
-use crate::lowering::model::{ClassRole, Policy};
+use crate::lowering::model::{ClassRole, Condition, Policy};
 use std::collections::BTreeSet;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
@@ -38,7 +38,7 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
         let Some(condition) = &class.condition else { continue };
         match terms(condition, cgroups) {
             Ok(terms) => {
-                if terms.is_empty() {
+                if terms.is_empty() && !is_listed(policy, condition) {
                     diagnostics.push(never_true(&class.name.value, class.name.span));
                 }
                 alternatives.extend(terms.into_iter().map(|term| (term, number)));
@@ -78,6 +78,11 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
             (Vec::new(), diagnostics)
         }
     }
+}
+
+/// Whether a class has no packets on purpose: `not any`, in a policy that steers, is a class whose flows the list of flows names.
+fn is_listed(policy: &Policy, condition: &Condition) -> bool {
+    !policy.goals.is_empty() && *condition == Condition::Not(Box::new(Condition::Row(Match::default())))
 }
 
 /// The table under construction.

@@ -25,6 +25,7 @@ mod executors;
 mod format;
 mod fuzz;
 mod shapes;
+mod steering;
 mod tenants;
 mod tools;
 mod trials;

@@ -337,6 +337,7 @@ fn every_code_is_in_the_book_and_in_a_test() {
         "bounds",
         "policies",
         "latency",
+        "steering",
         "tenants",
     ];
     let tests: String = tests.iter().map(|name| read(format!("{here}/tests/suite/{name}.rs"))).collect();

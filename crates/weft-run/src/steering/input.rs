@@ -1,8 +1,10 @@
 //! The user's input: NIC models, flows and policies, from files or by name.
 
+use crate::tenant_files::Beside;
 use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
+use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, Users, is_policy, steer_with};
 use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
 use weft_steer::nic::{self, Nic};
@@ -32,6 +34,14 @@ pub enum InputError {
     /// A model or a policy is invalid.
     #[error(transparent)]
     Text(#[from] LocatedError),
+    /// A policy is refused.
+    #[error("{0}")]
+    Refused(String),
+    /// A policy does not steer.
+    #[error(
+        "{0} has no steering clause; write one, such as `steer balance` or `steer isolate NAME on 4 queues`"
+    )]
+    NoGoal(String),
     /// A flow file is invalid.
     #[error(transparent)]
     Flows(#[from] FlowsError),
@@ -105,20 +115,77 @@ pub fn flow(given: &str) -> Result<Flow, InputError> {
     flow.ok_or_else(|| wrong("it is empty".to_owned()))
 }
 
-/// Reads a policy: a file, or the text itself where no such file exists.
+/// Reads a policy: a file, or the text itself where no such file exists. A file is a policy with steering clauses, or a steering policy
+/// of the former format; which of the two, its name or its text says.
 ///
 /// # Errors
 /// When it is invalid.
 pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
     let path = Path::new(given);
     if path.is_file() {
-        return Ok(policy::read(&read(path, TEXT_MAX)?, given)?);
+        return policy_of(given, &read(path, TEXT_MAX)?);
     }
-    if given.ends_with(".policy") {
+    if given.ends_with(".policy") || given.ends_with(".weft") {
         return Err(InputError::Read {
             path: given.to_owned(),
             error: std::io::Error::from(std::io::ErrorKind::NotFound),
         });
     }
     Ok(policy::read(given, "policy")?)
+}
+
+/// Reads a policy's text, of the file `name`.
+fn policy_of(name: &str, text: &str) -> Result<PolicyFile, InputError> {
+    if is_policy(name, text) { goals(name, text) } else { Ok(policy::read(text, name)?) }
+}
+
+/// The goals of a policy's steering clauses.
+fn goals(name: &str, text: &str) -> Result<PolicyFile, InputError> {
+    let users = Users::from_passwd(&weft_host::users::passwd());
+    let options = CompileOptions { users, ..CompileOptions::default() };
+    let (goals, Compilation { diagnostics, .. }) = steer_with(Source { name, text }, &Beside, &options);
+    let told = |error: &Diagnostic| format!("{}\n  hint: {}", error.one_line(), error.help);
+    let errors: Vec<String> = diagnostics.iter().filter(|found| found.is_error()).map(told).collect();
+    match goals {
+        Some(goals) if errors.is_empty() => Ok(goals),
+        None if errors.is_empty() => Err(InputError::NoGoal(name.to_owned())),
+        _ => Err(InputError::Refused(errors.join("\n"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: &str = "class kvs = tcp and sport 11211\nclass web = tcp\nroot = fifo { kvs, web }\n";
+
+    #[test]
+    fn a_file_says_itself_which_language_it_is_in() {
+        let weft = format!("{POLICY}steer isolate kvs on 2 queues\n");
+        let old = "class kvs = tcp dst-port 11211\nisolate kvs on 2 queues\n";
+        let flow = flow("tcp,192.0.2.1,999,198.51.100.1,11211").expect("a flow");
+        for (name, text) in [("p.weft", &weft[..]), ("p", &weft), ("p.policy", old), ("p", old)] {
+            let read = policy_of(name, text).expect(name);
+            assert_eq!(read.policy.name(), "isolate kvs on 2 queues");
+            assert_eq!(read.classes.of(&flow), "kvs", "a request, which the class's packets answer");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_place() {
+        for (text, said) in [
+            (POLICY.to_owned(), "p.weft has no steering clause; write one"),
+            (
+                format!("{POLICY}steer isolate kv on 2 queues\n"),
+                "p.weft:4:15: error[E0201]: nothing in the policy has the name `kv`",
+            ),
+            (
+                "class a = mark 1\nroot = a\nsteer isolate a on 1 queue\n".to_owned(),
+                "p.weft:1:11: error[E0702]: `steer` names `a`",
+            ),
+        ] {
+            let error = policy_of("p.weft", &text).expect_err("wrong").to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
 }

@@ -17,6 +17,10 @@ impl Policy for Combined {
         parts.join(" + ")
     }
 
+    fn classes(&self) -> Vec<&str> {
+        self.parts.iter().flat_map(|(_, part)| part.classes()).collect()
+    }
+
     fn cost(&self, tally: &Tally) -> Cost {
         self.parts.iter().map(|(weight, part)| part.cost(tally) * *weight).sum()
     }

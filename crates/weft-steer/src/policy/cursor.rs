@@ -5,7 +5,7 @@ use weft_text::{ParseError, Span, quoted};
 /// A token of a policy.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
-    /// A letter followed by letters, digits, `-` and `_`.
+    /// A letter followed by letters, digits, `-`, `_`, and by dots before letters.
     Name(String),
     /// A non-negative number.
     Number(f64),
@@ -47,7 +47,7 @@ fn token(rest: &str, first: char) -> Result<(Token, usize), ParseError> {
     const SIGNS: [&str; 12] = ["..", "+", "-", "*", "/", "(", ")", "{", "}", ",", ":", "="];
     let run = |wanted: &dyn Fn(char) -> bool| rest.find(|c: char| !wanted(c)).unwrap_or(rest.len());
     if first.is_ascii_alphabetic() {
-        let length = run(&|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+        let length = name_length(rest);
         Ok((Token::Name(rest[..length].to_owned()), length))
     } else if first.is_ascii_digit() {
         let whole = run(&|c| c.is_ascii_digit());
@@ -71,6 +71,18 @@ fn token(rest: &str, first: char) -> Result<(Token, usize), ParseError> {
         let what = format!("{} has no meaning here", quoted(&rest[..length]));
         Err(ParseError::new(0..length, what, ""))
     }
+}
+
+/// Returns the length in bytes of the name at the start of `rest`. A dot is a part of it if a letter follows: `vm1.web`, but not
+/// `hp..` of a range.
+fn name_length(rest: &str) -> usize {
+    let bytes = rest.as_bytes();
+    let letter = |at: usize| bytes.get(at).is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+    let part = |at: usize| match bytes[at] {
+        b'.' => letter(at + 1),
+        byte => byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-',
+    };
+    (0..bytes.len()).find(|at| !part(*at)).unwrap_or(bytes.len())
 }
 
 /// Reads tokens in order.

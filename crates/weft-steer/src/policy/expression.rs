@@ -46,14 +46,18 @@ struct Values {
 }
 
 impl Expression {
-    pub(super) fn read(text: &str) -> Result<Self, ParseError> {
+    /// Reads a formula. In it, the names of classes may have quotes.
+    ///
+    /// # Errors
+    /// The first error, with its place.
+    pub fn read(text: &str) -> Result<Self, ParseError> {
         let mut cursor = Cursor::new(text)?;
         if cursor.word("cost") {
             cursor.need_sign("=", "write `cost = ...`, or the formula alone")?;
         }
         let root = sum(&mut cursor, 0)?;
         cursor.finish()?;
-        Ok(Self { text: text.trim().to_owned(), root })
+        Ok(Self { text: text.split_whitespace().collect::<Vec<_>>().join(" "), root })
     }
 }
 
@@ -200,6 +204,21 @@ fn count(cursor: &mut Cursor) -> Result<Node, ParseError> {
 }
 
 impl Node {
+    /// Adds the names of the classes of this part of a formula.
+    fn classes<'a>(&'a self, found: &mut Vec<&'a str>) {
+        match self {
+            Self::Number(_) => {}
+            Self::Negative(inner) | Self::Abs(inner) => inner.classes(found),
+            Self::Binary(left, _, right) | Self::Pick(_, left, right) => {
+                left.classes(found);
+                right.classes(found);
+            }
+            Self::Over(_, Values { class, .. }, _) | Self::Count { class, .. } | Self::Spread(class) => {
+                found.extend(class.as_deref());
+            }
+        }
+    }
+
     fn value(&self, tally: &Tally) -> f64 {
         match self {
             Self::Number(number) => *number,
@@ -273,6 +292,12 @@ impl Values {
 impl Policy for Expression {
     fn name(&self) -> String {
         format!("expression {:?}", self.text)
+    }
+
+    fn classes(&self) -> Vec<&str> {
+        let mut found = Vec::new();
+        self.root.classes(&mut found);
+        found
     }
 
     fn cost(&self, tally: &Tally) -> Cost {

@@ -18,6 +18,10 @@ impl Policy for Isolate {
         format!("isolate {} on {} queues", self.class, self.queues)
     }
 
+    fn classes(&self) -> Vec<&str> {
+        vec![&self.class]
+    }
+
     fn cost(&self, tally: &Tally) -> Cost {
         first_queues(tally, &self.class, self.queues as usize).cost(tally)
     }

@@ -53,6 +53,11 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the policy in the syntax of the command line.
     fn name(&self) -> String;
 
+    /// Returns the names of the classes that the policy tells apart.
+    fn classes(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
     /// Returns the cost of an assignment.
     fn cost(&self, tally: &Tally) -> Cost;
 

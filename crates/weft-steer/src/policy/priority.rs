@@ -27,6 +27,10 @@ impl Policy for Priority {
         format!("priority {} by {} flows", self.class, self.flows_per_queue)
     }
 
+    fn classes(&self) -> Vec<&str> {
+        vec![&self.class]
+    }
+
     fn cost(&self, tally: &Tally) -> Cost {
         first_queues(tally, &self.class, self.own(tally)).cost(tally)
     }

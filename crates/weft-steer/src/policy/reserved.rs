@@ -54,6 +54,10 @@ impl Policy for Reserved {
         format!("static {{ {} }}", classes.join(", "))
     }
 
+    fn classes(&self) -> Vec<&str> {
+        self.classes.iter().map(|(name, _, _)| name.as_str()).collect()
+    }
+
     fn cost(&self, tally: &Tally) -> Cost {
         self.layout_on(tally).cost(tally)
     }

@@ -3,7 +3,7 @@
 use crate::output::{self, Target};
 use crate::signals::Stop;
 use crate::values;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::bpffs::BpfFs;
@@ -11,6 +11,7 @@ use weft_host::{NetNs, require_network_rights};
 use weft_report::record::Document;
 use weft_report::titan::TitanStatus;
 use weft_run::host_facts;
+use weft_run::tenant_files::Beside;
 use weft_titan::device::Titan;
 use weft_titan::driver_sync::DriverSync;
 use weft_titan::settings::{MOST_FLOWS, Parts, Pool, Settings};
@@ -72,6 +73,7 @@ Examples:
   weft titan attach eth0
   weft titan attach eth0 --pool xps --parts dqa
   weft titan attach weft0 --weights weights.toml --segment 32KB
+  weft titan attach weft0 --weights host.weft
 
 A file of weights:
   [[flow]]
@@ -92,7 +94,7 @@ struct AttachArgs {
     /// The queues that a flow may be assigned to: all, or those that XPS gives the sending core.
     #[arg(long, value_name = "all|xps", default_value = "all", value_parser = pool)]
     pool: Pool,
-    /// The weights of flows, by cgroup, mark or a policy's class.
+    /// The weights of flows: a policy, or a file by cgroup, mark or a policy's class.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The largest segment of flows that share a queue.
@@ -159,7 +161,8 @@ fn refuse_passing_mounts() -> anyhow::Result<()> {
 }
 
 fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
-    let weights = args.weights.as_deref().map_or_else(|| Ok(WeightTable::default()), WeightTable::load)?;
+    let load = |path: &Path| WeightTable::load(path, &Beside);
+    let weights = args.weights.as_deref().map_or_else(|| Ok(WeightTable::default()), load)?;
     require_network_rights()?;
     refuse_passing_mounts()?;
     let ns = namespace(args.interface.netns.as_ref())?;
@@ -173,6 +176,9 @@ fn attach(args: &AttachArgs) -> anyhow::Result<ExitCode> {
         update_interval: args.update_interval,
     };
     let titan = Titan::attach(&ns, &args.interface.device, &settings)?;
+    for lost in &settings.weights.lost {
+        output::note(&format!("not expressed by weights: {lost}"));
+    }
     for path in settings.weights.missing_cgroups() {
         output::note(&format!(
             "there is no cgroup {path}: its weight applies to no flow; create it and attach again"

@@ -20,6 +20,7 @@ fn item_meant(p: &Parser<'_>) -> Option<&'static str> {
             return p.misspelt_algorithm();
         }
         () if defines => &["class"],
+        () if p.at_line_start() && isolates(p, 1) => &["steer"],
         () if p.number_at(1) || p.text_at(1) == "auto" => &["link", "bound", "latency"],
         () => &[],
     };
@@ -27,10 +28,29 @@ fn item_meant(p: &Parser<'_>) -> Option<&'static str> {
     words.iter().find(|word| **word == meant).copied()
 }
 
+/// Whether `isolate NAME on` is `ahead` tokens after the cursor.
+fn isolates(p: &Parser<'_>, ahead: usize) -> bool {
+    p.text_at(ahead) == "isolate" && p.kind_at(ahead + 1) == Some(Word) && p.text_at(ahead + 2) == "on"
+}
+
+/// `isolate NAME on ...`: a goal as steering policies of old write it, without `steer`.
+pub(in crate::syntax) fn goal_without_steer(p: &mut Parser<'_>) -> bool {
+    let found = p.at_line_start() && isolates(p, 0);
+    if found {
+        let span = p.span();
+        let help = "a goal stands behind `steer`, such as `steer isolate kvs on 4 queues`";
+        report(p, span, "`steer` is missing before the goal", help, Edit::insert(span.start, "steer "));
+    }
+    found
+}
+
 /// Whether an item begins at the cursor, right or with a mistake that [`item_word`] or [`at_node`] recognizes.
 pub(in crate::syntax) fn at_item_or_mistake(p: &Parser<'_>) -> bool {
     p.at_line_start()
-        && (p.at_item() || item_meant(p).is_some() || (at_node(p) && p.kind_at(1) == Some(Word)))
+        && (p.at_item()
+            || isolates(p, 0)
+            || item_meant(p).is_some()
+            || (at_node(p) && p.kind_at(1) == Some(Word)))
 }
 
 /// A misspelt `class`, `link`, `bound` or `latency`.

@@ -23,7 +23,8 @@ pub(super) use conditions::{
     close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list,
 };
 pub(super) use items::{
-    at_item_or_mistake, at_node, class_without_word, equals, item_word, leftover, node_as_class,
+    at_item_or_mistake, at_node, class_without_word, equals, goal_without_steer, item_word, leftover,
+    node_as_class,
 };
 pub(super) use lists::{
     Opening, by_port, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
@@ -50,7 +51,7 @@ pub(super) fn begins_test(p: &Parser<'_>, ahead: usize) -> bool {
 }
 
 /// Whether an expression with a keyword begins `ahead` tokens after the cursor.
-fn begins_node(p: &Parser<'_>, ahead: usize) -> bool {
+pub(super) fn begins_node(p: &Parser<'_>, ahead: usize) -> bool {
     let next = p.kind_at(ahead + 1);
     match p.text_at(ahead) {
         "priority" | "wfq" | "fifo" => next == Some(OpenBrace),
@@ -97,7 +98,8 @@ pub(super) fn word(p: &mut Parser<'_>, word: &'static str, help: &str) -> Parsed
     }
     let inserts = match word {
         "of" => p.at(Word) && !p.at_line_start() && !p.number_at(0) && !p.number_at(1),
-        _ => word == "packets" && (p.text() == "of" || p.at_line_start()),
+        "on" | "by" => p.number_at(0) && !p.at_line_start(),
+        _ => ["packets", "queues", "flows"].contains(&word) && (p.text() == "of" || p.at_line_start()),
     };
     let edit = inserts.then(|| Edit::insert(p.end_before(), format!(" {word}")));
     p.unexpected_but(&what, help, edit)

@@ -91,8 +91,14 @@ pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// Other words for those with which items begin.
-pub(super) const ITEM_SYNONYMS: &[(&str, &str)] =
-    &[("rate", "link"), ("bandwidth", "link"), ("filter", "class"), ("match", "class"), ("delay", "latency")];
+pub(super) const ITEM_SYNONYMS: &[(&str, &str)] = &[
+    ("rate", "link"),
+    ("bandwidth", "link"),
+    ("filter", "class"),
+    ("match", "class"),
+    ("delay", "latency"),
+    ("policy", "steer"),
+];
 
 /// Abbreviations of words that stand in one place only.
 pub(super) const PLACE_SYNONYMS: &[(&str, &str)] = &[

@@ -23,6 +23,7 @@ Examples:
   weft steer plan --nic e810 --flows flows.csv --policy balance --script ethtool --device eth0
   weft steer explain udp,192.0.2.1,7777,192.0.2.9,53 --nic mlx5 --flows flows.csv --policy balance
   weft steer verify --nic intel-82599 --flows flows.csv --policy balance
+  weft steer plan --nic mlx5 --flows flows.csv --policy host.weft
   weft steer watch --nic virtio-net --policy balance
 
 Flow files are CSV with the columns proto,src,sport,dst,dport and optionally weight, rate_bps, class, core. See docs/steering.md.")]
@@ -77,7 +78,7 @@ struct Problem {
     /// The NIC: a model's name, or a file.
     #[arg(long, value_name = "NIC")]
     nic: String,
-    /// The policy: its text, or a file with it.
+    /// The goals: a file with a policy that has `steer` clauses, a steering policy's file, or its text.
     #[arg(long, value_name = "POLICY")]
     policy: String,
     /// The most queues to use [default: all of the NIC].

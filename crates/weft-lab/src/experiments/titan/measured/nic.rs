@@ -135,7 +135,7 @@ fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, PathErro
     };
     let mut rows: Vec<WeightRow> = weights.iter().enumerate().map(row).collect();
     rows.push(WeightRow { matcher: Match::default(), weight: Weight::ONE });
-    Ok(WeightTable { rows, cgroups: cgroups.iter().map(path).collect() })
+    Ok(WeightTable { rows, cgroups: cgroups.iter().map(path).collect(), lost: Vec::new() })
 }
 
 impl Path for NicPath {
