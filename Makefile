@@ -50,6 +50,10 @@ test-package: setup ## Install the package in a fresh Debian, boot it, and test 
 demo-containers: setup ## Two containers share a link by the CNI plugin (needs root; exit 3: skipped)
 	@scripts/demo-containers $(ARGS)
 
+.PHONY: demo-deadlines
+demo-deadlines: build ## memcached meets deadlines under load by lstf, and not by fair (needs root; exit 3: skipped)
+	@scripts/demo-deadlines $(ARGS)
+
 .PHONY: image
 image: setup ## Make an image of the daemon as an OCI archive, and run it with podman (needs root; exit 3: skipped)
 	@scripts/image --test

@@ -255,6 +255,7 @@ impl SoftwareNic {
     /// Starts the threads of the NIC of `plan` over `maps`.
     fn start_over(plan: NicPlan, uplink: Uplink, maps: Arc<NicMaps>) -> Result<Self, NicError> {
         let (config, rings) = (plan.config(), plan.rings());
+        maps.offer_messages(rings);
         let engine = make_engine(rings)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
@@ -315,6 +316,11 @@ impl SoftwareNic {
             OnFailure::Pass => self.uplink_device.device.index(),
         };
         self.maps.summary().pass_to.store(device.into(), Ordering::Release);
+    }
+
+    /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
+    pub fn messages_missing(&self) -> Option<String> {
+        self.maps.messages_missing()
     }
 
     /// The age of the worker's last heartbeat.

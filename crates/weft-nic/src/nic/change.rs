@@ -120,6 +120,7 @@ impl SoftwareNic {
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         self.vacate(&new, clock::now());
+        self.maps.offer_messages(&base);
         for (port, change) in self.ports.iter_mut().zip(ports) {
             port.plan = change.plan;
             port.uses = change.uses;
