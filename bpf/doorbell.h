@@ -109,8 +109,9 @@ struct weft_config {
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
 #define WEFT_SPREAD_QUEUES 2	  /* the packet's hash selects the hardware queue; its flows are spread over its rings */
 
-#define WEFT_READS_TIME 1 /* the time that a sender asks for */
-#define WEFT_READS_LEFT 2 /* the bytes that it still has to send */
+#define WEFT_READS_TIME 1     /* the time that a sender asks for by SO_TXTIME */
+#define WEFT_READS_LEFT 2     /* the bytes that it still has to send */
+#define WEFT_READS_DEADLINE 4 /* the deadline of its message */
 
 struct weft_flow {
 	__u64 cgroup;

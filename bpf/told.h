@@ -169,7 +169,11 @@ static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_ke
 
 	if (!key || !told)
 		return 0;
-	read_socket(skb, transport, reads, told);
+	if (reads & (WEFT_READS_LEFT | WEFT_READS_DEADLINE))
+		read_socket(skb, transport, reads, told);
+	/* The deadline of a message is no time of sending. */
+	if (!(reads & WEFT_READS_DEADLINE))
+		told->asked_ns = 0;
 	asked = reads & WEFT_READS_TIME ? time_of_datagram(skb, key) : 0;
 	if (asked)
 		told->asked_ns = asked;

@@ -242,28 +242,36 @@ impl Spread {
 /// The metadata that the algorithms of a lane's packets read: what the program collects of its senders (`WEFT_READS_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reads {
-    /// The time that a sender asks for.
+    /// The time that a sender asks for by `SO_TXTIME`.
     pub time: bool,
     /// The bytes that it still has to send.
     pub left: bool,
+    /// The deadline of its message.
+    pub deadline: bool,
 }
 
 impl Reads {
     /// Nothing.
-    pub const NOTHING: Self = Self { time: false, left: false };
+    pub const NOTHING: Self = Self { time: false, left: false, deadline: false };
 
     fn parse(bits: u8) -> Self {
-        Self { time: bits & 1 != 0, left: bits & 2 != 0 }
+        Self { time: bits & 1 != 0, left: bits & 2 != 0, deadline: bits & 4 != 0 }
     }
 
     fn bits(self) -> u8 {
-        u8::from(self.time) | u8::from(self.left) << 1
+        u8::from(self.time) | u8::from(self.left) << 1 | u8::from(self.deadline) << 2
     }
 
     /// What either reads.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        Self { time: self.time || other.time, left: self.left || other.left }
+        let Self { time, left, deadline } = other;
+        Self { time: self.time || time, left: self.left || left, deadline: self.deadline || deadline }
+    }
+
+    /// Whether the socket option for messages tells any of it.
+    pub fn reads_messages(self) -> bool {
+        self.left || self.deadline
     }
 }
 

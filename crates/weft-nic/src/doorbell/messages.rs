@@ -50,10 +50,10 @@ impl MessageOption {
         self.program.as_ref().map_or(0, |_| write_sequence().unwrap_or(0))
     }
 
-    /// Offers the option if `reads` has anything, and withdraws it otherwise.
+    /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
     pub(super) fn offer(&self, reads: Reads) {
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
-        *offered = match (reads == Reads::NOTHING, &*offered) {
+        *offered = match (!reads.reads_messages(), &*offered) {
             (true, _) => Offer::NotNeeded,
             (false, Offer::Open(_)) => return,
             (false, _) => self.attach().map_or_else(Offer::Refused, Offer::Open),

@@ -67,8 +67,9 @@ fn collect(program: &Program, child: Child, above: Reads, leaves: &mut [Reads]) 
 
 fn reads_of(custom: &Custom) -> Reads {
     let read = custom.algorithm.reads();
-    let time = [Metadatum::Deadline, Metadatum::Slack, Metadatum::SendTime];
-    Reads { time: time.iter().any(|of| read.contains(of)), left: read.contains(&Metadatum::Left) }
+    let deadline = read.contains(&Metadatum::Deadline) || read.contains(&Metadatum::Slack);
+    let time = deadline || read.contains(&Metadatum::SendTime);
+    Reads { time, left: read.contains(&Metadatum::Left), deadline }
 }
 
 /// Enters what the algorithms of `program` read into `lanes`.
@@ -145,5 +146,26 @@ mod tests {
             let said = refusal(order).unwrap_or_else(|| panic!("{order} runs"));
             assert!(said.contains(word) && said.contains("what doorbells tell"), "{order}: {said}");
         }
+    }
+
+    #[test]
+    fn a_lane_collects_what_is_read_above_it() {
+        let text = "class a = udp dport 1\nclass b = udp dport 2\nclass c = udp dport 3\nclass d = udp dport 4\n\
+                    class e = udp dport 5\nroot = priority { edt of c, due, d, default }\n\
+                    due = edf { las of e, pair }\npair = stfq { srpt of a, b }";
+        let source = weft_policy::Source { name: "test", text };
+        let compiled = weft_policy::compile(source, &weft_policy::CompileOptions::default());
+        let policy = compiled.policy.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+        let of = |name: &str| {
+            let class = policy.classes.iter().position(|class| class.name == name).expect("a class");
+            let lane =
+                policy.program.lanes.iter().position(|lane| lane.class.index() == class).expect("a lane");
+            reads(&policy.program)[lane]
+        };
+        let deadlines = Reads { time: true, deadline: true, left: false };
+        assert_eq!(of("c"), Reads { time: true, ..Reads::NOTHING }, "a time of sending is no deadline");
+        assert_eq!([of("b"), of("e")], [deadlines; 2], "a node that follows heads");
+        assert_eq!(of("a"), Reads { left: true, ..deadlines });
+        assert_eq!([of("d"), of("default")], [Reads::NOTHING; 2]);
     }
 }
