@@ -1,5 +1,5 @@
-//! What an application may tell the software NIC of weftline about what it sends: the deadline and the size of a message, and
-//! the time of a datagram. No right is needed.
+//! Helpers by which an application tells the software NIC of weftline of what it sends: the deadline and the size of a
+//! message, and the time of a datagram. No right is needed.
 //!
 //! ```no_run
 //! use core::time::Duration;

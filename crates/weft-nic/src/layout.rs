@@ -262,7 +262,7 @@ impl Reads {
         u8::from(self.time) | u8::from(self.left) << 1 | u8::from(self.deadline) << 2
     }
 
-    /// What either reads.
+    /// The sum of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         let Self { time, left, deadline } = other;
@@ -286,7 +286,7 @@ pub struct LaneEntry {
     pub rings: u16,
     /// The placement of its flows.
     pub spread: Spread,
-    /// What the algorithms of its packets read.
+    /// The metadata that the algorithms of its packets read.
     pub reads: Reads,
     /// The maximum number of tracked flows; further flows share the rings by hash.
     pub flow_bound: u32,

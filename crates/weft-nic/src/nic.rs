@@ -318,11 +318,6 @@ impl SoftwareNic {
         self.maps.summary().pass_to.store(device.into(), Ordering::Release);
     }
 
-    /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
-    pub fn messages_missing(&self) -> Option<String> {
-        self.maps.messages_missing()
-    }
-
     /// The age of the worker's last heartbeat.
     pub fn heartbeat_age(&self) -> Nanos {
         let beat = self.maps.summary().heartbeat.load(Ordering::Acquire);

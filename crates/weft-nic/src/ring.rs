@@ -110,7 +110,7 @@ pub(crate) struct Ring {
     pub(crate) since: Instant,
     /// The arrivals of its packets.
     pub(crate) arrivals: Arrivals,
-    /// What their senders told, where the engine reads it.
+    /// The claims of their senders, where the engine reads them.
     pub(crate) told: ToldMarks,
 }
 
@@ -204,13 +204,13 @@ impl Ring {
         self.told.posted(posted, Told::take(self.bell()));
     }
 
-    /// What is known of the next packet. One that no look has found has just arrived.
+    /// The known metadata of the next packet. One that no look has found has just arrived.
     pub(crate) fn head(&mut self, now: Instant) -> Metadata {
         let done = self.accounting.done();
         self.told.next(done).metadata(self.arrivals.of_next(done).unwrap_or(now))
     }
 
-    /// What is known of the last packet posted.
+    /// The known metadata of the last packet posted.
     pub(crate) fn newest(&self, now: Instant) -> Metadata {
         self.told.newest().metadata(self.arrivals.of_newest().unwrap_or(now))
     }

@@ -1,4 +1,4 @@
-//! What senders tell of their packets, for algorithms that read it before a packet is fetched.
+//! The claims of senders about their packets, for algorithms that read them before a packet is fetched.
 //!
 //! A doorbell has one word for each kind of metadata, the least that senders told since the worker's last look
 //! (`bpf/told.h`). The worker takes the words when it reads the ring's count, so what it finds belongs to the packets counted
@@ -17,7 +17,7 @@ use weft_units::Instant;
 /// The marks of a ring.
 const MARKS: usize = 32;
 
-/// What was told of some packets.
+/// The claims about some packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
     /// The least time for which they ask: a deadline or a time of sending, as the algorithm reads it.
@@ -70,7 +70,7 @@ struct Mark {
     told: Told,
 }
 
-/// What was told of the packets that a ring holds. Without memory until something is told.
+/// The claims about the packets that a ring holds. Without memory until something is told.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToldMarks {
     marks: VecDeque<Mark>,
@@ -112,7 +112,7 @@ impl ToldMarks {
         self.marks.truncate(MARKS / 2);
     }
 
-    /// What was told of the packet after the first `done`, which are forgotten.
+    /// The claims about the packet after the first `done`, which are forgotten.
     pub(crate) fn next(&mut self, done: u64) -> Told {
         while self.marks.front().is_some_and(|mark| mark.to <= done) {
             self.marks.pop_front();
@@ -120,7 +120,7 @@ impl ToldMarks {
         self.marks.front().filter(|mark| mark.from <= done).map_or_else(Told::default, |mark| mark.told)
     }
 
-    /// What was told of the last packet posted.
+    /// The claims about the last packet posted.
     pub(crate) fn newest(&self) -> Told {
         self.marks.back().filter(|mark| mark.to == self.seen).map_or_else(Told::default, |mark| mark.told)
     }

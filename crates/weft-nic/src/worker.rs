@@ -381,14 +381,6 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Served::Progress
     }
 
-    /// What is known of the next packet of ring `number`.
-    fn known_of_next(&mut self, number: usize) -> Metadata {
-        let ring = &mut self.rings[number];
-        // The bit of its doorbell may not be taken yet.
-        ring.look_closely(self.stamp);
-        ring.head(self.stamp)
-    }
-
     /// Sends the next chunk of ring `number`. Returns its bytes on the wire.
     fn serve_ring(&mut self, number: usize, wall: Instant) -> Result<Bytes, Room> {
         if self.rings[number].fetched.is_some() {

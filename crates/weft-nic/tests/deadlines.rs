@@ -1,4 +1,4 @@
-//! What senders tell of their packets, through the NIC and without any right: the order of algorithms that read it. By `SO_TXTIME`,
+//! The claims of senders about their packets, through the NIC and without any right: the order of algorithms that read them. By `SO_TXTIME`,
 //! by the socket option for messages, and by nothing but a TCP socket's state.
 
 #[path = "common/bench.rs"]

@@ -10,7 +10,7 @@
 use crate::layout::Reads;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
-use weft_host::cgroup::Hierarchy;
+use weft_host::cgroup::{CgroupError, Hierarchy};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/message.bpf.o"));
@@ -23,7 +23,7 @@ pub(super) const MAP: &str = "messages";
 /// The option, whether it is offered now or not.
 #[derive(Debug)]
 pub(super) struct MessageOption {
-    program: Result<Object, String>,
+    program: Result<Object, BpfError>,
     offered: Mutex<Offer>,
 }
 
@@ -34,14 +34,27 @@ enum Offer {
     /// It is offered until the link is dropped.
     Open(#[expect(dead_code, reason = "held for its drop")] CgroupLink),
     /// It cannot be offered, for this reason.
-    Refused(String),
+    Refused(OfferError),
+}
+
+/// An error of offering the option.
+#[derive(Debug, thiserror::Error)]
+enum OfferError {
+    /// The program is not loaded.
+    #[error("{0}")]
+    Program(String),
+    /// The kernel refuses to attach it.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There is no cgroup to attach it to.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
 }
 
 impl MessageOption {
     /// Loads the program, which keeps messages in `map`.
     pub(super) fn load(map: &MapFd) -> Self {
-        let program = load(map).map_err(|error| error.to_string());
-        Self { program, offered: Mutex::new(Offer::NotNeeded) }
+        Self { program: load(map), offered: Mutex::new(Offer::NotNeeded) }
     }
 
     /// The offset of `write_seq` in the kernel's `struct tcp_sock`; 0 if programs cannot read it.
@@ -60,16 +73,16 @@ impl MessageOption {
         };
     }
 
-    fn attach(&self) -> Result<CgroupLink, String> {
-        let program = self.program.as_ref().map_err(Clone::clone)?;
-        let hierarchy = Hierarchy::detect().map_err(|error| error.to_string())?;
-        program.attach_cgroup(PROGRAM, hierarchy.mount_point()).map_err(|error| error.to_string())
+    fn attach(&self) -> Result<CgroupLink, OfferError> {
+        let program = self.program.as_ref().map_err(|error| OfferError::Program(error.to_string()))?;
+        let hierarchy = Hierarchy::detect()?;
+        Ok(program.attach_cgroup(PROGRAM, hierarchy.mount_point())?)
     }
 
     /// The reason for which it is not offered, although it is needed.
     pub(super) fn missing(&self) -> Option<String> {
         match &*self.offered.lock().unwrap_or_else(PoisonError::into_inner) {
-            Offer::Refused(why) => Some(why.clone()),
+            Offer::Refused(why) => Some(why.to_string()),
             Offer::NotNeeded | Offer::Open(_) => None,
         }
     }

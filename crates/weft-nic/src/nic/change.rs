@@ -132,6 +132,11 @@ impl SoftwareNic {
         Ok(ChangedPolicy { pause })
     }
 
+    /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
+    pub fn messages_missing(&self) -> Option<String> {
+        self.maps.messages_missing()
+    }
+
     /// The number of changes so far.
     pub fn generation(&self) -> u64 {
         self.generation

@@ -32,7 +32,7 @@ pub(super) fn check(program: &Program) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What the algorithms above the packets of each lane read.
+/// The metadata that the algorithms above the packets of each lane read.
 fn reads(program: &Program) -> Vec<Reads> {
     let mut leaves = vec![Reads::NOTHING; program.leaves.len()];
     collect(program, program.root, Reads::NOTHING, &mut leaves);

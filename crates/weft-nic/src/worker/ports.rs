@@ -250,6 +250,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
+    /// The known metadata of the next packet of ring `number`.
+    pub(super) fn known_of_next(&mut self, number: usize) -> Metadata {
+        let ring = &mut self.rings[number];
+        // The bit of its doorbell may not be taken yet.
+        ring.look_closely(self.stamp);
+        ring.head(self.stamp)
+    }
+
     /// Writes the urgency that has changed to the pages of the ports.
     pub(super) fn write_urgency(&mut self) {
         let Some(device) = self.parts.device.as_mut() else { return };
