@@ -54,6 +54,10 @@ playground: setup ## Make the playground: policies and arrivals in a page, by We
 demo-containers: setup ## Two containers share a link by the CNI plugin (needs root; exit 3: skipped)
 	@scripts/demo-containers $(ARGS)
 
+.PHONY: demo-deadlines
+demo-deadlines: build ## memcached meets deadlines under load by lstf, and not by fair (needs root; exit 3: skipped)
+	@scripts/demo-deadlines $(ARGS)
+
 .PHONY: image
 image: setup ## Make an image of the daemon as an OCI archive, and run it with podman (needs root; exit 3: skipped)
 	@scripts/image --test

@@ -12,8 +12,8 @@
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count, the ring's bit and the port's bit. A flow that the NIC knows needs no message and no
- *    wake-up.
+ * 7. Post the doorbell: a count, what the sender tells if the lane's algorithms read it (told.h), the ring's bit and the
+ *    port's bit. A flow that the NIC knows needs no message and no wake-up.
  *
  * weft_peer_ingress drops packets that bypassed weft_egress. weft_expire removes silent flows from the table.
  *
@@ -46,6 +46,7 @@
 #include "moves.h"
 #include "queues.h"
 #include "tap.h"
+#include "told.h"
 
 struct bpf_map;
 
@@ -189,7 +190,7 @@ static __noinline __u32 ring_in_queue(struct weft_doorbells *d, __u32 queue, __u
 
 		if (*(volatile __u64 *)&doorbell->packets != *(volatile __u64 *)&doorbell->done)
 			continue;
-		last = *(volatile __u64 *)&doorbell->last_ns;
+		last = *(volatile __u64 *)&doorbell->last_or_left;
 		/* Another core may have written a later time than `now`. */
 		if ((__s64)(now - last) > RING_IDLE_NS)
 			return ring;
@@ -292,7 +293,8 @@ static __always_inline void fully_ordered(__u64 result)
 	asm volatile("" : : "r"(result));
 }
 
-static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, __u64 packets)
+static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, __u64 packets,
+					  const struct weft_told *told)
 {
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
@@ -302,6 +304,8 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	__u64 *ports;
 
 	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
+	if (told)
+		tell(d, ring, told);
 	/*
 	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the
 	 * bit is read (locked add, then load). Either the NIC sees this packet, or the bit is read as clear here and
@@ -610,7 +614,7 @@ int weft_egress(struct __sk_buff *skb)
 			ring = follow_queue(skb, d, flow, key);
 		leave_evidence(skb, g, hash_of_ring(skb->hash, ring));
 		if (config.rings > config.queues)
-			d->rings[ring & (WEFT_RINGS - 1)].last_ns =
+			d->rings[ring & (WEFT_RINGS - 1)].last_or_left =
 				flow ? *(volatile __u64 *)&flow->last_seen_ns : bpf_ktime_get_ns();
 	} else {
 		leave_evidence(skb, g, g->flags & WEFT_GUARD_TAP ? tap_hash(g, ring) : hash_by_ring(ring));
@@ -620,7 +624,14 @@ int weft_egress(struct __sk_buff *skb)
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
-	ring_doorbell(d, ring, packets);
+	if (lane->reads) {
+		struct weft_told told = {};
+
+		read_told(skb, key, headers.transport, lane->reads, &told);
+		ring_doorbell(d, ring, packets, &told);
+	} else {
+		ring_doorbell(d, ring, packets, 0);
+	}
 	/* Another core has moved the flow since: its next packets wait for this one. */
 	if (flow && lane->spread == WEFT_SPREAD_ROUND_ROBIN && place_of(flow).both != place.both)
 		raise_barrier(d, flow, ring);
@@ -657,7 +668,7 @@ int weft_peer_ingress(struct __sk_buff *skb)
 	if (g->flags & WEFT_GUARD_BEHIND) {
 		read_flow_key(skb, &key);
 		packets = packets_in_ring(skb, g, &key, &bytes);
-		ring_doorbell(d, skb->hash % config.rings, packets);
+		ring_doorbell(d, skb->hash % config.rings, packets, 0);
 	}
 	return TC_ACT_UNSPEC; /* continue with the next program, if any */
 }

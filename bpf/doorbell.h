@@ -19,11 +19,12 @@ struct weft_ring_doorbell {
 	__u64 packets; /* posted, counted as the ring holds them: the segments of a UDP GSO packet count each */
 	__u64 taken;   /* places taken in the ring: packets posted, and those about to be posted or refused */
 	__u64 done;    /* written by the NIC: packets completed */
-	__u64 last_ns; /* time of the last packet, for a multiqueue NIC */
+	__u64 last_or_left; /* a multiqueue NIC: the time of the last packet. Otherwise: the fewest bytes that packets posted
+			       since the NIC's last look leave to send; 0: none tells */
 	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
 	__u64 drained; /* packets that a stand-in of the NIC has sent from the ring, unscheduled */
 	__u64 drained_done; /* written by the NIC: those of them that are in `done` */
-	__u64 pad;
+	__u64 asked_ns; /* the least time that packets posted since the NIC's last look ask for; 0: none does */
 };
 
 /* The packets posted for a class, whatever the ring, and in a separate cache line those refused. */
@@ -64,6 +65,9 @@ struct weft_summary {
 	__u64 pad2[5];
 };
 
+/* The distance from now within which a sender may ask for a time: that of sch_fq's horizon. Others are of another clock. */
+#define WEFT_ASKED_MAX_NS 10000000000ll
+
 /* The age from which on a heartbeat is over. The NIC sleeps for at most a quarter of it, and packets pass within a tenth of a second. */
 #define WEFT_HEARTBEAT_NS 80000000ull
 
@@ -83,7 +87,8 @@ struct weft_lane {
 	__u16 class;
 	__u16 first_ring;
 	__u16 rings;
-	__u16 spread;	  /* WEFT_SPREAD_* */
+	__u8 spread;	  /* WEFT_SPREAD_* */
+	__u8 reads;	  /* WEFT_READS_*: what the algorithms of its packets read */
 	__u32 flow_bound; /* maximum number of tracked flows; further ones share the lane's rings by hash */
 	__u32 qdisc_class; /* not 0: the class of a qdisc on the port (skb->priority), after which the doorbell is posted */
 	__u64 packet_bound; /* maximum number of packets of its class in the NIC; 0: no bound */
@@ -97,11 +102,16 @@ struct weft_config {
 	__u32 port; /* the number of the port in the NIC's table of port names, from 1; 0: none */
 	__u32 place; /* the port's bit in weft_summary */
 	__u32 net_cls; /* 1: the kernel has net_cls */
+	__u32 write_sequence; /* the offset of that field in the kernel's struct tcp_sock; 0: unknown */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
 #define WEFT_SPREAD_QUEUES 2	  /* the packet's hash selects the hardware queue; its flows are spread over its rings */
+
+#define WEFT_READS_TIME 1     /* the time that a sender asks for by SO_TXTIME */
+#define WEFT_READS_LEFT 2     /* the bytes that it still has to send */
+#define WEFT_READS_DEADLINE 4 /* the deadline of its message */
 
 struct weft_flow {
 	__u64 cgroup;

@@ -4,9 +4,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The objects of this crate, each `bpf/NAME.bpf.c`, and the headers that they include.
-const OBJECTS: [&str; 2] = ["doorbell", "receive"];
-const HEADERS: [&str; 9] =
-    ["admit.h", "doorbell.h", "flow_key.h", "guard.h", "match.h", "moves.h", "queues.h", "tables.h", "tap.h"];
+const OBJECTS: [&str; 3] = ["doorbell", "message", "receive"];
+const HEADERS: [&str; 11] = [
+    "admit.h",
+    "doorbell.h",
+    "flow_key.h",
+    "guard.h",
+    "match.h",
+    "message.h",
+    "moves.h",
+    "queues.h",
+    "tables.h",
+    "tap.h",
+    "told.h",
+];
 
 fn main() {
     let manifest = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));

@@ -6,7 +6,8 @@
 //!    verifier removes branches on it. Maps of others may replace the object's own (`options`), if type and sizes agree.
 //! 2. A map becomes shared memory ([`SharedValue`]), a [`Table`] whose entries this process expires, or a ring buffer
 //!    that it reads ([`Records`]).
-//! 3. A program is attached to the egress or ingress of a device (clsact), or inside the kernel (`tracing`).
+//! 3. A program is attached to the egress or ingress of a device (clsact), to a cgroup (`cgroup`), or inside the kernel
+//!    (`tracing`).
 //! 4. Maps, programs and links may be pinned in a bpf file system (`crate::bpffs`), where they outlive this process.
 //!
 //! The kernel owns maps and programs, and frees them with their last reference. [`Object`] holds the references of what this
@@ -26,6 +27,7 @@
 //! was deleted by the program. A failed read in [`Records`] leaves the records in the ring for the next call; the program counts
 //! those that did not fit.
 
+mod cgroup;
 mod layout;
 mod map;
 mod options;
@@ -40,6 +42,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
 
+pub use cgroup::{CgroupLink, has_socket_option_programs};
 pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;

@@ -26,16 +26,18 @@ pub struct RingBell {
     pub taken: AtomicU64,
     /// Packets completed by the NIC.
     pub done: AtomicU64,
-    /// The time of the last packet of a multiqueue NIC's ring, in nanoseconds of the kernel's monotonic clock, for the
-    /// choice of a new flow's ring.
-    pub last: AtomicU64,
+    /// Of a multiqueue NIC: the time of the last packet, in nanoseconds of the kernel's monotonic clock, for the choice of a
+    /// new flow's ring. Otherwise: the fewest bytes that packets posted since the NIC's last look leave to send; 0 if none tells.
+    pub last_or_left: AtomicU64,
     /// The time before which all posted packets are done, in nanoseconds of the kernel's monotonic clock.
     pub passed: AtomicU64,
     /// Packets that a stand-in of the NIC has sent from the ring, unscheduled.
     pub drained: AtomicU64,
     /// Those of them that are in `done`.
     pub drained_done: AtomicU64,
-    pad: AtomicU64,
+    /// The least time that packets posted since the NIC's last look ask for, in nanoseconds of the kernel's monotonic clock; 0 if
+    /// none does.
+    pub asked: AtomicU64,
 }
 
 /// The packets posted for a class, whatever the ring, and in a separate cache line those refused.
@@ -140,11 +142,11 @@ impl Default for Shared {
             packets: 0.into(),
             taken: 0.into(),
             done: 0.into(),
-            last: 0.into(),
+            last_or_left: 0.into(),
             passed: 0.into(),
             drained: 0.into(),
             drained_done: 0.into(),
-            pad: 0.into(),
+            asked: 0.into(),
         };
         let class = |_| ClassBell {
             packets: 0.into(),
@@ -228,12 +230,48 @@ pub enum Spread {
 
 impl Spread {
     /// `WEFT_SPREAD_*`.
-    fn number(self) -> u16 {
+    fn number(self) -> u8 {
         match self {
             Self::RoundRobin => 0,
             Self::Hash => 1,
             Self::Queues => 2,
         }
+    }
+}
+
+/// The metadata that the algorithms of a lane's packets read: what the program collects of its senders (`WEFT_READS_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Reads {
+    /// The time that a sender asks for by `SO_TXTIME`.
+    pub time: bool,
+    /// The bytes that it still has to send.
+    pub left: bool,
+    /// The deadline of its message.
+    pub deadline: bool,
+}
+
+impl Reads {
+    /// Nothing.
+    pub const NOTHING: Self = Self { time: false, left: false, deadline: false };
+
+    fn parse(bits: u8) -> Self {
+        Self { time: bits & 1 != 0, left: bits & 2 != 0, deadline: bits & 4 != 0 }
+    }
+
+    fn bits(self) -> u8 {
+        u8::from(self.time) | u8::from(self.left) << 1 | u8::from(self.deadline) << 2
+    }
+
+    /// The sum of both.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        let Self { time, left, deadline } = other;
+        Self { time: self.time || time, left: self.left || left, deadline: self.deadline || deadline }
+    }
+
+    /// Whether the socket option for messages tells any of it.
+    pub fn reads_messages(self) -> bool {
+        self.left || self.deadline
     }
 }
 
@@ -248,6 +286,8 @@ pub struct LaneEntry {
     pub rings: u16,
     /// The placement of its flows.
     pub spread: Spread,
+    /// The metadata that the algorithms of its packets read.
+    pub reads: Reads,
     /// The maximum number of tracked flows; further flows share the rings by hash.
     pub flow_bound: u32,
     /// The class of a qdisc on the port (`skb->priority`), after which the doorbell is posted; 0 without one.
@@ -266,6 +306,7 @@ impl LaneEntry {
             first_ring: 0,
             rings: 0,
             spread: Spread::RoundRobin,
+            reads: Reads::NOTHING,
             flow_bound: 0,
             qdisc_class: 0,
             packet_bound: 0,
@@ -278,12 +319,12 @@ impl LaneEntry {
         let wide = |at: usize| bytes[at..].first_chunk().copied().map(u64::from_ne_bytes);
         let word = |at: usize| bytes[at..].first_chunk().copied().map(u32::from_ne_bytes);
         let spread = [Spread::RoundRobin, Spread::Hash, Spread::Queues];
-        let number = u16_at(bytes, 6)?;
         Some(Self {
             class: u16_at(bytes, 0)?,
             first_ring: u16_at(bytes, 2)?,
             rings: u16_at(bytes, 4)?,
-            spread: spread.into_iter().find(|spread| spread.number() == number)?,
+            spread: spread.into_iter().find(|spread| spread.number() == bytes[6])?,
+            reads: Reads::parse(bytes[7]),
             flow_bound: word(8)?,
             qdisc_class: word(12)?,
             packet_bound: wide(16)?,
@@ -297,7 +338,8 @@ impl LaneEntry {
         out[0..2].copy_from_slice(&self.class.to_ne_bytes());
         out[2..4].copy_from_slice(&self.first_ring.to_ne_bytes());
         out[4..6].copy_from_slice(&self.rings.to_ne_bytes());
-        out[6..8].copy_from_slice(&self.spread.number().to_ne_bytes());
+        out[6] = self.spread.number();
+        out[7] = self.reads.bits();
         out[8..12].copy_from_slice(&self.flow_bound.to_ne_bytes());
         out[12..16].copy_from_slice(&self.qdisc_class.to_ne_bytes());
         out[16..24].copy_from_slice(&self.packet_bound.to_ne_bytes());

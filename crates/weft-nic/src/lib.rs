@@ -36,5 +36,6 @@ pub mod stand_in;
 mod sync;
 pub mod testbed;
 mod tidy;
+mod told;
 mod totals;
 pub mod worker;

@@ -254,6 +254,7 @@ impl SoftwareNic {
     /// Starts the threads of the NIC of `plan` over `maps`.
     fn start_over(plan: NicPlan, uplink: Uplink, maps: Arc<NicMaps>) -> Result<Self, NicError> {
         let (config, rings) = (plan.config(), plan.rings());
+        maps.offer_messages(rings);
         let engine = make_engine(rings)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);

@@ -13,7 +13,7 @@ mod vacant;
 pub use error::PlanError;
 pub(crate) use vacant::Vacancies;
 
-use crate::layout::{CLASSES, LaneEntry, RINGS, Spread};
+use crate::layout::{CLASSES, LaneEntry, RINGS, Reads, Spread};
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::{Inner, Service};
@@ -269,6 +269,7 @@ fn loom(
     {
         entry.packet_bound = packet_bound(lane);
     }
+    algorithms::enter(&plan.program, &mut plan.lanes);
     (plan.policy, plan.whole, plan.infrastructure) = (policy, whole, infrastructure);
     plan.port = port;
     plan.set_flow_table(FLOW_TABLE);
@@ -344,6 +345,7 @@ fn own_rings(
             first_ring: rings.len() as u16,
             rings: count as u16,
             spread: Spread::RoundRobin,
+            reads: Reads::NOTHING,
             flow_bound: flow_bound(policy),
             qdisc_class: 0,
             packet_bound: 0,
@@ -373,6 +375,7 @@ fn shared(policy: &CompiledPolicy, count: usize, spread: Spread) -> RingPlan {
         first_ring: 0,
         rings: count as u16,
         spread,
+        reads: Reads::NOTHING,
         flow_bound: flow_bound(policy),
         qdisc_class: 0,
         packet_bound: 0,

@@ -12,12 +12,14 @@ use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
 use crate::sojourn::Arrivals;
 use crate::sync::Ordering;
+use crate::told::{Told, ToldMarks};
 use rustix::event::poll;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::tap::TapPacket;
+use weft_rank::Metadata;
 use weft_units::{ClassId, FlowId, Instant, LaneId, LoggedFlowId, Nanos};
 
 /// The longest wait, at the end, for packets that were posted and are not yet in their rings.
@@ -108,6 +110,8 @@ pub(crate) struct Ring {
     pub(crate) since: Instant,
     /// The arrivals of its packets.
     pub(crate) arrivals: Arrivals,
+    /// The claims of their senders, where the engine reads them.
+    pub(crate) told: ToldMarks,
 }
 
 /// The result of a fetch.
@@ -156,6 +160,7 @@ impl Ring {
             mark: (0, Instant::ZERO),
             since: Instant::ZERO,
             arrivals: Arrivals::default(),
+            told: ToldMarks::default(),
         }
     }
 
@@ -184,6 +189,30 @@ impl Ring {
     /// The number of posted packets.
     pub(crate) fn posted(&self) -> u64 {
         self.bell().packets.load(Ordering::Acquire)
+    }
+
+    /// Notes the packets that were posted until `now`. Returns their count.
+    pub(crate) fn look(&mut self, now: Instant) -> u64 {
+        let posted = self.posted();
+        self.arrivals.posted(posted, now);
+        posted
+    }
+
+    /// Notes the packets that were posted until `now`, and what their senders told of them.
+    pub(crate) fn look_closely(&mut self, now: Instant) {
+        let posted = self.look(now);
+        self.told.posted(posted, Told::take(self.bell()));
+    }
+
+    /// The known metadata of the next packet. One that no look has found has just arrived.
+    pub(crate) fn head(&mut self, now: Instant) -> Metadata {
+        let done = self.accounting.done();
+        self.told.next(done).metadata(self.arrivals.of_next(done).unwrap_or(now))
+    }
+
+    /// The known metadata of the last packet posted.
+    pub(crate) fn newest(&self, now: Instant) -> Metadata {
+        self.told.newest().metadata(self.arrivals.of_newest().unwrap_or(now))
     }
 
     /// Accounts for a fetched packet of `class`.

@@ -187,6 +187,18 @@ impl Arrivals {
         self.spacing = Nanos(span.get() / (MARKS as u64 / 2)).max(self.spacing);
     }
 
+    /// The arrival of the packet after the first `done`; `None` for one that no look has found.
+    pub(crate) fn of_next(&self, done: u64) -> Option<Instant> {
+        let mut marks = (0..self.len).map(|at| &self.marks[(self.first + at) % MARKS]);
+        marks.find(|mark| mark.count > done).map(|mark| mark.at)
+    }
+
+    /// The arrival of the last packet that a look has found.
+    pub(crate) fn of_newest(&self) -> Option<Instant> {
+        let last = self.len.checked_sub(1)?;
+        Some(self.marks[(self.first + last) % MARKS].at)
+    }
+
     /// Returns the wait of a packet that left at `at`, as number `done`; `None` for one without a doorbell. A packet that
     /// no mark covers was posted after the last look, and has just arrived.
     pub(crate) fn left(&mut self, done: u64, (now, at): (Instant, Instant)) -> Option<Nanos> {

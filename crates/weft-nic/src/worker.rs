@@ -62,6 +62,7 @@ use weft_host::clock;
 use weft_packet::ethernet;
 use weft_packet::segment::ChunkHeader;
 use weft_packet::tap::TapPacket;
+use weft_rank::Metadata;
 use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 
 /// The first retry of a ring whose doorbell is ahead of its packet. Each retry doubles the interval up to
@@ -142,6 +143,8 @@ pub(crate) struct Worker<'a, R, E> {
     pool: BufferPool,
     /// Whether classes share rings.
     shares_rings: bool,
+    /// Whether the engine orders rings by what is known of their packets.
+    reads_packets: bool,
     /// The number of backlogged rings, by class and in all.
     backlogged: Vec<u32>,
     all_backlogged: u32,
@@ -207,6 +210,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         records: R,
         flows: &'a RefCell<FlowClasses>,
     ) -> Self {
+        let reads_packets = engine.reads_packets();
         let pace = pace::Pace::new(parts.link.rate(), clock::now(), Nanos::ZERO);
         Self {
             engine,
@@ -221,6 +225,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             nowhere: ports::nowhere(parts.classes),
             pool: BufferPool::default(),
             shares_rings: false,
+            reads_packets,
             backlogged: vec![0; parts.classes],
             all_backlogged: 0,
             chunk: ChunkHeader::default(),
@@ -357,7 +362,16 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let posted = ring.posted() > ring.accounting.done();
         let backlogged = !ring.late && (ring.fetched.is_some() || posted || behind_stray);
         let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
-        self.engine.finish(turn, sent, share, backlogged, now);
+        let known;
+        let next = match (backlogged, self.reads_packets) {
+            (false, _) => None,
+            (true, false) => Some(&Metadata::UNKNOWN),
+            (true, true) => {
+                known = self.known_of_next(number);
+                Some(&known)
+            }
+        };
+        self.engine.finish(turn, sent, share, next, now);
         if let Some(device) = self.parts.device.as_mut() {
             device.served(number, (sent, share), backlogged, wall);
         }

@@ -320,7 +320,7 @@ impl Session {
     }
 
     /// Warnings for the operator: ports whose devices or namespaces were deleted, an uplink that is gone, a store that
-    /// failed.
+    /// failed, a socket option that cannot be offered.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |port: &ports::SessionPort| port.warning(self.nic.port(port.id())?);
         let held = self.not_held.as_ref().map(|why| format!("the ports will end with this process: {why}"));
@@ -331,7 +331,12 @@ impl Session {
                  carrier; move it back, or start again with the uplink's new place"
             )
         });
-        self.ports.iter().filter_map(warning).chain(held).chain(gone).collect()
+        let messages = self.nic.messages_missing().map(|why| {
+            format!(
+                "an algorithm reads what applications tell of their messages, and they cannot tell: {why}"
+            )
+        });
+        self.ports.iter().filter_map(warning).chain(held).chain(gone).chain(messages).collect()
     }
 
     /// The carrier of packets received by the first port.

@@ -6,7 +6,7 @@ use toml::Table;
 
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
 pub const FLOORS: [&[&str]; 9] = [
-    &["weft-units"],
+    &["weft-message", "weft-units"],
     &["weft-rank", "weft-packet", "weft-text"],
     &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
     &["weft-control", "weft-policy", "weft-host"],

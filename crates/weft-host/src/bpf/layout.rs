@@ -6,6 +6,10 @@ use libbpf_rs::btf::types::{MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, HasSize};
 use std::collections::BTreeMap;
 
+fn missing(name: &str) -> BpfError {
+    BpfError::Absent { what: "structure", name: name.to_owned() }
+}
+
 /// A structure: its size and the offsets of its fields, in bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StructLayout {
@@ -21,10 +25,23 @@ impl StructLayout {
     /// # Errors
     /// If the object has no type information, or no such structure.
     pub fn of(image: &[u8], name: &str) -> Result<Self, BpfError> {
-        let missing = || BpfError::Absent { what: "structure", name: name.to_owned() };
         let types = Btf::from_raw("layout", image).map_err(|e| failed("read types of", name, e))?;
-        let types = types.ok_or_else(missing)?;
-        let found = types.type_by_name::<Struct<'_>>(name).ok_or_else(missing)?;
+        Self::in_types(&types.ok_or_else(|| missing(name))?, name)
+    }
+
+    /// The structure `name` of the running kernel.
+    ///
+    /// # Errors
+    /// If the kernel has no type information (CONFIG_DEBUG_INFO_BTF), or no such structure.
+    pub fn of_kernel(name: &str) -> Result<Self, BpfError> {
+        super::quiet();
+        let types =
+            Btf::from_vmlinux().map_err(|e| failed("read the kernel's type information of", name, e))?;
+        Self::in_types(&types, name)
+    }
+
+    fn in_types(types: &Btf<'_>, name: &str) -> Result<Self, BpfError> {
+        let found = types.type_by_name::<Struct<'_>>(name).ok_or_else(|| missing(name))?;
         let offset = |attribute: MemberAttr| match attribute {
             MemberAttr::Normal { offset } => offset as usize / 8,
             MemberAttr::BitField { offset, .. } => offset as usize / 8,

@@ -13,6 +13,7 @@ const BPF_QDISC_TYPE: &[u8] = b"\0bpf_struct_ops_Qdisc_ops\0";
 
 pub(super) fn survey() -> Vec<Facility> {
     let btf = fs::read(BTF);
+    let has_btf = btf.is_ok();
     vec![
         Facility {
             id: "kernel",
@@ -60,6 +61,17 @@ pub(super) fn survey() -> Vec<Facility> {
             remedy: "use Linux 6.16 or later with CONFIG_NET_SCH_BPF",
         },
         Facility {
+            id: "message-option",
+            title: "messages told by a socket option",
+            state: message_option(
+                has_btf,
+                Hierarchy::detect().map(drop).map_err(|e| e.to_string()),
+                crate::bpf::has_socket_option_programs().map_err(|e| e.to_string()),
+            ),
+            brings: "deadlines and sizes of messages from applications, for algorithms that read them",
+            remedy: "run as root on a kernel with CONFIG_CGROUP_BPF and CONFIG_DEBUG_INFO_BTF, with cgroup2 mounted",
+        },
+        Facility {
             id: "bpf-stats",
             title: "run-time statistics of eBPF programs",
             state: State::tried(BpfStats::enable()),
@@ -67,6 +79,20 @@ pub(super) fn survey() -> Vec<Facility> {
             remedy: "run as root on Linux 5.8 or later",
         },
     ]
+}
+
+/// The state of the socket option: the program that catches it needs the kernel's types, a cgroup and its program type.
+fn message_option(btf: bool, hierarchy: Result<(), String>, programs: Result<bool, String>) -> State {
+    match (hierarchy, programs) {
+        (Err(why), _) | (_, Err(why)) => State::Missing(why),
+        (_, Ok(false)) => {
+            State::Missing("the kernel has no programs at cgroups for socket options".to_string())
+        }
+        _ if !btf => {
+            State::Missing("without BTF the place of a message in a TCP stream is unknown".to_string())
+        }
+        _ => State::PRESENT,
+    }
 }
 
 fn kernel(release: &str) -> State {
@@ -93,6 +119,19 @@ fn contains(haystack: &[u8], needle: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_message_option_lacks_is_named() {
+        let said = |btf, hierarchy: Result<(), &str>, programs: Result<bool, &str>| {
+            message_option(btf, hierarchy.map_err(str::to_string), programs.map_err(str::to_string))
+                .to_string()
+        };
+        assert_eq!(said(true, Ok(()), Ok(true)), "present");
+        assert_eq!(said(true, Err("no cgroup2"), Ok(true)), "missing: no cgroup2");
+        assert_eq!(said(true, Ok(()), Err("it needs root")), "missing: it needs root");
+        assert!(said(true, Ok(()), Ok(false)).contains("no programs at cgroups"));
+        assert!(said(false, Ok(()), Ok(true)).contains("without BTF"));
+    }
 
     #[test]
     fn releases_are_told_apart() {

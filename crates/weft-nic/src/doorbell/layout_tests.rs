@@ -2,7 +2,9 @@
 
 use super::OBJECT;
 use super::guard::Guard;
-use crate::layout::{ClassBell, LaneEntry, LaneFlows, Record, RecordKind, RingBell, Shared, Spread, Summary};
+use crate::layout::{
+    ClassBell, LaneEntry, LaneFlows, Reads, Record, RecordKind, RingBell, Shared, Spread, Summary,
+};
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_titan::page::{Queue, QueuePage};
@@ -31,8 +33,8 @@ macro_rules! same {
 
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
-    same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns",
-        drained, drained_done);
+    same!(RingBell, "weft_ring_doorbell": packets, taken, done, last_or_left, passed = "passed_ns",
+        drained, drained_done, asked = "asked_ns");
     same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
     same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
@@ -88,6 +90,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         first_ring: 2,
         rings: 3,
         spread: Spread::Queues,
+        reads: Reads { time: true, left: true, deadline: true },
         flow_bound: 4,
         qdisc_class: 5,
         packet_bound: 6,
@@ -99,7 +102,8 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("class", 2, 1),
         ("first_ring", 2, 2),
         ("rings", 2, 3),
-        ("spread", 2, 2),
+        ("spread", 1, 2),
+        ("reads", 1, 7),
         ("flow_bound", 4, 4),
         ("qdisc_class", 4, 5),
         ("packet_bound", 8, 6),
@@ -110,10 +114,18 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
     let numbers = super::PortNumbers { place: 5, name: 3 };
-    let (bytes, config) = (super::config_bytes(&small_plan(), numbers), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 5));
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, 1234), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 6));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());
-    for (field, value) in [("rings", 2), ("queues", 1), ("port", 3), ("place", 5), ("net_cls", net_cls)] {
+    let words = [
+        ("rings", 2),
+        ("queues", 1),
+        ("port", 3),
+        ("place", 5),
+        ("net_cls", net_cls),
+        ("write_sequence", 1234),
+    ];
+    for (field, value) in words {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");
     }
     let expiry = of("weft_expiry");

@@ -7,9 +7,10 @@
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
+use super::messages::{self, MessageOption};
 use super::table::{PreparedTables, build_tables, ids};
 use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
-use crate::layout::{Page, Record, Summary};
+use crate::layout::{Page, Reads, Record, Summary};
 use crate::plan::RingPlan;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use weft_host::bpf::{BpfError, MapFd, Object, ObjectOptions, Records, SharedValue};
@@ -17,7 +18,7 @@ use weft_policy::CompiledPolicy;
 use weft_titan::page::{self, QueuePage};
 
 /// The shared maps besides the match tables.
-const SHARED: [&str; 4] = ["records", "wakes", "summary", page::MAP];
+const SHARED: [&str; 5] = ["records", "wakes", "summary", page::MAP, messages::MAP];
 /// The maps of each port.
 pub(crate) const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 
@@ -34,6 +35,7 @@ pub struct NicMaps {
     tables: MatchTables,
     summary: Page<Summary>,
     queues: SharedValue<QueuePage>,
+    messages: MessageOption,
     /// The names of ports, by number less one.
     names: Mutex<Vec<String>>,
     /// The ports that use the maps.
@@ -96,6 +98,7 @@ impl NicMaps {
         }
         let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
         Ok(Self {
+            messages: MessageOption::load(&object.map_fd(messages::MAP)?),
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
             tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
@@ -179,6 +182,22 @@ impl NicMaps {
     /// When the policy has no such cgroup.
     pub fn set_cgroup(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
         self.tables.set_cgroup(index, cgroup.map(CgroupEntry::into))
+    }
+
+    /// Offers the socket option for messages to applications while the lanes of `plan` read what it tells, and not otherwise.
+    pub fn offer_messages(&self, plan: &RingPlan) {
+        let reads = plan.lanes.iter().fold(Reads::NOTHING, |all, lane| all.or(lane.reads));
+        self.messages.offer(reads);
+    }
+
+    /// The reason for which applications cannot tell of their messages, although an algorithm would read it.
+    pub fn messages_missing(&self) -> Option<String> {
+        self.messages.missing()
+    }
+
+    /// The offset of `write_seq` in the kernel's `struct tcp_sock`; 0 if programs cannot read it.
+    pub(super) fn write_sequence(&self) -> u32 {
+        self.messages.write_sequence()
     }
 
     /// The summary of all ports.

@@ -7,11 +7,12 @@
 
 mod guard;
 mod maps;
+mod messages;
 pub mod protocol;
 mod table;
 
 pub use crate::layout::{
-    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Record, RecordKind, RingBell,
+    CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Reads, Record, RecordKind, RingBell,
     Shared, Spread, Summary, flow_key,
 };
 pub use guard::{Guard, infrastructure_rate};
@@ -104,11 +105,11 @@ pub struct PortNumbers {
 }
 
 /// The read-only data of the programs (`struct weft_config`). No count is 0.
-fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
+fn config_bytes(plan: &RingPlan, port: PortNumbers, write_sequence: u32) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
     let net_cls = u32::from(weft_host::net_cls::has_net_cls());
-    let words =
-        [plan.rings.len().max(1) as u32, queues.max(1) as u32, u32::from(port.name), port.place, net_cls];
+    let rings = plan.rings.len().max(1) as u32;
+    let words = [rings, queues.max(1) as u32, u32::from(port.name), port.place, net_cls, write_sequence];
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -117,7 +118,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers) -> [u8; CONFIG] {
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 20;
+const CONFIG: usize = 24;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
@@ -166,7 +167,8 @@ impl Doorbells {
         place: RingPlace,
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
-        let object = load_programs(maps, &config_bytes(plan, port), plan.flow_table, place, own)?;
+        let config = config_bytes(plan, port, maps.write_sequence());
+        let object = load_programs(maps, &config, plan.flow_table, place, own)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }

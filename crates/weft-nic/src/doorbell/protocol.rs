@@ -35,6 +35,9 @@
 //! * No wake-up is sent to a NIC that is awake: only a NIC about to sleep sets the flag, and only one posting side
 //!   clears it.
 //!
+//! What senders tell of a packet (`crate::told`) is written after the count and before the ring's bit is read, and taken after the
+//! count is read. So it is that of a counted packet, and one that comes too late for a look has its bit set again.
+//!
 //! A port's bit without a ring's is harmless: the NIC finds nothing there. It remains when the rings of a port were
 //! taken between the two writes of a posting side, and when a port is removed.
 //!

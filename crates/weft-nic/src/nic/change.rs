@@ -120,6 +120,7 @@ impl SoftwareNic {
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         self.vacate(&new, clock::now());
+        self.maps.offer_messages(&base);
         for (port, change) in self.ports.iter_mut().zip(ports) {
             port.plan = change.plan;
             port.uses = change.uses;
@@ -129,6 +130,11 @@ impl SoftwareNic {
         self.plan = NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base);
         self.divide_infrastructure();
         Ok(ChangedPolicy { pause })
+    }
+
+    /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
+    pub fn messages_missing(&self) -> Option<String> {
+        self.maps.messages_missing()
     }
 
     /// The number of changes so far.

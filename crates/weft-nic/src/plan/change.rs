@@ -11,7 +11,7 @@
 //! bpf/moves.h). Rings of the policy's lanes are never taken away, so no packet of an unchanged class waits.
 
 use super::{PlanError, RingPlan, RingSpec, algorithms, infrastructure, loom_demand, packet_bound};
-use crate::layout::{CLASSES, LANES, LaneEntry, Spread};
+use crate::layout::{CLASSES, LANES, LaneEntry, Reads, Spread};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -222,6 +222,7 @@ impl PlanChange {
             }
             entries.push(entry);
         }
+        algorithms::enter(&new.whole.program, &mut entries);
         self.plan.lanes = entries;
         Ok(())
     }
@@ -264,6 +265,7 @@ impl PlanChange {
             first_ring: first as u16,
             rings: count as u16,
             spread: Spread::RoundRobin,
+            reads: Reads::NOTHING,
             flow_bound: flow_bound(old, new),
             qdisc_class: 0,
             packet_bound: packet_bound(lane),

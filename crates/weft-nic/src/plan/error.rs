@@ -39,8 +39,8 @@ pub enum PlanError {
     },
     /// An algorithm that needs packets before they are fetched.
     #[error(
-        "the algorithm {algorithm} at {place} needs {what}, and the NIC has only the counts of the doorbells before it fetches \
-         a packet; use one without, such as stfq, drr, las or floors, or run the policy in `weft sim`"
+        "the algorithm {algorithm} at {place} needs {what}, and the NIC knows only what doorbells tell before it fetches a packet; \
+         use one without, such as stfq, drr, las, floors, edf, lstf or srpt, or run the policy in `weft sim`"
     )]
     Algorithm {
         /// The node or leaf.

@@ -55,7 +55,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let begin = clock::now();
         if let Some(prepared) = change.program.take() {
             match self.engine.change(prepared, self.parts.link.now()) {
-                Ok(retired) => change.program = Some(retired),
+                Ok(retired) => {
+                    change.program = Some(retired);
+                    self.reads_packets = self.engine.reads_packets();
+                }
                 Err((unused, why)) => {
                     (change.program, change.outcome) = (Some(unused), Err(why));
                     return;

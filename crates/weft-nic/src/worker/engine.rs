@@ -3,6 +3,7 @@
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
 use weft_packet::segment::SuperPacket;
+use weft_rank::Metadata;
 use weft_sched::queues::QueueError;
 use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
@@ -57,12 +58,17 @@ pub(crate) trait Engine {
     }
     /// Moves a ring to another lane.
     fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}
-    /// Marks a ring as backlogged. Returns true when it was idle before.
-    fn activate(&mut self, flow: FlowId) -> bool;
+    /// Whether it orders rings by what is known of their packets before they are fetched.
+    fn reads_packets(&self) -> bool {
+        false
+    }
+    /// Marks a ring as backlogged by a packet of which `packet` is known. Returns true when it was idle before.
+    fn activate(&mut self, flow: FlowId, packet: &Metadata, now: Instant) -> bool;
     /// Selects the flow whose turn it is.
     fn next(&mut self, now: Instant) -> Decision<Self::Turn>;
-    /// Ends a turn that sent `sent` bytes and is charged `share` bytes in the share of its class.
-    fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant);
+    /// Ends a turn that sent `sent` bytes and is charged `share` bytes in the share of its class. `next` is what is known of the
+    /// ring's next packet, if it has one.
+    fn finish(&mut self, turn: Self::Turn, sent: Bytes, share: Bytes, next: Option<&Metadata>, now: Instant);
     /// The lane whose turn is next at `now`, without beginning it; `None` for a scheduler without lanes.
     fn upcoming_lane(&mut self, _now: Instant) -> Option<LaneId> {
         None
@@ -115,8 +121,15 @@ impl Engine for PolicyTree {
         let _ = self.move_flow(flow, lane);
     }
 
-    fn activate(&mut self, flow: FlowId) -> bool {
-        Self::activate(self, flow)
+    fn reads_packets(&self) -> bool {
+        self.has_scripts()
+    }
+
+    fn activate(&mut self, flow: FlowId, packet: &Metadata, now: Instant) -> bool {
+        match self.has_scripts() {
+            true => self.activate_with(flow, packet, now),
+            false => Self::activate(self, flow),
+        }
     }
 
     fn next(&mut self, now: Instant) -> Decision<Turn> {
@@ -127,9 +140,12 @@ impl Engine for PolicyTree {
         }
     }
 
-    fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, backlogged: bool, now: Instant) {
+    fn finish(&mut self, turn: Turn, sent: Bytes, share: Bytes, next: Option<&Metadata>, now: Instant) {
         // The turn is the outstanding one: `next` has just returned it.
-        let _ = self.finish_charging(turn, sent, share, backlogged, now);
+        let _ = match self.has_scripts() {
+            true => self.finish_charging_with(turn, (sent, share), next, now),
+            false => self.finish_charging(turn, sent, share, next.is_some(), now),
+        };
     }
 
     fn upcoming_lane(&mut self, now: Instant) -> Option<LaneId> {

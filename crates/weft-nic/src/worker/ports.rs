@@ -29,6 +29,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weft_host::clock;
+use weft_rank::Metadata;
 use weft_units::{FlowId, RingId};
 
 /// A set of rings of one port.
@@ -220,8 +221,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 bits &= bits - 1;
                 let Some(Some(of)) = self.ports.get(port) else { return };
                 let Some(slot) = of.slots.get(number).copied() else { continue };
-                let posted = self.rings[slot].posted();
-                self.rings[slot].arrivals.posted(posted, self.stamp);
+                match self.reads_packets {
+                    true => self.rings[slot].look_closely(self.stamp),
+                    false => _ = self.rings[slot].look(self.stamp),
+                }
                 if self.rings[slot].late {
                     self.next_late = weft_units::Instant::ZERO;
                 } else {
@@ -233,9 +236,26 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Marks ring `slot` as backlogged in the engine.
     pub(super) fn activate(&mut self, slot: usize) {
-        if self.engine.activate(self.rings[slot].flow) {
+        let ring = &mut self.rings[slot];
+        let known;
+        let packet = match (self.reads_packets, ring.backlogged) {
+            (false, _) => &Metadata::UNKNOWN,
+            (true, backlogged) => {
+                known = if backlogged { ring.newest(self.stamp) } else { ring.head(self.stamp) };
+                &known
+            }
+        };
+        if self.engine.activate(ring.flow, packet, self.parts.link.now()) {
             self.became_ready(slot);
         }
+    }
+
+    /// The known metadata of the next packet of ring `number`.
+    pub(super) fn known_of_next(&mut self, number: usize) -> Metadata {
+        let ring = &mut self.rings[number];
+        // The bit of its doorbell may not be taken yet.
+        ring.look_closely(self.stamp);
+        ring.head(self.stamp)
     }
 
     /// Writes the urgency that has changed to the pages of the ports.

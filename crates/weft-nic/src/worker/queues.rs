@@ -31,6 +31,7 @@ use crate::sync::{AtomicU64, Ordering};
 use core::num::NonZeroU32;
 use core::ops::Deref;
 use weft_packet::segment::SuperPacket;
+use weft_rank::Metadata;
 use weft_sched::queues::{DEFAULT_CREDIT, Service, Turn};
 use weft_sched::{QueueScheduler, WeightUpdates};
 use weft_titan::page::{self, LoadWord, QueuePage};
@@ -147,7 +148,7 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     /// The flow stays, idle for ever: a multiqueue NIC has one port, whose rings go with it.
     fn remove_ring(&mut self, _flow: FlowId) {}
 
-    fn activate(&mut self, flow: FlowId) -> bool {
+    fn activate(&mut self, flow: FlowId, _packet: &Metadata, _now: Instant) -> bool {
         self.scheduler.activate(flow)
     }
 
@@ -156,9 +157,9 @@ impl<P: Deref<Target = QueuePage>> Engine for QueueEngine<P> {
     }
 
     /// A plain multiqueue NIC shares by bytes, or by packets.
-    fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, backlogged: bool, _now: Instant) {
+    fn finish(&mut self, turn: Turn, sent: Bytes, _share: Bytes, next: Option<&Metadata>, _now: Instant) {
         // The turn is the outstanding one: `next` has just returned it.
-        let _ = self.scheduler.finish(turn, sent, backlogged);
+        let _ = self.scheduler.finish(turn, sent, next.is_some());
     }
 
     fn queue_of(&self, flow: FlowId) -> TxQueueId {

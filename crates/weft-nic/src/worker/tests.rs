@@ -1,5 +1,7 @@
 //! The worker on rings that are sockets: doorbells and packets out of step as no kernel would produce them.
 
+mod algorithms;
+
 use super::*;
 use crate::commands::commands;
 use crate::counters::PortCounters;
@@ -116,6 +118,12 @@ impl Bench {
 
     /// Rings the doorbell of one packet.
     fn ring(&self, ring: usize) {
+        self.ring_asking(ring, None);
+    }
+
+    /// Rings the doorbell of one packet, whose sender asks for a time if `asked` has one, in the order of the program at the egress: the
+    /// count, the time, the bits.
+    fn ring_asking(&self, ring: usize, asked: Option<weft_units::Instant>) {
         let shared = &self.shared;
         shared.classes[self.classes[ring].index()].packets.fetch_add(1, Ordering::SeqCst);
         let bell = Bell {
@@ -125,7 +133,15 @@ impl Bench {
             ports: (&self.summary.ready_ports[PORT / 64], (PORT % 64) as u32),
             sleeping: &self.summary.sleeping,
         };
-        if bell.post(1) {
+        let count = match asked {
+            Some(asked) => {
+                shared.rings[ring].packets.fetch_add(1, Ordering::SeqCst);
+                shared.rings[ring].asked.store(asked.as_nanos(), Ordering::SeqCst);
+                0
+            }
+            None => 1,
+        };
+        if bell.post(count) {
             rustix::io::write(&self.wake, &1_u64.to_ne_bytes()).expect("wake");
         }
     }

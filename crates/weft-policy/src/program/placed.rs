@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `edf { a: 2ms, b: 9ms }` | a node with the algorithm, and a list of parameters for each child |
 //! | `las of a` | a leaf whose flows the algorithm orders |
-//! | `bucket rate 1gbps of x`, a shaper without state of flows | a node with one child, which it holds |
+//! | `bucket rate 1gbps of x`, a shaper that holds everything below | a node with one child |
+//! | `paced of a`, `edt of a`, a shaper that holds each flow by itself | a leaf whose flows keep the order of arrival |
 //! | `codel of a`, `codel of fair of a`, `codel of las of a` | the leaf below, with the dropper: FIFO and `fair` by their texts |
 
 use crate::algorithm::uses::Use;
@@ -31,7 +32,7 @@ pub(crate) fn placed(graph: &Graph, at: usize, used: &Use, uses: &[Use]) -> Opti
     let custom = custom(algorithm, used.parameters.clone());
     Some(match (used.place, algorithm.kind) {
         (Place::Children, _) => Placed::Node(Arc::new(custom)),
-        (Place::Flows, Kind::Shaper) if algorithm.child.is_empty() => Placed::Node(Arc::new(custom)),
+        (Place::Flows, Kind::Shaper) if !algorithm.holds_flows() => Placed::Node(Arc::new(custom)),
         (Place::Flows, Kind::Dropper) => {
             let below = below(graph, at, uses)?;
             Placed::Leaf(Arc::new(Custom { dropper: Some(Arc::new(custom)), ..below }))

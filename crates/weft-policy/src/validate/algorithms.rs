@@ -33,8 +33,11 @@ fn check_flows(graph: &Graph, at: usize, used: &Use) -> Option<SpannedDiagnostic
             content.len() == 1 && content.iter().all(queue),
             "a dropper stands before one class, or before the algorithm of its flows: `codel of fair of a`",
         ),
-        // A shaper with state of children holds each flow by itself; one without holds whatever is below it.
-        weft_rank::Kind::Shaper if algorithm.child.is_empty() => (true, ""),
+        weft_rank::Kind::Shaper if !algorithm.holds_flows() => (true, ""),
+        weft_rank::Kind::Shaper => (
+            content.len() == 1 && content.iter().all(class),
+            "it holds each flow of one class by itself: `NAME of a`",
+        ),
         _ => (
             content.len() == 1 && content.iter().all(class),
             "it orders the flows of one class: `NAME of a`; between nodes, write `NAME { a: ..., b: ... }`",

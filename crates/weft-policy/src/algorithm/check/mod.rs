@@ -78,6 +78,14 @@ pub struct CheckedAlgorithm {
     pub program: Algorithm,
 }
 
+impl CheckedAlgorithm {
+    /// Whether a shaper holds each flow of a class by itself: it has state of flows, or reads their next packets. Other
+    /// shapers hold everything below them.
+    pub(crate) fn holds_flows(&self) -> bool {
+        !self.child.is_empty() || (!self.reads.is_empty() && !self.follows_head)
+    }
+}
+
 /// The checks of one algorithm: its declarations and what the parts have asked for so far.
 pub(super) struct Check<'a> {
     definition: &'a Definition,

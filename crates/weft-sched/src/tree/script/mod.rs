@@ -137,8 +137,8 @@ impl PolicyTree {
         lane.and_then(|lane| self.leaves.get(lane.leaf as usize)).is_some_and(|leaf| leaf.scripted)
     }
 
-    /// Whether the program has an algorithm of one's own.
-    pub(crate) fn has_scripts(&self) -> bool {
+    /// Whether the program has an algorithm of one's own, which may read the metadata of packets.
+    pub fn has_scripts(&self) -> bool {
         self.scripts.is_some()
     }
 

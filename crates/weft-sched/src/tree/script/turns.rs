@@ -107,6 +107,23 @@ impl PolicyTree {
         self.finish_packet(turn, (sent, sent), one(Some(sent)), next, now)
     }
 
+    /// Ends a turn as [`PolicyTree::finish_charging`], with the metadata of the flow's next packet, if it has one. Elsewhere than
+    /// below an algorithm of one's own the metadata is ignored.
+    ///
+    /// # Errors
+    /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
+    pub fn finish_charging_with(
+        &mut self,
+        turn: Turn,
+        charges: (Bytes, Bytes),
+        next: Option<&Metadata>,
+        now: Instant,
+    ) -> Result<(), StaleTurn> {
+        let arrival = if next.is_some() || self.posted { Some(self.tick()) } else { None };
+        let next = arrival.map(|arrival| (arrival, *next.unwrap_or(&Metadata::UNKNOWN)));
+        self.finish_packet(turn, charges, Traffic::default(), next, now)
+    }
+
     /// Ends a turn in which `taken` left the flow's queue, with the arrival number and the metadata of the next packet.
     pub(crate) fn finish_packet(
         &mut self,

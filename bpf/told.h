@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What senders tell of their packets, in one word of the ring's doorbell for each kind: the least since the NIC's last
+ * look. Only lanes whose algorithms read a kind pay for it (`reads` of weft_lane).
+ *
+ * A sender may tell anything. The NIC uses it for the order of the packets below the algorithm that reads it, and for
+ * nothing else.
+ *
+ * | kind | datagram | TCP |
+ * |---|---|---|
+ * | time asked for | SO_TXTIME, or the message's deadline | the message's deadline |
+ * | bytes left | what is left of the message | the same, or what the socket has not sent yet |
+ */
+#ifndef WEFT_TOLD_H
+#define WEFT_TOLD_H
+
+#include "doorbell.h"
+#include "flow_key.h"
+#include "message.h"
+
+extern const volatile struct weft_config config;
+
+/* What a packet's sender tells of it; 0: nothing. */
+struct weft_told {
+	__u64 asked_ns; /* a deadline or a time of sending, as the algorithm reads it */
+	__u64 left;	/* the bytes left to send of its message or flow, with this packet */
+};
+
+/* The attempts to lower a word. One that fails means that another core lowered it, or that the NIC took it. */
+#define LOWER_ATTEMPTS 16
+
+/* Lowers a word to `value`; 0 in it means that nothing was told. */
+static __always_inline void lower(__u64 *least, __u64 value)
+{
+	__u64 old;
+	int i;
+
+	for (i = 0; i < LOWER_ATTEMPTS; i++) {
+		old = *(volatile __u64 *)least;
+		if (old && old <= value)
+			return;
+		if (__sync_val_compare_and_swap(least, old, value) == old)
+			return;
+	}
+}
+
+/*
+ * The time that the sender of a datagram asks for, by SO_TXTIME with CLOCK_MONOTONIC, or 0. TCP writes the times of its
+ * own pacing there. Times of other clocks are far from now.
+ */
+static __always_inline __u64 time_of_datagram(struct __sk_buff *skb, const struct weft_flow_key *key)
+{
+	__u64 asked = key->protocol == IPPROTO_UDP ? skb->tstamp : 0;
+	__s64 ahead;
+
+	if (!asked)
+		return 0;
+	ahead = asked - bpf_ktime_get_ns();
+	return ahead > -WEFT_ASKED_MAX_NS && ahead < WEFT_ASKED_MAX_NS ? asked : 0;
+}
+
+/* The bytes behind the transport header. */
+static __always_inline __u32 payload_of(struct __sk_buff *skb, __u32 transport, __u8 protocol)
+{
+	__u32 header = 8;
+	__u8 words;
+
+	if (protocol == IPPROTO_TCP) {
+		if (bpf_skb_load_bytes(skb, transport + 12, &words, sizeof(words)) < 0)
+			return 0;
+		header = (words >> 4) * 4;
+	}
+	return skb->len > transport + header ? skb->len - transport - header : 0;
+}
+
+/* What is told of a datagram: of the socket's last message, until its bytes are sent. */
+static __noinline int tell_datagram(struct weft_messages *all, __u32 payload, struct weft_told *told)
+{
+	struct weft_message *message;
+	__u64 before;
+
+	if (!all || !told || !all->count)
+		return 0;
+	message = &all->last[(all->count - 1) & (WEFT_MESSAGES - 1)];
+	before = __sync_fetch_and_add(&all->sent, (__u64)payload);
+	if (message->bytes && before >= message->bytes)
+		return 0;
+	told->asked_ns = message->deadline_ns;
+	told->left = message->bytes ? message->bytes - before : 0;
+	return 0;
+}
+
+/*
+ * What is told of a segment: of the message that its last byte belongs to. The bytes left count from its first byte on. A
+ * segment that carries nothing belongs to none.
+ */
+static __noinline int tell_segment(struct weft_messages *all, __u32 sequence, __u32 payload, struct weft_told *told)
+{
+	__u32 last = sequence + payload - 1, i;
+
+	if (!all || !told || !payload)
+		return 0;
+	for (i = 0; i < WEFT_MESSAGES; i++) {
+		__u32 number = all->count - 1 - i, had;
+		struct weft_message *message = &all->last[number & (WEFT_MESSAGES - 1)];
+
+		if (i >= all->count)
+			return 0;
+		if (is_before(last, message->from))
+			continue;
+		if (message->bytes && last - message->from >= message->bytes)
+			return 0;
+		had = is_before(message->from, sequence) ? sequence - message->from : 0;
+		told->asked_ns = message->deadline_ns;
+		told->left = message->bytes ? message->bytes - had : 0;
+		return 0;
+	}
+	return 0;
+}
+
+/*
+ * What a TCP socket has not sent yet: this packet, while it is new, and what the application has written behind it. It has
+ * no more than fits its send buffer. A packet that is sent again counts as what is left behind it, so it comes earlier.
+ */
+static __always_inline __u64 left_in_socket(struct bpf_sock *sk)
+{
+	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
+	__u32 left;
+
+	if (!tcp || !config.write_sequence)
+		return 0;
+	left = write_sequence(sk, config.write_sequence) - tcp->snd_nxt;
+	/* A packet without data, such as an acknowledgement. A FIN has a number, too. */
+	return left && (__s32)left > 0 ? left : 1;
+}
+
+/* What the socket of a packet tells of it. */
+static __noinline int read_socket(struct __sk_buff *skb, __u32 transport, __u32 reads, struct weft_told *told)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct weft_messages *all;
+	__be32 sequence;
+	__u32 payload;
+
+	if (!sk || !told)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 0;
+	all = bpf_sk_storage_get(&messages, sk, 0, 0);
+	if (sk->protocol == IPPROTO_UDP && all)
+		return tell_datagram(all, payload_of(skb, transport, IPPROTO_UDP), told);
+	if (sk->protocol != IPPROTO_TCP)
+		return 0;
+	if (all && bpf_skb_load_bytes(skb, transport + 4, &sequence, sizeof(sequence)) == 0) {
+		payload = payload_of(skb, transport, IPPROTO_TCP);
+		tell_segment(all, bpf_ntohl(sequence), payload, told);
+	}
+	if (!told->left && reads & WEFT_READS_LEFT)
+		told->left = left_in_socket(sk);
+	return 0;
+}
+
+/* Reads what the sender of a packet tells, as far as `reads` has its kinds. */
+static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport, __u32 reads,
+				struct weft_told *told)
+{
+	__u64 asked;
+
+	if (!key || !told)
+		return 0;
+	if (reads & (WEFT_READS_LEFT | WEFT_READS_DEADLINE))
+		read_socket(skb, transport, reads, told);
+	/* The deadline of a message is no time of sending. */
+	if (!(reads & WEFT_READS_DEADLINE))
+		told->asked_ns = 0;
+	asked = reads & WEFT_READS_TIME ? time_of_datagram(skb, key) : 0;
+	if (asked)
+		told->asked_ns = asked;
+	return 0;
+}
+
+/* Tells the NIC. After the ring's count is added and before its bit is read (doorbell/protocol.rs). */
+static __noinline int tell(struct weft_doorbells *d, __u32 ring, const struct weft_told *told)
+{
+	struct weft_ring_doorbell *doorbell;
+
+	if (!d || !told)
+		return 0;
+	doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
+	if (told->asked_ns)
+		lower(&doorbell->asked_ns, told->asked_ns);
+	if (told->left)
+		lower(&doorbell->last_or_left, told->left);
+	return 0;
+}
+#endif

@@ -1,0 +1,109 @@
+//! The socket option by which applications tell the deadline and the size of a message (`bpf/message.bpf.c`).
+//!
+//! The program is attached to the root of the cgroup hierarchy that this process sees, and only while an algorithm in force reads
+//! what it tells; then every process below, whatever its rights, may set the option. What it sets is kept with the socket,
+//! in a map that all ports' programs read.
+//!
+//! Without the kernel's type information, cgroup2 or the right to read a socket's field, the option is not offered, and
+//! [`MessageOption::missing`] says why. Nothing else depends on it.
+
+use crate::layout::Reads;
+use std::sync::{Mutex, OnceLock, PoisonError};
+use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
+use weft_host::cgroup::{CgroupError, Hierarchy};
+
+/// The compiled eBPF object, built from `bpf/` by this crate's build script.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/message.bpf.o"));
+
+/// The program's name.
+const PROGRAM: &str = "weft_setsockopt";
+/// The map of the sockets' messages.
+pub(super) const MAP: &str = "messages";
+
+/// The option, whether it is offered now or not.
+#[derive(Debug)]
+pub(super) struct MessageOption {
+    program: Result<Object, BpfError>,
+    offered: Mutex<Offer>,
+}
+
+#[derive(Debug)]
+enum Offer {
+    /// No algorithm reads what it tells.
+    NotNeeded,
+    /// It is offered until the link is dropped.
+    Open(#[expect(dead_code, reason = "held for its drop")] CgroupLink),
+    /// It cannot be offered, for this reason.
+    Refused(OfferError),
+}
+
+/// An error of offering the option.
+#[derive(Debug, thiserror::Error)]
+enum OfferError {
+    /// The program is not loaded.
+    #[error("{0}")]
+    Program(String),
+    /// The kernel refuses to attach it.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There is no cgroup to attach it to.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+impl MessageOption {
+    /// Loads the program, which keeps messages in `map`.
+    pub(super) fn load(map: &MapFd) -> Self {
+        Self { program: load(map), offered: Mutex::new(Offer::NotNeeded) }
+    }
+
+    /// The offset of `write_seq` in the kernel's `struct tcp_sock`; 0 if programs cannot read it.
+    pub(super) fn write_sequence(&self) -> u32 {
+        // What the option's program may read, those of the ports may, too.
+        self.program.as_ref().map_or(0, |_| write_sequence().unwrap_or(0))
+    }
+
+    /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
+    pub(super) fn offer(&self, reads: Reads) {
+        let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
+        *offered = match (!reads.reads_messages(), &*offered) {
+            (true, _) => Offer::NotNeeded,
+            (false, Offer::Open(_)) => return,
+            (false, _) => self.attach().map_or_else(Offer::Refused, Offer::Open),
+        };
+    }
+
+    fn attach(&self) -> Result<CgroupLink, OfferError> {
+        let program = self.program.as_ref().map_err(|error| OfferError::Program(error.to_string()))?;
+        let hierarchy = Hierarchy::detect()?;
+        Ok(program.attach_cgroup(PROGRAM, hierarchy.mount_point())?)
+    }
+
+    /// The reason for which it is not offered, although it is needed.
+    pub(super) fn missing(&self) -> Option<String> {
+        match &*self.offered.lock().unwrap_or_else(PoisonError::into_inner) {
+            Offer::Refused(why) => Some(why.to_string()),
+            Offer::NotNeeded | Offer::Open(_) => None,
+        }
+    }
+}
+
+fn load(map: &MapFd) -> Result<Object, BpfError> {
+    let config = write_sequence()?.to_ne_bytes();
+    let reuse = [(MAP, map)];
+    let options =
+        ObjectOptions { name: "message", rodata: Some(&config), reuse: &reuse, ..ObjectOptions::default() };
+    Object::load_with(OBJECT, &options)
+}
+
+/// The offset of the field in the running kernel.
+fn write_sequence() -> Result<u32, BpfError> {
+    static OFFSET: OnceLock<u32> = OnceLock::new();
+    if let Some(offset) = OFFSET.get() {
+        return Ok(*offset);
+    }
+    let offset = StructLayout::of_kernel("tcp_sock")?.offset("write_seq");
+    let absent = || BpfError::Absent { what: "field", name: "tcp_sock.write_seq".to_owned() };
+    let offset = offset.and_then(|offset| u32::try_from(offset).ok()).ok_or_else(absent)?;
+    Ok(*OFFSET.get_or_init(|| offset))
+}

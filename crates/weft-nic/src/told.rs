@@ -1,0 +1,130 @@
+//! The claims of senders about their packets, for algorithms that read them before a packet is fetched.
+//!
+//! A doorbell has one word for each kind of metadata, the least that senders told since the worker's last look
+//! (`bpf/told.h`). The worker takes the words when it reads the ring's count, so what it finds belongs to the packets counted
+//! since the look before ([`ToldMarks`]). A ring keeps its packets' order, so the next packet's is that of the first mark.
+//!
+//! Resolution: packets that are posted between two looks share the least of what they told. A ring remembers at most
+//! [`MARKS`] different looks; beyond that, neighbours share. Nothing is lent further: a packet of which nothing was told is ranked by
+//! what the algorithm writes behind `or`.
+
+use crate::layout::RingBell;
+use crate::sync::{AtomicU64, Ordering};
+use std::collections::VecDeque;
+use weft_rank::{Metadata, Metadatum};
+use weft_units::Instant;
+
+/// The marks of a ring.
+const MARKS: usize = 32;
+
+/// The claims about some packets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Told {
+    /// The least time for which they ask: a deadline or a time of sending, as the algorithm reads it.
+    pub(crate) asked: Option<Instant>,
+    /// The fewest bytes that they leave to send of a message or a flow.
+    pub(crate) left: Option<u64>,
+}
+
+impl Told {
+    /// Takes what was told since the last call. Read the ring's count before: a word that is found then is that of a packet in the
+    /// count, since a packet is counted before it tells. One that tells later sets the ring's bit afterwards, so the next
+    /// look finds it.
+    pub(crate) fn take(bell: &RingBell) -> Self {
+        Self { asked: take(&bell.asked).map(Instant::from_nanos), left: take(&bell.last_or_left) }
+    }
+
+    /// The lesser of each kind.
+    fn least(self, other: Self) -> Self {
+        Self {
+            asked: self.asked.into_iter().chain(other.asked).min(),
+            left: self.left.into_iter().chain(other.left).min(),
+        }
+    }
+
+    /// The metadata of a packet that arrived at `at`.
+    pub(crate) fn metadata(self, at: Instant) -> Metadata {
+        let arrived = Metadata::UNKNOWN.with(Metadatum::Arrived, at.as_nanos());
+        let known = self.left.map_or(arrived, |left| arrived.with(Metadatum::Left, left));
+        let Some(asked) = self.asked else { return known };
+        known
+            .with(Metadatum::Deadline, asked.as_nanos())
+            .with(Metadatum::SendTime, asked.as_nanos())
+            .with(Metadatum::Slack, asked.saturating_since(at).get())
+    }
+}
+
+/// Takes a word; 0 means that nothing was told.
+fn take(word: &AtomicU64) -> Option<u64> {
+    if word.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    Some(word.swap(0, Ordering::SeqCst)).filter(|value| *value != 0)
+}
+
+/// The packets after number `from` up to number `to`, and what was told of them.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    from: u64,
+    to: u64,
+    told: Told,
+}
+
+/// The claims about the packets that a ring holds. Without memory until something is told.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ToldMarks {
+    marks: VecDeque<Mark>,
+    /// The packets posted until the last look.
+    seen: u64,
+}
+
+impl ToldMarks {
+    /// Notes that `count` packets were posted until now, and what was told since the last look.
+    pub(crate) fn posted(&mut self, count: u64, told: Told) {
+        let seen = core::mem::replace(&mut self.seen, count);
+        if told == Told::default() {
+            return;
+        }
+        if count <= seen {
+            // Told a moment after its packet was counted.
+            match self.marks.back_mut() {
+                Some(last) if last.to == count => last.told = last.told.least(told),
+                _ => self.push(Mark { from: count.saturating_sub(1), to: count, told }),
+            }
+            return;
+        }
+        self.push(Mark { from: seen, to: count, told });
+    }
+
+    fn push(&mut self, mark: Mark) {
+        if self.marks.len() == MARKS {
+            self.halve();
+        }
+        self.marks.push_back(mark);
+    }
+
+    /// Joins pairs of marks.
+    fn halve(&mut self) {
+        for to in 0..MARKS / 2 {
+            let (first, second) = (self.marks[2 * to], self.marks[2 * to + 1]);
+            self.marks[to] = Mark { from: first.from, to: second.to, told: first.told.least(second.told) };
+        }
+        self.marks.truncate(MARKS / 2);
+    }
+
+    /// The claims about the packet after the first `done`, which are forgotten.
+    pub(crate) fn next(&mut self, done: u64) -> Told {
+        while self.marks.front().is_some_and(|mark| mark.to <= done) {
+            self.marks.pop_front();
+        }
+        self.marks.front().filter(|mark| mark.from <= done).map_or_else(Told::default, |mark| mark.told)
+    }
+
+    /// The claims about the last packet posted.
+    pub(crate) fn newest(&self) -> Told {
+        self.marks.back().filter(|mark| mark.to == self.seen).map_or_else(Told::default, |mark| mark.told)
+    }
+}
+
+#[cfg(test)]
+mod tests;

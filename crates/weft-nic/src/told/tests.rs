@@ -1,0 +1,51 @@
+//! Marks against what each packet told.
+
+use super::*;
+use proptest::prelude::*;
+
+fn asked(milliseconds: u64) -> Told {
+    Told { asked: Some(Instant::from_millis(milliseconds)), left: Some(1000 * milliseconds) }
+}
+
+const NOTHING: Told = Told { asked: None, left: None };
+
+#[test]
+fn what_was_told_stays_with_its_packets() {
+    let mut marks = ToldMarks::default();
+    assert_eq!((marks.next(0), marks.newest()), (NOTHING, NOTHING));
+    marks.posted(1, NOTHING);
+    marks.posted(3, asked(90));
+    marks.posted(4, NOTHING);
+    marks.posted(6, asked(40));
+    let found: Vec<_> = [0, 1, 2, 3, 4, 5].map(|done| marks.clone().next(done)).into();
+    assert_eq!(found, [NOTHING, asked(90), asked(90), NOTHING, asked(40), asked(40)]);
+    assert_eq!(marks.newest(), asked(40));
+    marks.posted(6, asked(30));
+    assert_eq!(marks.newest(), asked(30), "told a moment after its packet was counted");
+    marks.posted(7, NOTHING);
+    assert_eq!(marks.newest(), NOTHING);
+    marks.posted(7, asked(20));
+    assert_eq!((marks.next(5), marks.next(6), marks.next(7)), (asked(30), asked(20), NOTHING));
+}
+
+proptest! {
+    /// However many marks are joined, no packet has a later time than its sender asked for, and with few marks each has its own.
+    #[test]
+    fn no_packet_has_a_later_time_than_it_asked_for(
+        posts in prop::collection::vec((1..4_u64, prop::option::of(0..1000_u64)), 1..200),
+        done in 0..100_usize,
+    ) {
+        let (mut marks, mut count, mut told) = (ToldMarks::default(), 0, Vec::new());
+        for (packets, time) in &posts {
+            count += packets;
+            let of = time.map_or(NOTHING, asked);
+            marks.posted(count, of);
+            told.extend((0..*packets).map(|_| of));
+        }
+        for (number, of) in told.iter().enumerate().skip(done) {
+            let known = marks.next(number as u64);
+            prop_assert!(of.asked.is_none() || known.asked.is_some_and(|at| Some(at) <= of.asked), "{number}: {known:?}");
+            prop_assert!(posts.len() > MARKS || known == *of, "{number}: {known:?} of {of:?}");
+        }
+    }
+}
