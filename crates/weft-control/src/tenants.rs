@@ -1,4 +1,4 @@
-//! What calls say of tenants: their files, and their state.
+//! Tenants in calls and replies: their files, and their state.
 
 use crate::error::Diagnostic;
 use serde::{Deserialize, Serialize};

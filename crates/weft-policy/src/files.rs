@@ -80,7 +80,7 @@ pub struct Tenant {
 /// A quota of a tenant, and its use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuotaUse {
-    /// What is bounded.
+    /// The bounded thing.
     pub quota: Quota,
     /// The most that the tenant may use.
     pub most: u64,

@@ -76,7 +76,7 @@ pub struct StatusRefusal {
 }
 
 impl StatusTenant {
-    /// What is in force for it, in words: `vm1.weft (attached by user 1000)`, `FIFO (no file)`.
+    /// The file or the FIFO in force, in words: `vm1.weft (attached by user 1000)`, `FIFO (no file)`.
     pub fn in_force(&self) -> String {
         let user = self.owner_uid.map_or_else(String::new, |uid| format!(" by user {uid}"));
         match (&self.file, self.origin) {

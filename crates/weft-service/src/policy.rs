@@ -185,7 +185,7 @@ fn read(path: &Path) -> Result<String, PolicyError> {
         .map_err(|e| failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to())))
 }
 
-/// What a policy does without files of tenants that are refused.
+/// The stand-ins for files of tenants that are refused.
 #[derive(Clone, Copy)]
 pub struct Fallback<'a> {
     /// Whether the policy can do without the file of a tenant.

@@ -59,7 +59,7 @@ pub struct Surroundings {
     pub given: Given,
     /// The receive steering of the host's NIC, if it is wanted.
     pub steering: Option<Steering>,
-    /// Who says to whom a cgroup is delegated.
+    /// The function that says to whom a cgroup is delegated.
     pub delegation: fn(&str) -> Delegation,
 }
 

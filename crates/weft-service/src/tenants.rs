@@ -1,4 +1,4 @@
-//! What the daemon knows of a policy's tenants beside the policy itself: the files that were attached while it ran, since when each
+//! The daemon's knowledge of a policy's tenants beside the policy itself: the files that were attached while it ran, since when each
 //! file is in force, and what was refused.
 //!
 //! A given file goes before the one that the operator's policy comes with, and so does its absence after a detach. Files below a tenant
@@ -23,7 +23,7 @@ pub struct Given {
     pub file: Option<FileText>,
 }
 
-/// What users gave, by the tenants' names.
+/// The files that users gave, by the tenants' names.
 pub type AllGiven = BTreeMap<String, Given>;
 
 /// A tenant as the daemon knows it.
@@ -68,7 +68,7 @@ pub fn is_given(given: &AllGiven, tenant: &str) -> bool {
 /// The files that were given, before those of the operator.
 #[derive(Debug)]
 pub struct GivenFirst<'a> {
-    /// What was given.
+    /// The files that were given.
     pub given: &'a AllGiven,
     /// The operator's.
     pub operators: &'a TenantTexts,
@@ -86,7 +86,7 @@ impl TenantFiles for GivenFirst<'_> {
 }
 
 impl Tenants {
-    /// What users gave.
+    /// The files that users gave.
     pub fn given(&self) -> AllGiven {
         let given = |(name, known): (&String, &Known)| Some((name.clone(), known.given.clone()?));
         self.0.iter().filter_map(given).collect()

@@ -7,7 +7,7 @@ use super::{Pass, located};
 use crate::diagnostic::SpannedDiagnostic;
 use crate::files::AtFault;
 
-/// What is known of errors of tenants.
+/// The errors of tenants so far.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// The number of each tenant's text among the texts; `None` for a tenant without a file.

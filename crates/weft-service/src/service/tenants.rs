@@ -54,7 +54,7 @@ enum Action {
 }
 
 impl Uplink {
-    /// What users gave, for a policy of the operator's that is loaded: a detached tenant has its file back, if the policy has one.
+    /// The files that users gave, for a policy of the operator's that is loaded: a detached tenant has its file back, if the policy has one.
     pub(super) fn given_back(&self, operators: &Policy) -> AllGiven {
         let mut given = self.tenants.given();
         let texts = operators.tenant_texts();
