@@ -5,8 +5,9 @@
 
 use crate::error::ControlError;
 use crate::interface::{
-    AddPort, AddPortReply, ChangeReply, ConfigReply, GenerationReply, ListPortsReply, LoadPolicy, Monitor,
-    OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceStatus,
+    AddPort, AddPortReply, ChangeReply, ConfigReply, GenerationReply, ListPortsReply, ListTenantsReply,
+    LoadPolicy, Monitor, OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceStatus, TenantFile,
+    TenantName, TenantReply,
 };
 use crate::wire::{self, Answer, Frames};
 use serde::de::DeserializeOwned;
@@ -160,6 +161,41 @@ impl Client {
     /// When the call fails.
     pub fn list_ports(&mut self) -> Result<ListPortsReply, ClientError> {
         self.call(&Request::ListPorts(self.of_uplink()))
+    }
+
+    /// Attaches a file to a tenant that has none.
+    ///
+    /// # Errors
+    /// When the call fails, or the file is refused.
+    pub fn attach_tenant(&mut self, file: TenantFile) -> Result<TenantReply, ClientError> {
+        let uplink = file.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::AttachTenant(TenantFile { uplink, ..file }))
+    }
+
+    /// Replaces the file of a tenant.
+    ///
+    /// # Errors
+    /// When the call fails, or the file is refused.
+    pub fn replace_tenant(&mut self, file: TenantFile) -> Result<TenantReply, ClientError> {
+        let uplink = file.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::ReplaceTenant(TenantFile { uplink, ..file }))
+    }
+
+    /// Takes the file of a tenant away.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub fn detach_tenant(&mut self, of: TenantName) -> Result<TenantReply, ClientError> {
+        let uplink = of.uplink.or_else(|| self.uplink.clone());
+        self.call(&Request::DetachTenant(TenantName { uplink, ..of }))
+    }
+
+    /// The tenants.
+    ///
+    /// # Errors
+    /// When the call fails.
+    pub fn list_tenants(&mut self) -> Result<ListTenantsReply, ClientError> {
+        self.call(&Request::ListTenants(self.of_uplink()))
     }
 
     /// Reads the configuration again.

@@ -44,6 +44,44 @@ pub enum ControlError {
         /// The messages of the compiler.
         diagnostics: Vec<Diagnostic>,
     },
+    /// The file of a tenant is refused; what the tenant has stays in force.
+    #[error("{}", refusal(diagnostics))]
+    #[serde(rename = "io.weft.TenantRefused")]
+    TenantRefused {
+        /// The generation in force.
+        generation: u64,
+        /// The tenant.
+        tenant: String,
+        /// The file that stays in force; `None` for a FIFO.
+        keeps: Option<String>,
+        /// The errors of the compiler.
+        diagnostics: Vec<Diagnostic>,
+    },
+    /// The policy has no tenant of this name.
+    #[error("the policy has no tenant {tenant}; {}", there_are(tenants))]
+    #[serde(rename = "io.weft.NoSuchTenant")]
+    NoSuchTenant {
+        /// The name.
+        tenant: String,
+        /// Some of the tenants that there are.
+        tenants: Vec<String>,
+    },
+    /// The tenant has a file already.
+    #[error("tenant {tenant} has the file {file}; `weft tenant replace` replaces it")]
+    #[serde(rename = "io.weft.TenantHasFile")]
+    TenantHasFile {
+        /// The tenant.
+        tenant: String,
+        /// Its file.
+        file: String,
+    },
+    /// The tenant has no file.
+    #[error("tenant {tenant} has no file; `weft tenant attach` gives it one")]
+    #[serde(rename = "io.weft.TenantHasNoFile")]
+    TenantHasNoFile {
+        /// The tenant.
+        tenant: String,
+    },
     /// Another generation is in force than the caller expected.
     #[error("the policy has changed meanwhile: generation {generation} is in force; nothing was changed")]
     #[serde(rename = "io.weft.StaleGeneration")]
@@ -153,6 +191,11 @@ fn refusal(diagnostics: &[Diagnostic]) -> String {
     first.map_or_else(|| "the policy is refused".to_owned(), Diagnostic::to_string)
 }
 
+/// The tenants of a policy in words.
+fn there_are(tenants: &[String]) -> String {
+    if tenants.is_empty() { "it has none".to_owned() } else { format!("it has: {}", tenants.join(", ")) }
+}
+
 impl ControlError {
     /// An error for a failure without a name of its own.
     pub fn failed(error: &dyn core::fmt::Display) -> Self {
@@ -189,6 +232,13 @@ mod tests {
             ControlError::StaleGeneration { generation: 7 },
             ControlError::PortOfAnotherUser { name: "weft0".to_owned(), uid: 1000 },
             ControlError::ExpectedMore {},
+            ControlError::NoSuchTenant { tenant: "a".to_owned(), tenants: vec!["b".to_owned()] },
+            ControlError::TenantRefused {
+                generation: 1,
+                tenant: "a".to_owned(),
+                keeps: None,
+                diagnostics: Vec::new(),
+            },
             ControlError::PolicyRefused { generation: 1, diagnostics: vec![Diagnostic::default()] },
         ] {
             let (name, parameters) = error.to_wire();

@@ -1,6 +1,10 @@
 //! The methods of `io.weft`: parameters and replies.
 
 use crate::error::{ControlError, Diagnostic};
+pub use crate::tenants::{
+    ConfigTenant, ListTenantsReply, StatusTenant, TenantFile, TenantName, TenantOrigin, TenantReply,
+    TenantText,
+};
 use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -20,18 +24,6 @@ pub struct OfUplink {
     /// The uplink; `None` for the default one, or for all where the call says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
-}
-
-/// The text of a tenant's file.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TenantText {
-    /// The tenant's name in the operator's policy, such as `vm1` or `vm1.db`.
-    pub tenant: String,
-    /// The file's name in diagnostics.
-    pub name: String,
-    /// Its text.
-    pub text: String,
 }
 
 /// A policy's text, and its name in diagnostics.
@@ -139,6 +131,14 @@ pub enum Request {
     RemovePort(PortName),
     /// The ports; of all uplinks, if none is named.
     ListPorts(OfUplink),
+    /// Attaches a file to a tenant that has none.
+    AttachTenant(TenantFile),
+    /// Replaces the file of a tenant.
+    ReplaceTenant(TenantFile),
+    /// Takes a tenant's file away.
+    DetachTenant(TenantName),
+    /// The tenants; of all uplinks, if none is named.
+    ListTenants(OfUplink),
     /// Reads the configuration again.
     Reload,
     /// The counters, repeatedly.
@@ -152,18 +152,24 @@ pub enum Right {
     Read,
     /// Root, the daemon's own user, or whom polkit allows.
     Write,
+    /// As [`Write`](Self::Write), or the user to whom the tenant's cgroup is delegated.
+    Tenant,
 }
 
 /// Each method with the names of its parameters, sorted by name.
-const METHODS: [(&str, &[&str]); 10] = [
+const METHODS: [(&str, &[&str]); 14] = [
     ("AddPort", &["name", "netns", "addresses", "mac", "egress_limit", "ingress_limit", "uplink"]),
+    ("AttachTenant", &["tenant", "name", "text", "generation", "uplink"]),
     ("Config", &["uplink"]),
+    ("DetachTenant", &["tenant", "generation", "uplink"]),
     ("DiffPolicy", &["name", "text", "tenants", "uplink"]),
     ("ListPorts", &["uplink"]),
+    ("ListTenants", &["uplink"]),
     ("LoadPolicy", &["name", "text", "generation", "tenants", "uplink"]),
     ("Monitor", &["interval_ms", "uplink"]),
     ("Reload", &[]),
     ("RemovePort", &["name"]),
+    ("ReplaceTenant", &["tenant", "name", "text", "generation", "uplink"]),
     ("RestorePolicy", &["uplink"]),
     ("Status", &["uplink"]),
 ];
@@ -180,6 +186,10 @@ impl Request {
             Self::AddPort(_) => "AddPort",
             Self::RemovePort(_) => "RemovePort",
             Self::ListPorts(_) => "ListPorts",
+            Self::AttachTenant(_) => "AttachTenant",
+            Self::ReplaceTenant(_) => "ReplaceTenant",
+            Self::DetachTenant(_) => "DetachTenant",
+            Self::ListTenants(_) => "ListTenants",
             Self::Reload => "Reload",
             Self::Monitor(_) => "Monitor",
         }
@@ -192,7 +202,9 @@ impl Request {
             | Self::Config(_)
             | Self::DiffPolicy(_)
             | Self::ListPorts(_)
+            | Self::ListTenants(_)
             | Self::Monitor(_) => Right::Read,
+            Self::AttachTenant(_) | Self::ReplaceTenant(_) | Self::DetachTenant(_) => Right::Tenant,
             Self::LoadPolicy(_)
             | Self::RestorePolicy(_)
             | Self::AddPort(_)
@@ -212,6 +224,10 @@ impl Request {
             Self::RestorePolicy(_) => "restore the policy".to_owned(),
             Self::AddPort(port) => format!("add port {}", port.name),
             Self::RemovePort(port) => format!("remove port {}", port.name),
+            Self::AttachTenant(of) => format!("attach a file to tenant {}", of.tenant),
+            Self::ReplaceTenant(of) => format!("replace the file of tenant {}", of.tenant),
+            Self::DetachTenant(of) => format!("detach the file of tenant {}", of.tenant),
+            Self::ListTenants(_) => "list the tenants".to_owned(),
             Self::Reload => "reload the configuration".to_owned(),
         }
     }
@@ -229,13 +245,17 @@ impl Request {
         }
         Ok(match name {
             "AddPort" => Self::AddPort(typed(parameters)?),
+            "AttachTenant" => Self::AttachTenant(typed(parameters)?),
             "Config" => Self::Config(typed(parameters)?),
+            "DetachTenant" => Self::DetachTenant(typed(parameters)?),
             "DiffPolicy" => Self::DiffPolicy(typed(parameters)?),
             "ListPorts" => Self::ListPorts(typed(parameters)?),
+            "ListTenants" => Self::ListTenants(typed(parameters)?),
             "LoadPolicy" => Self::LoadPolicy(typed(parameters)?),
             "Monitor" => Self::Monitor(typed(parameters)?),
             "Reload" => Self::Reload,
             "RemovePort" => Self::RemovePort(typed(parameters)?),
+            "ReplaceTenant" => Self::ReplaceTenant(typed(parameters)?),
             "RestorePolicy" => Self::RestorePolicy(typed(parameters)?),
             _ => Self::Status(typed(parameters)?),
         })
@@ -249,7 +269,13 @@ impl Request {
             Self::AddPort(p) => object(p),
             Self::RemovePort(p) => object(p),
             Self::Monitor(p) => object(p),
-            Self::Status(p) | Self::Config(p) | Self::RestorePolicy(p) | Self::ListPorts(p) => object(p),
+            Self::AttachTenant(p) | Self::ReplaceTenant(p) => object(p),
+            Self::DetachTenant(p) => object(p),
+            Self::Status(p)
+            | Self::Config(p)
+            | Self::RestorePolicy(p)
+            | Self::ListPorts(p)
+            | Self::ListTenants(p) => object(p),
             Self::Reload => None,
         }
         .filter(|parameters| !parameters.is_empty());
@@ -273,19 +299,6 @@ fn object<T: Serialize>(parameters: &T) -> Option<Map<String, Value>> {
         Ok(Value::Object(object)) => Some(object),
         _ => None,
     }
-}
-
-/// A tenant of the policy in force.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct ConfigTenant {
-    /// The tenant's name.
-    pub tenant: String,
-    /// The name of its file; `None` if it has none, so that its packets share one FIFO.
-    #[serde(default)]
-    pub file: Option<String>,
-    /// The SHA-256 of the file's text, in hexadecimal digits.
-    #[serde(default)]
-    pub hash: Option<String>,
 }
 
 /// The reply of `Config`: the policy in force.
@@ -386,6 +399,10 @@ pub enum Reply {
     Generation(GenerationReply),
     /// Of `ListPorts`.
     Ports(ListPortsReply),
+    /// Of `AttachTenant`, `ReplaceTenant` and `DetachTenant`.
+    Tenant(Box<TenantReply>),
+    /// Of `ListTenants`.
+    Tenants(ListTenantsReply),
     /// Of `Reload`.
     Reload(ReloadReply),
 }
@@ -400,6 +417,8 @@ impl Reply {
             Self::AddPort(reply) => wire::reply(reply, continues),
             Self::Generation(reply) => wire::reply(reply, continues),
             Self::Ports(reply) => wire::reply(reply, continues),
+            Self::Tenant(reply) => wire::reply(reply, continues),
+            Self::Tenants(reply) => wire::reply(reply, continues),
             Self::Reload(reply) => wire::reply(reply, continues),
         }
     }
@@ -426,6 +445,12 @@ mod tests {
             tenants: vec![tenant],
             uplink: None,
         };
+        let file = TenantFile {
+            tenant: "vm1".to_owned(),
+            name: "vm1.weft".to_owned(),
+            text: "root = default".to_owned(),
+            ..TenantFile::default()
+        };
         vec![
             Request::Status(of.clone()),
             Request::Config(OfUplink::default()),
@@ -444,7 +469,11 @@ mod tests {
                 ..AddPort::default()
             }),
             Request::RemovePort(PortName { name: "weft0".to_owned() }),
-            Request::ListPorts(of),
+            Request::ListPorts(of.clone()),
+            Request::AttachTenant(file.clone()),
+            Request::ReplaceTenant(TenantFile { generation: Some(2), ..file }),
+            Request::DetachTenant(TenantName { tenant: "vm1.db".to_owned(), ..TenantName::default() }),
+            Request::ListTenants(of),
             Request::Reload,
             Request::Monitor(Monitor { interval_ms: Some(500), uplink }),
         ]

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`wire`] | messages as bytes: JSON objects that end with NUL, bounded |
 //! | [`interface`] | the methods of `io.weft`: requests and replies |
+//! | [`tenants`] | the files and the state of tenants in them |
 //! | [`error`] | the errors of `io.weft` and of `org.varlink.service` |
 //! | [`receive`] | the server's side: from a message to a request or an answer |
 //! | [`client`] | the client's side, blocking |
@@ -24,6 +25,7 @@ pub mod error;
 mod fuzz;
 pub mod interface;
 pub mod receive;
+pub mod tenants;
 pub mod wire;
 
 pub use client::{Client, ClientError};

@@ -261,6 +261,15 @@ impl Cgroup {
         Ok(Place { id: self.id()?, level })
     }
 
+    /// The user to whom it is delegated: the owner of its directory and of its `cgroup.procs`, as systemd sets them with
+    /// `Delegate=` and `User=` (systemd.resource-control(5)). `None` if the two have different owners.
+    pub fn owner(&self) -> Result<Option<u32>> {
+        let owner = |path: &Path| fs::metadata(path).map(|m| m.uid()).map_err(|e| failed("look at", path, e));
+        let (of_directory, of_procs) =
+            (owner(&self.node.path)?, owner(&self.node.path.join("cgroup.procs"))?);
+        Ok((of_directory == of_procs).then_some(of_directory))
+    }
+
     /// Moves a process into it.
     pub fn add_process(&self, pid: Pid) -> Result<()> {
         let deed = format!("move process {pid} into", pid = pid.as_raw_nonzero());
@@ -326,6 +335,12 @@ mod tests {
         let inner = hierarchy.create(&format!("{name}/a/b")).expect("inner");
         assert_eq!((outer.level(), inner.level()), (1, 3));
         assert_ne!(outer.id().expect("id"), inner.id().expect("id"));
+        assert_eq!(outer.owner().expect("an owner"), Some(0));
+        let give = |path: &Path| std::os::unix::fs::chown(path, Some(4711), None).expect("chown");
+        give(outer.path());
+        assert_eq!(outer.owner().expect("owners"), None, "the directory alone is not enough");
+        give(&outer.path().join("cgroup.procs"));
+        assert_eq!(outer.owner().expect("an owner"), Some(4711));
         assert!(matches!(hierarchy.create(&name), Err(CgroupError::Exists(_))));
         let opened = hierarchy.open(&name).expect("open");
         let above = inner.path().parent().expect("parent").to_path_buf();

@@ -3,18 +3,20 @@
 //! A policy with tenants passes twice: `tenants` checks each file alone, with a queue in the place of each tenant, and puts the models
 //! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
+mod faults;
 mod merge;
 mod quotas;
 mod tenants;
 mod texts;
 
+use self::faults::Faults;
 use self::texts::Texts;
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::drawing::{Drawing, Part};
-use crate::files::{NoFiles, Tenant, TenantFiles};
+use crate::files::{AtFault, NoFiles, Tenant, TenantFiles};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, limit_name};
 use crate::region::Region;
@@ -72,6 +74,8 @@ pub struct Compilation {
     pub diagnostics: Vec<Diagnostic>,
     /// The tenants, each before those below it, with the texts of their files.
     pub tenants: Vec<Tenant>,
+    /// The tenants whose files have errors. A policy that is refused without any is the operator's to correct.
+    pub at_fault: AtFault,
 }
 
 impl Compilation {
@@ -108,8 +112,9 @@ pub fn compile_with(source: Source<'_>, files: &dyn TenantFiles, options: &Compi
     if refused {
         pass.diagnostics.retain(|diagnostic| !diagnostic.is_note());
     }
+    let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    Compilation { policy: policy.filter(|_| !refused), diagnostics, tenants: pass.tenants }
+    Compilation { policy: policy.filter(|_| !refused), diagnostics, tenants: pass.tenants, at_fault }
 }
 
 /// Sorts the diagnostics by place, keeps one per place and code, and at most [`DIAGNOSTICS_MAX`] in all.
@@ -152,8 +157,9 @@ pub fn price_with(
     if let Some(cost) = &cost {
         pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
     }
+    let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants })
+    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault })
 }
 
 /// The drawing of a policy with its tenants, if its graph has no error.
@@ -183,8 +189,9 @@ pub fn steer_with(
     let mut pass = Pass::new(source, files, &lines, Some(&options.users));
     let checked = pass.check(source.text, options).filter(|_| !pass.failed());
     let file = checked.and_then(|Checked { policy, graph, .. }| steering::policy_file(&policy, &graph));
+    let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants })
+    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault })
 }
 
 /// A policy that has passed the checks, if no diagnostic is an error.
@@ -201,6 +208,7 @@ struct Pass<'a> {
     files: &'a dyn TenantFiles,
     texts: Texts,
     tenants: Vec<Tenant>,
+    faults: Faults,
     /// The host's users; `None` where their names are not checked.
     users: Option<&'a Users>,
 }
@@ -220,7 +228,8 @@ impl<'a> Pass<'a> {
         users: Option<&'a Users>,
     ) -> Self {
         let texts = Texts::new(source.name, source.text);
-        Self { diagnostics: Vec::new(), lines, files, texts, tenants: Vec::new(), users }
+        let (diagnostics, tenants, faults) = (Vec::new(), Vec::new(), Faults::default());
+        Self { diagnostics, lines, files, texts, tenants, faults, users }
     }
 
     fn failed(&self) -> bool {

@@ -1,11 +1,13 @@
 //! The files of tenants, as a compilation asks for them. The compiler opens no file itself.
 
+use crate::diagnostic::Diagnostic;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The text of a tenant's file.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct FileText {
-    /// Its name in diagnostics. Two files with one name are the same file.
+    /// Its name in diagnostics.
     pub name: String,
     /// Its text.
     pub text: String,
@@ -71,4 +73,48 @@ pub struct Tenant {
     pub cgroup: Option<String>,
     /// Its file; `None` if it has none, so that its packets share one FIFO.
     pub file: Option<FileText>,
+    /// Its quotas, each with the use of its file and what is below it.
+    pub quotas: Vec<QuotaUse>,
 }
+
+/// A quota of a tenant, and its use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuotaUse {
+    /// The bounded thing.
+    pub quota: Quota,
+    /// The most that the tenant may use.
+    pub most: u64,
+    /// The use; 0 for a tenant without a file.
+    pub used: u64,
+}
+
+/// The things that the operator may bound for a tenant.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Quota {
+    /// Classes.
+    Classes,
+    /// Nodes of the tree.
+    Nodes,
+    /// Rate limits.
+    Limits,
+    /// Flows that can wait at once.
+    Flows,
+    /// The time of a packet in the software NIC, in nanoseconds.
+    Cost,
+}
+
+impl Quota {
+    /// Its word in the language.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Classes => "classes",
+            Self::Nodes => "nodes",
+            Self::Limits => "limits",
+            Self::Flows => "flows",
+            Self::Cost => "cost",
+        }
+    }
+}
+
+/// The tenants whose files are refused, each with its first error.
+pub type AtFault = BTreeMap<String, Diagnostic>;

@@ -61,7 +61,7 @@ mod validate;
 mod weights;
 pub mod words;
 
-pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
+pub use change::{Numbers, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
 pub use compile::{
     Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,
@@ -72,7 +72,9 @@ pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
 pub use explain::{explain, explain_with};
-pub use files::{FileError, FileText, NoFiles, Tenant, TenantFiles, TenantTexts, Wanted};
+pub use files::{
+    AtFault, FileError, FileText, NoFiles, Quota, QuotaUse, Tenant, TenantFiles, TenantTexts, Wanted,
+};
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
 pub use import::{ImportError, import_steering, is_policy};

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
+use crate::tenants::TenantOrigin;
 
 /// The document of `weft config`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,23 +42,41 @@ pub struct ConfigTenant {
     pub file: Option<String>,
     /// The SHA-256 of the file's text, in hexadecimal digits.
     pub hash: Option<String>,
+    /// The origin of the file, or of its absence.
+    #[serde(default)]
+    pub origin: TenantOrigin,
+    /// The user who attached or detached the file; null if nobody did.
+    #[serde(default)]
+    pub owner_uid: Option<u32>,
+    /// The text of a file that was attached; null if it was not, or if the answer has no room for it.
+    #[serde(default)]
+    pub text: Option<String>,
 }
 
 impl ConfigReport {
     /// The text with its name, hash and generation as comments. It can be loaded again.
     pub fn loadable(&self) -> String {
-        let line = |text: &str| text.replace(['\n', '\r'], " ");
+        let line = |text: &str| text.replace(|c: char| c.is_control() && c != '\t', " ");
         let state = match self.is_default {
             true => "the configured policy".to_owned(),
             false => format!("`weft policy restore` returns to {}", line(&self.default_policy)),
         };
         let of = self.uplink.as_ref().map_or_else(String::new, |name| format!(", uplink {}", line(name)));
         let end = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
-        let tenant = |of: &ConfigTenant| match (&of.file, &of.hash) {
-            (Some(file), Some(hash)) => {
-                format!("# tenant {}: {}, sha256 {hash}\n", line(&of.tenant), line(file))
+        let tenant = |of: &ConfigTenant| {
+            let user = of.owner_uid.map_or_else(String::new, |uid| format!(" by user {uid}"));
+            let origin = match of.origin {
+                TenantOrigin::Policy => String::new(),
+                origin => format!("; {}{user}", origin.as_str()),
+            };
+            let text = of.text.iter().flat_map(|text| text.lines());
+            let text: String = text.map(|text| format!("#   {}\n", line(text))).collect();
+            match (&of.file, &of.hash) {
+                (Some(file), Some(hash)) => {
+                    format!("# tenant {}: {}, sha256 {hash}{origin}\n{text}", line(&of.tenant), line(file))
+                }
+                _ => format!("# tenant {}: no file, one FIFO{origin}\n", line(&of.tenant)),
             }
-            _ => format!("# tenant {}: no file, one FIFO\n", line(&of.tenant)),
         };
         let tenants: String = self.tenants.iter().map(tenant).collect();
         format!(

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::human;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
+use crate::tenants::{StatusTenant, tenant_table};
 
 /// The document of `weft status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +55,9 @@ pub struct ServiceStatus {
     /// Failed readings of the kernel's counters.
     #[serde(default)]
     pub failed_readings: u64,
+    /// The tenants of the policy, each before those below it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tenants: Vec<StatusTenant>,
     /// The counters of each uplink, where there are several and none was asked for; the others are then those of the default
     /// uplink, or of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -305,7 +309,8 @@ impl ServiceStatus {
             classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
         }
         let limits = (!self.limits.is_empty()).then(|| self.limit_table());
-        [classes].into_iter().chain(limits).chain([self.port_table()]).collect()
+        let tenants = (!self.tenants.is_empty()).then(|| self.tenant_table());
+        [classes].into_iter().chain(limits).chain([self.port_table()]).chain(tenants).collect()
     }
 
     /// The classes as a table.
@@ -354,6 +359,11 @@ impl ServiceStatus {
             ]);
         }
         table
+    }
+
+    /// The tenants as a table.
+    pub fn tenant_table(&self) -> Table {
+        tenant_table(&self.titled("Tenants"), &self.tenants)
     }
 
     /// The ports as a table.

@@ -65,6 +65,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::titan::status());
     check(&fixture::service::status());
     check(&fixture::service::config());
+    check(&fixture::service::tenants());
 }
 
 /// A benchmark names its unit: the simulator's events are not packets.

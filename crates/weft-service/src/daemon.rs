@@ -5,13 +5,14 @@
 //! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
 //! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
 
+use crate::access::delegation;
 use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, UplinkConfig, Watchdog};
 use crate::data_path::session::{Sessions, abandon};
 use crate::data_path::{DataPathError, Maker, Started};
 use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{Policy, PolicyError, Refused};
 use crate::server::{End, Server, ServerError};
 use crate::service::{Service, Surroundings, UplinkStart};
 use crate::sockets::{SocketError, Sockets, group_id};
@@ -19,6 +20,7 @@ use crate::steering::{After, SteerError, Steering};
 use std::path::PathBuf;
 use std::rc::Rc;
 use weft_host::store::StoreError;
+use weft_policy::TenantTexts;
 
 /// The options of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -64,9 +66,17 @@ pub enum DaemonError {
     WorkerEnded,
 }
 
+/// A reader of an uplink's policy.
+type Reader<P> = fn(&UplinkConfig) -> Result<P, PolicyError>;
+
+/// The policy of an uplink, and the tenants whose files it does without.
+fn read_around(uplink: &UplinkConfig) -> Result<(Policy, Refused), PolicyError> {
+    Policy::read_around(&uplink.policy, uplink.rate, &TenantTexts::default())
+}
+
 impl Options {
-    /// The configuration, and the policy of each uplink.
-    fn load(&self) -> Result<(Folders, Config, Vec<Policy>), DaemonError> {
+    /// The configuration, and the policy of each uplink by `read`.
+    fn load<P>(&self, read: Reader<P>) -> Result<(Folders, Config, Vec<P>), DaemonError> {
         let folders = Folders::of(self.config.clone());
         let mut config = folders.load()?;
         if let Some(socket) = &self.socket {
@@ -75,8 +85,7 @@ impl Options {
         if config.on_failure == OnFailure::Pass && config.hold == Hold::Off {
             return Err(DaemonError::NoPass);
         }
-        let policy = |uplink: &UplinkConfig| Policy::read(&uplink.policy, uplink.rate);
-        let policies = config.uplinks.iter().map(policy).collect::<Result<_, _>>()?;
+        let policies = config.uplinks.iter().map(read).collect::<Result<_, _>>()?;
         Ok((folders, config, policies))
     }
 }
@@ -86,7 +95,7 @@ impl Options {
 /// # Errors
 /// When one of them is wrong.
 pub fn check(options: &Options) -> Result<Vec<String>, DaemonError> {
-    let (_, config, policies) = options.load()?;
+    let (_, config, policies) = options.load(|uplink| Policy::read(&uplink.policy, uplink.rate))?;
     let mut lines = Vec::new();
     for (uplink, policy) in config.uplinks.iter().zip(&policies) {
         lines.extend(policy.diagnostics.iter().map(ToString::to_string));
@@ -126,7 +135,7 @@ pub fn run(options: &Options) -> Result<i32, DaemonError> {
 /// As [`run`].
 pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonError> {
     let log = Rc::new(Log::standard_error());
-    let (folders, config, policies) = options.load()?;
+    let (folders, config, policies) = options.load(read_around)?;
     let manager = match config.watchdog {
         Watchdog::Auto => Manager::from_environment(),
         Watchdog::Off => Manager::from_environment().without_watchdog(),
@@ -137,7 +146,7 @@ pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonE
     }
     let mut sockets = Sockets::open(&config.socket, group, &config.metrics)?;
     let given = Given::from_environment(core::mem::take(&mut sockets.kept));
-    let mut surroundings = Surroundings { maker, given, steering: None };
+    let mut surroundings = Surroundings { maker, given, steering: None, delegation };
     let steering = config.steer.as_ref().map(Steering::start).transpose()?;
     let starts = match start(&config, policies, &mut surroundings, &log) {
         Ok(starts) => starts,
@@ -160,7 +169,7 @@ pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonE
 /// Starts the data path of each uplink, or takes it over. One that fails is missing for a while, if another does not.
 fn start(
     config: &Config,
-    policies: Vec<Policy>,
+    policies: Vec<(Policy, Refused)>,
     surroundings: &mut Surroundings,
     log: &Log,
 ) -> Result<Vec<UplinkStart>, DaemonError> {
@@ -171,7 +180,7 @@ fn start(
         }
     }
     let (mut starts, mut failure) = (Vec::new(), None);
-    for (uplink, policy) in config.uplinks.iter().zip(policies) {
+    for (uplink, (policy, refused)) in config.uplinks.iter().zip(policies) {
         policy.diagnostics.iter().for_each(|diagnostic| log.warning(&diagnostic.to_string()));
         policy.interpreted.iter().for_each(|reason| log.notice(reason));
         let started = start_one(config, uplink, &policy, surroundings).unwrap_or_else(|error| {
@@ -179,14 +188,17 @@ fn start(
             failure = Some(error);
             missing
         });
-        starts.push(UplinkStart { policy, started });
+        refused
+            .iter()
+            .for_each(|(tenant, error)| log.error(&format!("the file of tenant {tenant}: {error}")));
+        starts.push(UplinkStart { policy, refused, started });
     }
     if let Some(error) = failure
         && starts.iter().all(|start| start.started.missing.is_some())
     {
         return Err(error);
     }
-    for (uplink, UplinkStart { policy, started }) in config.uplinks.iter().zip(&starts) {
+    for (uplink, UplinkStart { policy, started, .. }) in config.uplinks.iter().zip(&starts) {
         let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("uplink {name}: "));
         match &started.missing {
             Some(reason) => log.error(&format!("{name}{reason}")),

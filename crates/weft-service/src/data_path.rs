@@ -9,6 +9,7 @@ pub mod session;
 use crate::config::{Config, UplinkConfig};
 use crate::holding::Opened;
 use crate::policy::Policy;
+use crate::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -97,6 +98,9 @@ pub struct Memory {
     /// The limits of what ports send, by the names of the ports.
     #[serde(default)]
     pub egress: BTreeMap<String, PortLimit>,
+    /// The tenants of the policy, with the files that were attached.
+    #[serde(default)]
+    pub tenants: Tenants,
 }
 
 /// A data path that was taken over from a former process.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`config`] | the configuration: files, drop-ins, located errors |
 //! | [`policy`] | a policy's text, its hash, and what it compiles to |
+//! | [`tenants`] | the files of tenants that users attached, and the state of each tenant |
 //! | [`data_path`] | the data path as the daemon uses it, and the session behind it |
 //! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
 //! | [`access`] | who is at the other end of a socket, and what that user may do |
@@ -41,4 +42,5 @@ pub mod server;
 pub mod service;
 pub mod sockets;
 pub mod steering;
+pub mod tenants;
 pub mod waiting;

@@ -2,12 +2,14 @@
 
 use core::fmt::Write;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    CompileOptions, CompiledPolicy, PortLimit, Source, Tenant, TenantFiles, TenantTexts, Users, compile_with,
+    Compilation, CompileOptions, CompiledPolicy, FileError, FileText, PortLimit, Source, Tenant, TenantFiles,
+    TenantTexts, Users, Wanted, compile_with,
 };
 use weft_run::tenant_files::Beside;
 use weft_units::BitsPerSec;
@@ -49,7 +51,20 @@ pub enum PolicyError {
     /// The policy does not compile. One line for each error.
     #[error("{}", lines(.0))]
     Refused(Vec<Diagnostic>),
+    /// Too many files of tenants are refused one after the other.
+    #[error("the files of more than {ROUNDS_MAX} tenants of {file} are beyond what all tenants share")]
+    Tenants {
+        /// The policy.
+        file: String,
+    },
 }
+
+/// The most compilations in which files of tenants are refused. One finds all files that are wrong by themselves, so there are more
+/// only where tenants together use up what all share, such as cgroups.
+const ROUNDS_MAX: usize = 32;
+
+/// The tenants that do without their files, each with the error in a line.
+pub type Refused = BTreeMap<String, String>;
 
 fn lines(diagnostics: &[Diagnostic]) -> String {
     diagnostics.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
@@ -75,15 +90,46 @@ impl Policy {
         rate: Option<BitsPerSec>,
         port_limits: Vec<PortLimit>,
     ) -> Result<Self, PolicyError> {
+        let fallback = Fallback { yields: &|_| false, good: &TenantTexts::default() };
+        Self::falling_back(name, text, files, (rate, port_limits), fallback).map(|(policy, _)| policy)
+    }
+
+    /// Compiles a policy as [`limited`](Self::limited). Where files of tenants are refused that `fallback` can do without, it does
+    /// without them, and they are returned.
+    ///
+    /// # Errors
+    /// When it does not compile, whatever those files say.
+    pub fn falling_back(
+        name: &str,
+        text: String,
+        files: &dyn TenantFiles,
+        (rate, port_limits): (Option<BitsPerSec>, Vec<PortLimit>),
+        fallback: Fallback<'_>,
+    ) -> Result<(Self, Refused), PolicyError> {
         let users = Users::from_passwd(&weft_host::users::passwd());
         let options = CompileOptions { link: rate, port_limits, users, ..CompileOptions::default() };
-        let compilation = compile_with(Source { name, text: &text }, files, &options);
-        let diagnostics = compilation.diagnostics.iter().map(diagnostic).collect();
-        let Some(mut compiled) = compilation.policy else { return Err(PolicyError::Refused(diagnostics)) };
-        let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
-        let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
-        let tenants = compilation.tenants;
-        Ok(Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted })
+        let mut instead = Instead { files, texts: BTreeMap::new() };
+        let mut refused = Refused::new();
+        for _ in 0..ROUNDS_MAX {
+            let compilation = compile_with(Source { name, text: &text }, &instead, &options);
+            let Compilation { policy, diagnostics, tenants, at_fault } = compilation;
+            let diagnostics = diagnostics.iter().map(diagnostic).collect();
+            if let Some(mut compiled) = policy {
+                let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
+                let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
+                let policy =
+                    Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted };
+                return Ok((policy, refused));
+            }
+            let stepped = at_fault.keys().all(|of| (fallback.yields)(of) && instead.step(of, fallback.good));
+            if at_fault.is_empty() || !stepped {
+                return Err(PolicyError::Refused(diagnostics));
+            }
+            for (tenant, error) in at_fault {
+                refused.entry(tenant).or_insert_with(|| error.one_line());
+            }
+        }
+        Err(PolicyError::Tenants { file: name.to_owned() })
     }
 
     /// The texts of its tenants' files, by which it compiles again.
@@ -110,15 +156,69 @@ impl Policy {
     /// When the file cannot be read, or does not compile.
     pub fn read(path: &Path, rate: Option<BitsPerSec>) -> Result<Self, PolicyError> {
         let file = path.display().to_string();
-        let failed = |reason: String| PolicyError::Read { file: file.clone(), reason };
-        let mut bytes = Vec::new();
-        let read =
-            std::fs::File::open(path).and_then(|f| f.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes));
-        read.map_err(|e| failed(e.to_string()))?;
-        let text = String::from_utf8(bytes).map_err(|e| {
-            failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to()))
-        })?;
-        Self::limited(&file, text, &Beside, rate, Vec::new())
+        Self::limited(&file, read(path)?, &Beside, rate, Vec::new())
+    }
+
+    /// Reads and compiles the policy at `path` as [`read`](Self::read). A tenant's file that is refused is replaced by the one of
+    /// `good`, or missing, and returned.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or does not compile.
+    pub fn read_around(
+        path: &Path,
+        rate: Option<BitsPerSec>,
+        good: &TenantTexts,
+    ) -> Result<(Self, Refused), PolicyError> {
+        let file = path.display().to_string();
+        let fallback = Fallback { yields: &|_| true, good };
+        Self::falling_back(&file, read(path)?, &Beside, (rate, Vec::new()), fallback)
+    }
+}
+
+/// The text of the file at `path`.
+fn read(path: &Path) -> Result<String, PolicyError> {
+    let failed = |reason: String| PolicyError::Read { file: path.display().to_string(), reason };
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|f| f.take(TEXT_MAX as u64 + 1).read_to_end(&mut bytes));
+    read.map_err(|e| failed(e.to_string()))?;
+    String::from_utf8(bytes)
+        .map_err(|e| failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to())))
+}
+
+/// The stand-ins for files of tenants that are refused.
+#[derive(Clone, Copy)]
+pub struct Fallback<'a> {
+    /// Whether the policy can do without the file of a tenant.
+    pub yields: &'a dyn Fn(&str) -> bool,
+    /// The files in their place. A tenant without one, or whose file of these is refused as well, has none.
+    pub good: &'a TenantTexts,
+}
+
+/// Files, with others in the place of some.
+struct Instead<'a> {
+    files: &'a dyn TenantFiles,
+    texts: BTreeMap<String, Option<FileText>>,
+}
+
+impl Instead<'_> {
+    /// Takes the next file of `tenant`. Returns whether there was one to do without.
+    fn step(&mut self, tenant: &str, good: &TenantTexts) -> bool {
+        let next = match self.texts.get(tenant) {
+            None => good.0.get(tenant).cloned(),
+            Some(Some(_)) => None,
+            Some(None) => return false,
+        };
+        self.texts.insert(tenant.to_owned(), next);
+        true
+    }
+}
+
+impl TenantFiles for Instead<'_> {
+    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
+        match self.texts.get(wanted.tenant) {
+            Some(file) => file.clone().ok_or_else(|| FileError::Missing(wanted.path.to_owned())),
+            None => self.files.read(wanted),
+        }
     }
 }
 

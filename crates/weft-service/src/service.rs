@@ -10,19 +10,23 @@ mod attempts;
 mod ports;
 mod reload;
 mod status;
+mod tenants;
+mod throttle;
 mod uplink;
 
+use crate::access::Delegation;
 use crate::config::{Config, Folders, UplinkConfig};
 use crate::data_path::{DataPathError, Maker, Started};
 use crate::holding::Given;
 use crate::log::Log;
-use crate::policy::Policy;
+use crate::policy::{Policy, Refused};
 use crate::steering::{After, Steering};
 use std::rc::Rc;
 use std::time::Instant;
+use throttle::Throttle;
 use uplink::Uplink;
 use weft_control::error::ControlError;
-use weft_control::interface::{AddPort, AddPortReply, GenerationReply, Reply, Request, ServiceStatus};
+use weft_control::interface::{AddPort, AddPortReply, GenerationReply, Reply, Request, Right, ServiceStatus};
 
 pub use ports::{Owner, random_mac};
 
@@ -40,6 +44,8 @@ pub struct Caller {
 pub struct UplinkStart {
     /// The configured policy.
     pub policy: Policy,
+    /// The tenants whose files it does without.
+    pub refused: Refused,
     /// The data path.
     pub started: Started,
 }
@@ -53,6 +59,8 @@ pub struct Surroundings {
     pub given: Given,
     /// The receive steering of the host's NIC, if it is wanted.
     pub steering: Option<Steering>,
+    /// The function that says to whom a cgroup is delegated.
+    pub delegation: fn(&str) -> Delegation,
 }
 
 /// The state of the daemon.
@@ -66,6 +74,7 @@ pub struct Service {
     latest: ServiceStatus,
     next_attempt: Instant,
     steering: Option<Steering>,
+    throttle: Throttle,
     log: Rc<Log>,
 }
 
@@ -92,7 +101,8 @@ impl Service {
         uplinks.iter_mut().for_each(Uplink::make_configured);
         let (latest, next_attempt) = (ServiceStatus::default(), Instant::now());
         let steering = surroundings.steering.take();
-        Self { uplinks, surroundings, folders, config, latest, next_attempt, steering, log }
+        let throttle = Throttle::default();
+        Self { uplinks, surroundings, folders, config, latest, next_attempt, steering, throttle, log }
     }
 
     /// Leaves the data paths to a successor of this process.
@@ -122,6 +132,9 @@ impl Service {
     /// # Errors
     /// With the error for the caller; nothing has changed then, unless the error says so.
     pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Reply, ControlError> {
+        if request.right() == Right::Tenant {
+            self.throttle(caller)?;
+        }
         match request {
             Request::Status(of) => self.status_of(of.uplink.as_deref()),
             Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
@@ -140,8 +153,34 @@ impl Service {
                 Ok(Reply::Generation(GenerationReply { generation: uplink.generation() }))
             }
             Request::ListPorts(of) => self.list_ports(of.uplink.as_deref()).map(Reply::Ports),
+            Request::AttachTenant(of) => {
+                let reply = self.one(of.uplink.clone().as_deref())?.attach(of, caller)?;
+                Ok(Reply::Tenant(Box::new(reply)))
+            }
+            Request::ReplaceTenant(of) => {
+                let reply = self.one(of.uplink.clone().as_deref())?.replace_file(of, caller)?;
+                Ok(Reply::Tenant(Box::new(reply)))
+            }
+            Request::DetachTenant(of) => {
+                let reply = self.one(of.uplink.clone().as_deref())?.detach(of, caller)?;
+                Ok(Reply::Tenant(Box::new(reply)))
+            }
+            Request::ListTenants(of) => self.list_tenants(of.uplink.as_deref()).map(Reply::Tenants),
             Request::Reload => self.reload().map(Reply::Reload),
         }
+    }
+
+    /// Admits a change of a user, or says that there were too many.
+    fn throttle(&mut self, caller: Caller) -> Result<(), ControlError> {
+        if caller.is_admin || self.throttle.admits(caller.uid, Instant::now()) {
+            return Ok(());
+        }
+        let (burst, pause) = (throttle::BURST, throttle::PAUSE.as_secs());
+        let message = format!(
+            "user {} may change tenants {burst} times at once, and then once in {pause} s",
+            caller.uid
+        );
+        Err(ControlError::Busy { message })
     }
 
     fn add_port(&mut self, port: AddPort, caller: Caller) -> Result<AddPortReply, ControlError> {

@@ -42,6 +42,14 @@ pub(crate) fn told<T>(result: Result<T, ClientError>) -> anyhow::Result<T> {
             diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
             Err(Reported.into())
         }
+        Err(ClientError::Refused(ControlError::TenantRefused { diagnostics, tenant, keeps, .. })) => {
+            diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
+            output::message(&match keeps {
+                Some(file) => format!("tenant {tenant} keeps {file}"),
+                None => format!("tenant {tenant} still has no file: one FIFO"),
+            });
+            Err(Reported.into())
+        }
         result => Ok(result?),
     }
 }

@@ -62,7 +62,13 @@ fn the_commands_of_the_guide_work() {
         return;
     }
     let service = Service::new();
-    file(&service.world.folder, "new.weft", POLICY.replace("100mbps", "50mbps"));
+    let folder = &service.world.folder;
+    let tenants =
+        POLICY.replace("root = wfq {", "vm1 = tenant \"vm1.weft\" of cgroup \"/vm1\"\nroot = wfq { vm1: 1,");
+    file(folder, "p.weft", &tenants);
+    file(folder, "new.weft", tenants.replace("100mbps", "50mbps"));
+    file(folder, "mine.weft", "root = fair of default\n");
+    file(folder, "newer.weft", "class db = udp\nroot = priority { db }\n");
     let daemon = service.start();
     let mut seen = Vec::new();
     for command in commands() {
@@ -72,9 +78,19 @@ fn the_commands_of_the_guide_work() {
             run(&service, &words);
         }
     }
-    for verb in
-        ["status", "top --plain", "config", "policy load", "policy diff", "policy restore", "port add"]
-    {
+    for verb in [
+        "status",
+        "top --plain",
+        "config",
+        "policy load",
+        "policy diff",
+        "policy restore",
+        "port add",
+        "tenant attach",
+        "tenant replace",
+        "tenant detach",
+        "tenant list",
+    ] {
         assert!(
             seen.iter().any(|command| command == verb),
             "the guide does not show `weft {verb}`: {seen:?}"

@@ -73,8 +73,8 @@ const PROMISED: [&str; 18] = [
 /// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
 /// NIC that takes rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see
 /// `crates/weft-lab/tests/cross.rs`, and `crates/weft-report/tests/schemas.rs` for the document. Documents of a daemon: see
-/// `crates/weft/tests/daemon.rs`.
-const ELSEWHERE: [&str; 4] = ["weft-config", "weft-cross", "weft-status", "weft-steer-probe"];
+/// `crates/weft/tests/daemon.rs` and `crates/weft/tests/tenants.rs`.
+const ELSEWHERE: [&str; 5] = ["weft-config", "weft-cross", "weft-status", "weft-steer-probe", "weft-tenants"];
 
 #[test]
 fn every_schema_has_a_document_here() {

@@ -24,7 +24,7 @@ use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
 use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
 use weft_host::clock;
-use weft_policy::{CompiledPolicy, Renumbered, Resting};
+use weft_policy::{CompiledPolicy, Renumbered};
 use weft_sched::{PolicyTree, Prepared};
 use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
 
@@ -36,18 +36,11 @@ pub struct PreparedPolicy {
     base: RingPlan,
     program: Prepared,
     config: NicConfig,
-    /// The numbers that nothing new could have.
-    resting: Resting,
     /// The number of changes before it.
     generation: u64,
 }
 
 impl PreparedPolicy {
-    /// The numbers that nothing new could have, for [`PastPolicy`](super::PastPolicy).
-    pub fn resting(&self) -> &Resting {
-        &self.resting
-    }
-
     /// The differences, warnings and heirs.
     pub fn renumbered(&self) -> &Renumbered {
         &self.new.renumbered
@@ -92,7 +85,7 @@ impl SoftwareNic {
         let program = PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
             .map_err(|error| NicError::Engine(error.to_string()))?;
         let config = NicConfig { rate, link, ..self.plan.config().clone() };
-        Ok(PreparedPolicy { new, ports, base, program, config, resting, generation: self.generation })
+        Ok(PreparedPolicy { new, ports, base, program, config, generation: self.generation })
     }
 
     /// Puts a prepared policy in force. `cgroups` are its cgroups, resolved.

@@ -37,7 +37,7 @@ use weft_host::Mac;
 use weft_host::bpf::{FilterId, MapFd};
 use weft_host::clock;
 use weft_host::netns::NetNs;
-use weft_policy::{CompiledPolicy, Resting};
+use weft_policy::{CompiledPolicy, Numbers, Resting};
 use weft_units::{ClassId, LaneId};
 
 /// The state of a NIC that outlives its process.
@@ -178,6 +178,18 @@ impl NicPlan {
             rings = rings.with_policy(&rings.renumber(&change.policy, &change.resting)?);
         }
         Ok(Self::changed(config, rings))
+    }
+}
+
+impl NicPlan {
+    /// Plans a NIC whose policy has these numbers after the changes so far.
+    ///
+    /// # Errors
+    /// When the policy exceeds the rings.
+    pub fn numbered(policy: &CompiledPolicy, numbers: &Numbers, config: NicConfig) -> Result<Self, NicError> {
+        let plan = Self::new(policy, config)?;
+        let rings = plan.rings().numbered(policy, numbers);
+        Ok(Self::changed(plan.config().clone(), rings))
     }
 }
 

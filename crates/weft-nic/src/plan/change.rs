@@ -15,7 +15,7 @@ use crate::layout::{CLASSES, LANES, LaneEntry, Reads, Spread};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
-use weft_policy::{CompiledPolicy, Renumbered, Resting, renumber_around, successor_at};
+use weft_policy::{CompiledPolicy, Numbers, Renumbered, Resting, renumber_around, successor_at};
 use weft_sched::LaneSpec;
 use weft_units::{ClassId, Instant, LaneId, Nanos};
 
@@ -87,13 +87,25 @@ impl RingPlan {
         Ok(NewPolicy { renumbered, whole, infrastructure })
     }
 
+    /// The same rings with `policy`, whose things have these numbers.
+    pub(crate) fn numbered(&self, policy: &CompiledPolicy, numbers: &Numbers) -> Self {
+        let (new, added) = infrastructure::add(policy);
+        let whole = Arc::new(numbers.give(new));
+        let infrastructure = added.and_then(|_| infrastructure::lane(&whole));
+        self.of_whole(&whole, infrastructure)
+    }
+
     /// The same rings with the policy of a change, for the plans of later ports.
     pub(crate) fn with_policy(&self, new: &NewPolicy) -> Self {
+        self.of_whole(&new.whole, new.infrastructure)
+    }
+
+    fn of_whole(&self, whole: &Arc<CompiledPolicy>, infrastructure: Option<LaneId>) -> Self {
         Self {
-            policy: Arc::clone(&new.whole),
-            whole: Arc::clone(&new.whole),
-            program: Arc::new(new.whole.program.clone()),
-            infrastructure: new.infrastructure,
+            policy: Arc::clone(whole),
+            whole: Arc::clone(whole),
+            program: Arc::new(whole.program.clone()),
+            infrastructure,
             ..self.clone()
         }
     }

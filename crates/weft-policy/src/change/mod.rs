@@ -12,6 +12,8 @@
 //! 3. `steps`: the differences, in the policy's words.
 //! 4. `warnings`: effects that the author may not have meant.
 //!
+//! `numbers` keeps the numbers for a process that goes on with the policy.
+//!
 //! These rules hold:
 //!
 //! - A policy that did not change has no steps, no heirs and equal numbers.
@@ -22,10 +24,12 @@
 
 mod heirs;
 mod ids;
+mod numbers;
 mod steps;
 mod warnings;
 
 pub use heirs::successor_at;
+pub use numbers::Numbers;
 pub use steps::Step;
 pub use warnings::Warning;
 

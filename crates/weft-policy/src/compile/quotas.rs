@@ -5,7 +5,8 @@ use crate::algorithm::Place;
 use crate::code::Code;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::SpannedDiagnostic;
-use crate::lowering::model::{Policy, Spanned, TenantDefinition};
+use crate::files::{Quota, QuotaUse};
+use crate::lowering::model::{Policy, Quotas, Spanned, TenantDefinition};
 use crate::validate::build;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::Shape;
@@ -27,46 +28,75 @@ fn counted(places: &[Span], quota: u32) -> Used {
     Used { amount: places.len() as u64, beyond }
 }
 
+impl Quotas {
+    /// The quotas with no use.
+    pub(super) fn unused(&self) -> Vec<QuotaUse> {
+        let counts = [
+            (Quota::Classes, &self.classes),
+            (Quota::Nodes, &self.nodes),
+            (Quota::Limits, &self.limits),
+            (Quota::Flows, &self.flows),
+        ];
+        let counts =
+            counts.into_iter().filter_map(|(quota, of)| Some((quota, u64::from(of.as_ref()?.value))));
+        let cost = self.cost.as_ref().map(|cost| (Quota::Cost, cost.value.0));
+        counts.chain(cost).map(|(quota, most)| QuotaUse { quota, most, used: 0 }).collect()
+    }
+}
+
 impl Pass<'_> {
-    /// Compares a tenant's use with its quotas. `most` is the bound of a class without one of its own.
-    pub(super) fn check_quotas(&mut self, policy: &mut Policy, tenant: &TenantDefinition, most: Packets) {
+    /// Compares a tenant's use with its quotas, and returns both. `most` is the bound of a class without one of its own.
+    pub(super) fn check_quotas(
+        &mut self,
+        policy: &mut Policy,
+        tenant: &TenantDefinition,
+        most: Packets,
+    ) -> Vec<QuotaUse> {
         let quotas = &tenant.quotas;
-        let counts = [&quotas.classes, &quotas.nodes, &quotas.limits, &quotas.flows];
-        if counts.iter().all(|quota| quota.is_none()) && quotas.cost.is_none() {
-            return;
+        let mut uses = quotas.unused();
+        if uses.is_empty() {
+            return uses;
         }
         let (mut graph, _) = build::build(policy, true, &LineIndex::new(""));
-        let Some((shape, _)) = self.check_graph(&mut graph, None) else { return };
+        let Some((shape, _)) = self.check_graph(&mut graph, None) else { return uses };
         let classes: Vec<Span> = policy.classes.iter().map(|class| class.name.span).collect();
-        if let Some(quota) = &quotas.classes {
-            self.compare(tenant, "classes", quota, counted(&classes, quota.value));
-        }
-        if let Some(quota) = &quotas.nodes {
-            self.compare(tenant, "nodes", quota, counted(&nodes(&graph, &shape), quota.value));
-        }
-        if let Some(quota) = &quotas.limits {
-            self.compare(tenant, "limits", quota, counted(&limits(&graph), quota.value));
-        }
-        if let Some(quota) = &quotas.flows {
-            let used = flows(policy, &graph, most, u64::from(quota.value));
-            self.compare(tenant, "flows", quota, used);
-        }
-        if let Some(quota) = &quotas.cost {
-            let cost = cost::count(policy, &graph, &shape);
-            let nanos = Profile::Software.price(&cost).map_or(0.0, |price| price.nanos).ceil() as u64;
-            if nanos > quota.value.0 {
-                let (place, term) = dearest(&cost);
-                let used = format!("{nanos} ns for a packet: {term}");
-                self.over(tenant, "cost", quota.value, quota.span, used, place);
+        for of in &mut uses {
+            let counted_by = |quota: &Option<Spanned<u32>>, places: &[Span]| {
+                quota.as_ref().map(|quota| (quota.span, counted(places, quota.value)))
+            };
+            let used = match of.quota {
+                Quota::Classes => counted_by(&quotas.classes, &classes),
+                Quota::Nodes => counted_by(&quotas.nodes, &nodes(&graph, &shape)),
+                Quota::Limits => counted_by(&quotas.limits, &limits(&graph)),
+                Quota::Flows => {
+                    quotas.flows.as_ref().map(|quota| (quota.span, flows(policy, &graph, most, of.most)))
+                }
+                Quota::Cost => {
+                    of.used = self.check_cost(tenant, &cost::count(policy, &graph, &shape));
+                    None
+                }
+            };
+            let Some((stated, used)) = used else { continue };
+            of.used = used.amount;
+            if used.amount > of.most {
+                let what = of.quota.as_str();
+                self.over(tenant, what, of.most, stated, format!("{} {what}", used.amount), used.beyond);
             }
         }
+        uses
     }
 
-    fn compare(&mut self, tenant: &TenantDefinition, what: &str, quota: &Spanned<u32>, used: Used) {
-        if used.amount > u64::from(quota.value) {
-            let text = format!("{} {what}", used.amount);
-            self.over(tenant, what, quota.value, quota.span, text, used.beyond);
+    /// Compares the time of a packet with its quota, and returns it in nanoseconds.
+    fn check_cost(&mut self, tenant: &TenantDefinition, cost: &PolicyCost) -> u64 {
+        let nanos = Profile::Software.price(cost).map_or(0.0, |price| price.nanos).ceil() as u64;
+        if let Some(quota) = &tenant.quotas.cost
+            && nanos > quota.value.0
+        {
+            let (place, term) = dearest(cost);
+            let used = format!("{nanos} ns for a packet: {term}");
+            self.over(tenant, Quota::Cost.as_str(), quota.value, quota.span, used, place);
         }
+        nanos
     }
 
     /// Reports a use above a quota, at its place in the tenant's file.

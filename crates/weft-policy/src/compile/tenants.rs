@@ -30,6 +30,7 @@ struct Above<'a> {
     above: Option<&'a Above<'a>>,
     /// The file's name in diagnostics.
     name: Rc<str>,
+    text: Rc<str>,
     /// The tenant whose file it is, with a dot behind it; empty for the operator's.
     prefix: String,
     /// The cgroup to which the tenant is restricted.
@@ -40,10 +41,11 @@ struct Above<'a> {
 }
 
 impl Above<'_> {
-    /// The names of the files from the one called `name` down to this one; empty if it is not among them.
-    fn down_from(&self, name: &str) -> Vec<Rc<str>> {
-        let mut names = self.above.map_or_else(Vec::new, |above| above.down_from(name));
-        if !names.is_empty() || *self.name == *name {
+    /// The names of the files from `file` down to this one; empty if it is not among them.
+    fn down_from(&self, file: &FileText) -> Vec<Rc<str>> {
+        let mut names = self.above.map_or_else(Vec::new, |above| above.down_from(file));
+        // Texts that were given to a daemon may have one name.
+        if !names.is_empty() || (*self.name == *file.name && *self.text == *file.text) {
             names.push(Rc::clone(&self.name));
         }
         names
@@ -54,10 +56,11 @@ impl Pass<'_> {
     /// The model of the operator's text with those of its tenants. Returns `None` if one of them has an error.
     pub(super) fn with_tenants(&mut self, mut policy: Policy, readable: bool) -> Option<Policy> {
         let lines = self.lines;
-        let name = self.texts.get(0).map_or_else(|| "".into(), |of| Rc::clone(&of.name));
+        let own = self.texts.get(0).map(|of| (Rc::clone(&of.name), Rc::clone(&of.text)));
+        let (name, text) = own.unwrap_or_else(|| ("".into(), "".into()));
         self.check_alone(&mut policy, readable, lines);
         let most = policy.bound.as_ref().map_or(BOUND_DEFAULT, |bound| bound.value);
-        let here = Above { above: None, name, prefix: String::new(), cgroup: None, depth: 0, most };
+        let here = Above { above: None, name, text, prefix: String::new(), cgroup: None, depth: 0, most };
         self.put_below(&mut policy, &here);
         (!self.failed()).then_some(policy)
     }
@@ -86,14 +89,17 @@ impl Pass<'_> {
             };
             let name = format!("{}{}", here.prefix, tenant.name.value);
             let number = self.tenants.len();
-            self.tenants.push(Tenant { name: name.clone(), cgroup, file: None });
-            let Some(below) = self.model_of(&tenant, &name, number, here) else { continue };
+            let quotas = tenant.quotas.unused();
+            self.tenants.push(Tenant { name: name.clone(), cgroup, file: None, quotas });
+            let before = self.diagnostics.len();
             // A model with an error is not put in its place, but other files may have errors, too.
-            if !self.failed()
+            if let Some(below) = self.model_of(&tenant, &name, number, here)
+                && !self.failed()
                 && let Err(refused) = merge(policy, &tenant, below)
             {
                 self.diagnostics.push(*refused);
             }
+            self.blame(number, before);
         }
     }
 
@@ -110,11 +116,12 @@ impl Pass<'_> {
             None => return Some(without_file(tenant)),
         };
         let at = self.texts.add(&file.name, &file.text);
+        self.tenant_reads(number, at);
         if let Some(slot) = self.tenants.get_mut(number) {
             slot.file = Some(file);
         }
         let of = self.texts.get(at)?.clone();
-        let before = self.diagnostics.len();
+        let (before, errors) = (self.diagnostics.len(), self.errors());
         let (mut policy, readable) = self.read(&of.text);
         let default = self.check_alone(&mut policy, readable, &LineIndex::new(&of.text));
         self.check_statements(&policy, here.most);
@@ -125,15 +132,18 @@ impl Pass<'_> {
         let prefix = format!("{name}.");
         let cgroup = self.tenants.get(number).and_then(|of| of.cgroup.clone());
         let depth = here.depth + 1;
-        let below = Above { above: Some(here), name: of.name, prefix, cgroup, depth, most };
+        let below = Above { above: Some(here), name: of.name, text: of.text, prefix, cgroup, depth, most };
         self.put_below(&mut policy, &below);
-        if self.failed() {
+        if self.errors() > errors {
             return None;
         }
         if default == Some(DefaultPlace::ByCompiler) {
             place_default(&mut policy);
         }
-        self.check_quotas(&mut policy, tenant, most);
+        let quotas = self.check_quotas(&mut policy, tenant, most);
+        if let Some(slot) = self.tenants.get_mut(number) {
+            slot.quotas = quotas;
+        }
         Some(policy)
     }
 
@@ -160,7 +170,7 @@ impl Pass<'_> {
         let read = self.files.read(Wanted { tenant: name, path, named_in: &here.name });
         match read {
             Ok(file) => {
-                let circle = here.down_from(&file.name);
+                let circle = here.down_from(&file);
                 if circle.is_empty() {
                     return Some(Some(file));
                 }

@@ -48,9 +48,13 @@ impl Texts {
         format!("{}:{}:{}", of.name, position.line, position.column)
     }
 
+    /// The number of the text in which a place is.
+    pub(super) fn number_of(&self, span: Span) -> usize {
+        self.texts.partition_point(|of| of.base <= span.start).max(1) - 1
+    }
+
     fn of(&self, span: Span) -> &Text {
-        let after = self.texts.partition_point(|of| of.base <= span.start);
-        &self.texts[after.max(1) - 1]
+        &self.texts[self.number_of(span)]
     }
 
     /// The diagnostics with their files and lines. They are in the order of their places.

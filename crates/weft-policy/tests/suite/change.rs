@@ -4,7 +4,7 @@ use crate::common::compiled;
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use std::fmt::Write;
-use weft_policy::{CompiledPolicy, Renumbered, renumber};
+use weft_policy::{CompiledPolicy, Numbers, Renumbered, renumber};
 use weft_sched::{Next, PolicyTree};
 use weft_units::{Bytes, FlowKey, Instant, LaneId, PacketMeta, Weight};
 
@@ -345,6 +345,9 @@ proptest! {
             check_engine(&old, &change)?;
             let again = renumber(&change.policy, policy(text));
             prop_assert_eq!(&again.policy, &change.policy);
+            let kept = serde_json::to_string(&Numbers::of(&change.policy)).expect("text");
+            let numbers: Numbers = serde_json::from_str(&kept).expect("numbers");
+            prop_assert_eq!(&numbers.give(policy(text)), &change.policy, "the numbers alone are enough");
             prop_assert!(again.steps.is_empty() && again.heirs.is_empty() && again.warnings.is_empty());
             old = change.policy;
         }

@@ -435,3 +435,50 @@ fn the_examples_of_the_guide_compile() {
     }
     assert_eq!(compiled(vm1, &[]).diagnostics, []);
 }
+
+/// The tenants at fault, each with the place of its first error.
+fn at_fault(text: &str, of: &[(&str, &str)]) -> Vec<String> {
+    let compilation = compiled(text, of);
+    assert_eq!(compilation.policy.is_none(), compilation.has_errors());
+    let place = |(name, error): (&String, &weft_policy::Diagnostic)| {
+        format!("{name}: {}:{}:{}", error.file, error.start.line, error.start.column)
+    };
+    compilation.at_fault.iter().map(place).collect()
+}
+
+#[test]
+fn an_error_has_its_tenant() {
+    let good = "root = fair of default\n";
+    assert_eq!(at_fault(OPERATOR, &[("vm1.weft", VM1), ("vm2.weft", good)]), [""; 0]);
+    let both = [("vm1.weft", "root = nothing\n"), ("vm2.weft", "class a = cgroup \"a\"\nroot = a\n")];
+    assert_eq!(at_fault(OPERATOR, &both), ["vm1: vm1.weft:1:8"], "the others are put in their places later");
+    // The tenant of a port cannot test cgroups: the error is at its clause.
+    assert_eq!(at_fault(OPERATOR, &both[1..]), ["vm2: op.weft:4:14"]);
+    // Two quotas at a time.
+    let narrow =
+        OPERATOR.replace("classes 64", "classes 1").replace("port \"vm2\"", "port \"vm2\" { cost 1ns }");
+    let found = at_fault(&narrow, &[("vm1.weft", VM1), ("vm2.weft", good)]);
+    assert_eq!((found.len(), found[0].as_str()), (2, "vm1: vm1.weft:2:7"));
+    assert!(found[1].starts_with("vm2: vm2.weft:1:"), "{found:?}");
+    // A tenant below a tenant, and the operator.
+    let below = "db = tenant \"db.weft\" of cgroup \"db\"\nroot = priority { db }\n";
+    let deep = [("vm1.weft", below), ("db.weft", "root = nothing\n"), ("vm2.weft", good)];
+    assert_eq!(at_fault(OPERATOR, &deep), ["vm1.db: db.weft:1:8"]);
+    let outside = [("vm1.weft", "db = tenant \"../db.weft\" of tcp\nroot = priority { db }\n")];
+    assert_eq!(at_fault(OPERATOR, &outside), ["vm1.db: vm1.weft:1:13"]);
+    let wrong = OPERATOR.replace("wfq {", "wqf {");
+    assert_eq!(at_fault(&wrong, &[("vm1.weft", VM1)]), [""; 0], "the operator's own error is no tenant's");
+}
+
+#[test]
+fn quotas_have_their_use() {
+    let uses = |of: &[(&str, &str)]| {
+        let tenants = compiled(OPERATOR, of).tenants;
+        let quotas = tenants[0].quotas.iter();
+        quotas.map(|of| format!("{} {} of {}", of.quota.as_str(), of.used, of.most)).collect::<Vec<_>>()
+    };
+    let used = uses(&[("vm1.weft", VM1)]);
+    assert_eq!(used[..2], ["classes 2 of 64", "flows 10002 of 20001"]);
+    assert!(used[2].starts_with("cost ") && used[2].ends_with(" of 60"), "{used:?}");
+    assert_eq!(uses(&[]), ["classes 0 of 64", "flows 0 of 20001", "cost 0 of 60"]);
+}

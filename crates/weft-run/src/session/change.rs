@@ -21,8 +21,6 @@ use weft_units::{BitsPerSec, Nanos};
 #[derive(Debug)]
 pub struct PreparedChange {
     nic: PreparedPolicy,
-    /// The policy before it was given the numbers of the one in force.
-    compiled: CompiledPolicy,
     source: Option<PolicySource>,
 }
 
@@ -92,7 +90,7 @@ impl Session {
         link: (BitsPerSec, LinkKind),
     ) -> Result<PreparedChange, SessionError> {
         let nic = self.nic.prepare_policy(policy, link)?;
-        Ok(PreparedChange { nic, compiled: policy.clone(), source: None })
+        Ok(PreparedChange { nic, source: None })
     }
 
     /// Puts a prepared policy in force. Returns the time for which the worker sent nothing.
@@ -100,8 +98,8 @@ impl Session {
     /// # Errors
     /// When the policy or the ports have changed since, or the kernel refuses; the former policy is then in force.
     pub fn change_policy(&mut self, change: PreparedChange) -> Result<Nanos, SessionError> {
-        let PreparedChange { nic: change, compiled, source } = change;
-        let (policy, resting) = (change.renumbered().policy.clone(), change.resting().clone());
+        let PreparedChange { nic: change, source } = change;
+        let policy = change.renumbered().policy.clone();
         let watch = cgroups::watch(&policy);
         // Before the tables change: the follower would write the former policy's cgroups into them.
         let former = self.nic.plan().whole().clone();
@@ -111,7 +109,7 @@ impl Session {
         let follower = Follower::start(watch, self.nic.cgroups());
         self.cgroups = follower.ok();
         let pause = changed?.pause;
-        self.keep_policy(source, &compiled, &resting);
+        self.keep_policy(source);
         let totals = self.nic.totals()?;
         self.names.change(&policy, &totals);
         match self.cgroups {

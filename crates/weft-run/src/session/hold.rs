@@ -8,8 +8,8 @@
 //! * Something that goes: the state without it, then its descriptors. Devices that the state names and that are gone are a
 //!   lost port for the next process.
 //!
-//! [`Session::adopt`] takes over what is stored. The numbers of classes and lanes follow from the policies of the past, so
-//! their texts are part of the state, as many as are needed to find the same numbers again.
+//! [`Session::adopt`] takes over what is stored. The numbers of classes and lanes follow from all policies of the past. They are part of
+//! the state beside the text in force, so that the state does not grow with the number of changes.
 //!
 //! A store that fails does not stop the session: its ports then end with the process, and [`Session::warnings`] says so.
 
@@ -31,18 +31,18 @@ use weft_nic::doorbell::RINGS;
 use weft_nic::nic::{Adopted, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
 use weft_nic::plan::PortShare;
 use weft_nic::port::Receive;
-use weft_policy::{CompiledPolicy, Resting};
+use weft_policy::{CompiledPolicy, Numbers, Resting};
 use weft_units::{ClassId, LaneId};
 
 /// The version of [`State`] and of what it implies: the names of descriptors, the layout of the maps.
-const VERSION: u32 = 1;
-/// The most policies of the past. A session with more is not held until a later policy makes them superfluous.
-const PAST_MAX: usize = 256;
+const VERSION: u32 = 2;
+/// The version before, which has texts of the past in place of numbers, and is read as well.
+const VERSION_OF_TEXTS: u32 = 1;
 /// The names of the session's own descriptors.
 const NAMESPACE: &str = "namespace";
 const LIFE: &str = "life";
 
-/// A policy of the past.
+/// A policy of the past, or the one in force.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Past {
     source: PolicySource,
@@ -62,7 +62,11 @@ struct State {
     /// The ARP settings of the uplink that were changed, with their values before.
     arp: Option<Vec<(String, String)>>,
     made: u32,
+    /// The policy in force; in a state of [`VERSION_OF_TEXTS`] also those before it, as many as its numbers depend on.
     past: Vec<Past>,
+    /// The numbers of the policy in force; `None` if they depend on [`past`](Self::past) alone.
+    #[serde(default)]
+    numbers: Option<Numbers>,
     ports: Vec<PortState>,
     nic: KeptNic,
     /// The user's own part.
@@ -89,6 +93,7 @@ pub(super) struct Hold {
     store: Box<dyn Store>,
     run: RunId,
     past: Vec<Past>,
+    numbers: Option<Numbers>,
     note: serde_json::Value,
     /// The proof that the run lives, if another process began it.
     _life: Option<OwnedFd>,
@@ -107,12 +112,8 @@ pub struct AdoptedSession {
     pub notes: Vec<String>,
 }
 
-fn past(source: PolicySource, resting: &Resting) -> Past {
-    Past {
-        source,
-        resting_classes: resting.classes.iter().map(|class| class.0).collect(),
-        resting_lanes: resting.lanes.iter().map(|lane| lane.0).collect(),
-    }
+fn past(source: PolicySource) -> Past {
+    Past { source, resting_classes: Vec::new(), resting_lanes: Vec::new() }
 }
 
 impl Past {
@@ -180,8 +181,8 @@ impl Session {
         for (name, fd) in self.nic.descriptors()? {
             store.keep(&name, fd.as_fd())?;
         }
-        let past = vec![past(source, &Resting::default())];
-        self.hold = Some(Hold { store, run, past, note, _life: None });
+        let past = vec![past(source)];
+        self.hold = Some(Hold { store, run, past, numbers: None, note, _life: None });
         self.store_state()
     }
 
@@ -208,9 +209,6 @@ impl Session {
             return Err(NicError::Kept("it has a port of another kind than veth".to_owned()).into());
         };
         let Some(hold) = self.hold.as_mut() else { return Ok(()) };
-        if hold.past.len() > PAST_MAX {
-            return Err(NicError::Kept("the policy has changed too often".to_owned()).into());
-        }
         let state = State {
             version: VERSION,
             run: hold.run.to_string(),
@@ -218,6 +216,7 @@ impl Session {
             arp: self.arp.as_ref().map(super::arp::Arp::before),
             made: self.made,
             past: hold.past.clone(),
+            numbers: hold.numbers.clone(),
             ports: self.ports.iter().map(|port| port_state(port.settings())).collect(),
             nic,
             note: hold.note.clone(),
@@ -274,26 +273,15 @@ impl Session {
         self.give_up(result);
     }
 
-    /// Stores a changed policy. The policies before it are superfluous if it has the same numbers without them.
-    pub(super) fn keep_policy(
-        &mut self,
-        source: Option<PolicySource>,
-        compiled: &CompiledPolicy,
-        resting: &Resting,
-    ) {
+    /// Stores a changed policy with its numbers.
+    pub(super) fn keep_policy(&mut self, source: Option<PolicySource>) {
         let Some(hold) = self.hold.as_mut() else { return };
         let Some(source) = source else {
             let unknown = NicError::Kept("the text of the policy is not known".to_owned());
             return self.give_up(Err(unknown.into()));
         };
-        let plan = self.nic.plan();
-        let alone = PastPolicy { policy: compiled.clone(), resting: Resting::default() };
-        let same = NicPlan::replay(&[alone], plan.config().clone())
-            .is_ok_and(|replayed| replayed.whole() == plan.whole());
-        if same {
-            hold.past.clear();
-        }
-        hold.past.push(past(source, resting));
+        hold.past = vec![past(source)];
+        hold.numbers = Some(Numbers::of(self.nic.plan().whole()));
         self.keep_state();
     }
 
@@ -406,7 +394,11 @@ fn take_over(
     let settings = settings(&last.policy);
     let mut notes = Vec::new();
     let uplink = find_uplink(&settings, &state.uplink, &mut notes)?;
-    let plan = NicPlan::replay(&past, settings.config(&last.policy, Vec::new(), RINGS))?;
+    let config = settings.config(&last.policy, Vec::new(), RINGS);
+    let plan = match &state.numbers {
+        Some(numbers) => NicPlan::numbered(&last.policy, numbers, config)?,
+        None => NicPlan::replay(&past, config)?,
+    };
     let watch = cgroups::watch(plan.whole());
     let plan = plan.with_cgroups(cgroups::entries(&watch));
     let nic = state.nic.clone();
@@ -429,7 +421,7 @@ fn read_state(bytes: &[u8]) -> Result<State, NicError> {
     let other = |what: String| NicError::Kept(format!("its state is of another version: {what}"));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| other(e.to_string()))?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
-    if version != Some(VERSION.into()) {
+    if ![VERSION, VERSION_OF_TEXTS].iter().any(|known| version == Some((*known).into())) {
         return Err(other(format!("{version:?} instead of {VERSION}")));
     }
     serde_json::from_value(value).map_err(|e| other(e.to_string()))
@@ -462,8 +454,10 @@ impl Taken {
             remove_devices(&namespace, &known.devices());
         }
         let run = state.run.parse().unwrap_or_else(|_| RunId::current());
-        let past = state.past;
-        let source = past.last().map(|past| past.source.clone()).unwrap_or_else(|| PolicySource {
+        // The policy in force is the last.
+        let past: Vec<Past> = state.past.into_iter().next_back().into_iter().collect();
+        let numbers = Some(Numbers::of(nic.plan().whole()));
+        let source = past.first().map(|past| past.source.clone()).unwrap_or_else(|| PolicySource {
             name: String::new(),
             text: String::new(),
             rate_bps: None,
@@ -471,7 +465,7 @@ impl Taken {
             tenants: Vec::new(),
         });
         let note = state.note;
-        let hold = Hold { store, run, past, note: note.clone(), _life: life };
+        let hold = Hold { store, run, past, numbers, note: note.clone(), _life: life };
         let before = state.arp;
         let mut session = Session::of(nic, uplink, namespace, Some(follower));
         session.arp = before.map(|before| super::arp::Arp::resume(&session.uplink, before));

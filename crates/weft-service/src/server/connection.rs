@@ -26,7 +26,7 @@ enum Phase {
     /// Calls are read.
     Open,
     /// A call waits for polkit.
-    Checking { check: Box<Check>, request: Box<Request>, mode: CallMode },
+    Checking { check: Box<Check>, request: Box<Request>, mode: CallMode, why: String },
     /// The counters are sent repeatedly.
     Monitoring { interval: Duration, due: Instant, uplink: Option<String> },
     /// The connection ends when its last answer is sent.
@@ -208,10 +208,15 @@ impl Connection {
     fn receive(&mut self, frame: &[u8], context: &mut Context, may_ask: bool, now: Instant) {
         match receive(frame) {
             Received::Request { request, mode } => {
-                if request.right() == Right::Write && !self.peer.is_admin() {
-                    self.ask(request, mode, may_ask);
-                } else {
-                    self.perform(request, mode, context, now);
+                let why = match request.right() {
+                    _ if self.peer.is_admin() => None,
+                    Right::Read => None,
+                    Right::Write => Some(String::new()),
+                    Right::Tenant => context.service.not_delegated(&request, self.peer.caller()),
+                };
+                match why {
+                    Some(why) => self.ask(request, mode, why, may_ask),
+                    None => self.perform(request, mode, context, now),
                 }
             }
             Received::Answer(answer) => self.out.push(answer),
@@ -223,31 +228,31 @@ impl Connection {
         }
     }
 
-    /// Asks polkit whether the caller may.
-    fn ask(&mut self, request: Request, mode: CallMode, may_ask: bool) {
+    /// Asks polkit whether the caller may, who may not by itself for the reason `why`.
+    fn ask(&mut self, request: Request, mode: CallMode, why: String, may_ask: bool) {
         if !may_ask {
             let message = "others are being asked for their passwords".to_owned();
             return self.reply(Err(ControlError::Busy { message }), mode);
         }
         match Check::start(self.peer) {
             Ok(check) => {
-                self.phase = Phase::Checking { check: Box::new(check), request: Box::new(request), mode };
+                self.phase =
+                    Phase::Checking { check: Box::new(check), request: Box::new(request), mode, why };
             }
             Err(error) => {
-                let (action, message) = (request.action(), error.to_string());
+                let (action, message) = (request.action(), because(&why, &error.to_string()));
                 self.reply(Err(ControlError::NotPermitted { action, message }), mode);
             }
         }
     }
 
     fn checked(&mut self, verdict: Verdict, context: &mut Context, now: Instant) {
-        let Phase::Checking { request, mode, .. } = std::mem::replace(&mut self.phase, Phase::Open) else {
-            return;
-        };
+        let phase = std::mem::replace(&mut self.phase, Phase::Open);
+        let Phase::Checking { request, mode, why, .. } = phase else { return };
         self.active = now;
         match verdict {
             Verdict::Refused(message) => {
-                let action = request.action();
+                let (action, message) = (request.action(), because(&why, &message));
                 self.reply(Err(ControlError::NotPermitted { action, message }), mode);
             }
             Verdict::Allowed | Verdict::Open => self.perform(*request, mode, context, now),
@@ -283,4 +288,9 @@ impl Connection {
             Err(error) => wire::error(&error),
         });
     }
+}
+
+/// A refusal, behind the reason for which there was a question.
+fn because(why: &str, refusal: &str) -> String {
+    if why.is_empty() { refusal.to_owned() } else { format!("{why}; {refusal}") }
 }

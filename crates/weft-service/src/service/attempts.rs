@@ -103,7 +103,11 @@ impl Uplink {
         self.log.notice("runs again");
         let known = std::mem::take(&mut self.ports);
         if let Some(former) = former {
+            let ours = self.policy.clone();
             self.follow_former(former);
+            if let Err(error) = self.replace(ours) {
+                self.log.error(&format!("the policy is not in force: {error}"));
+            }
         }
         for (name, port) in known {
             if self.ports.contains_key(&name) {

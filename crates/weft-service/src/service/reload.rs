@@ -4,10 +4,12 @@
 //! wrong changes nothing. A port that cannot be made is a warning, and the others are made.
 
 use super::ports::Known;
+use super::tenants::Wanted;
 use super::{Owner, Service, Uplink};
 use crate::config::{Config, PortConfig, UplinkConfig};
 use crate::data_path::{Former, PortSpec};
-use crate::policy::Policy;
+use crate::policy::{Policy, Refused};
+use crate::tenants::is_given;
 use weft_control::error::ControlError;
 use weft_control::interface::ReloadReply;
 
@@ -17,7 +19,7 @@ impl Uplink {
     pub(super) fn follow_former(&mut self, former: Former) {
         let Former { policy, memory, ports } = former;
         self.generation = memory.generation.max(1);
-        let configured = core::mem::replace(&mut self.policy, policy);
+        self.policy = policy;
         for spec in ports {
             let owner = memory.owners.get(&spec.name).map_or(Owner::Configuration, |uid| Owner::User(*uid));
             self.ports.insert(spec.name.clone(), Known { spec, owner });
@@ -39,9 +41,29 @@ impl Uplink {
                 self.log.error(&format!("port {name}: {error}"));
             }
         }
-        if let Err(error) = self.replace(configured) {
+    }
+
+    /// Puts the configured policy in force after that of a former daemon. A tenant whose configured file is `refused` keeps the one that
+    /// it had.
+    pub(super) fn follow_configured(&mut self, refused: Refused) {
+        if let Err(error) = self.try_configured(refused) {
             self.log.error(&format!("the configured policy is not in force: {error}"));
         }
+    }
+
+    fn try_configured(&mut self, refused: Refused) -> Result<(), ControlError> {
+        let given = self.tenants.given();
+        if !refused.is_empty() {
+            let mut texts = self.default.tenant_texts();
+            let had = self.policy.tenant_texts().0.into_iter();
+            texts.0.extend(had.filter(|(name, _)| refused.contains_key(name) && !is_given(&given, name)));
+            let (name, text, rate) = (&self.default.name, self.default.text.clone(), self.default.rate);
+            if let Ok(policy) = Policy::limited(name, text, &texts, rate, Vec::new()) {
+                self.default = policy;
+            }
+        }
+        let wanted = self.with_given(&self.default, given)?.without(refused);
+        self.put_in_force(wanted).map(|_| ())
     }
 
     /// Removes ports that the configuration no longer has or has otherwise. Ports of users stay.
@@ -94,8 +116,16 @@ impl Told {
     }
 }
 
-/// An uplink of the daemon by its place, with its new configuration and policy.
-type Renewed = (usize, UplinkConfig, Policy);
+/// An uplink of the daemon, with what is new of it.
+struct Renewed {
+    /// Its place.
+    at: usize,
+    uplink: UplinkConfig,
+    /// The configured policy.
+    policy: Policy,
+    /// The same with what users gave.
+    wanted: Wanted,
+}
 
 impl Service {
     /// Reads the configuration again and puts it in force.
@@ -106,9 +136,9 @@ impl Service {
         let config = self.folders.load().map_err(|error| ControlError::failed(&error))?;
         let renewed = self.renewed(&config)?;
         let mut told = Told::default();
-        for (count, (at, uplink, policy)) in renewed.iter().enumerate() {
-            let Some(ours) = self.uplinks.get_mut(*at) else { continue };
-            match ours.follow_policy(uplink, policy, &mut told) {
+        for (count, new) in renewed.iter().enumerate() {
+            let Some(ours) = self.uplinks.get_mut(new.at) else { continue };
+            match ours.follow_policy(new, &mut told) {
                 // The first one: nothing has changed so far.
                 Err(error) if count == 0 => return Err(error),
                 Err(error) => told.warning(ours, &error.to_string()),
@@ -117,12 +147,12 @@ impl Service {
         }
         told.warnings.extend(restarts(&self.config, &config));
         // First the ports that go, since one may come again at another uplink.
-        for (at, uplink, _) in &renewed {
+        for Renewed { at, uplink, .. } in &renewed {
             if let Some(ours) = self.uplinks.get_mut(*at) {
                 ours.drop_ports(&uplink.ports, &mut told);
             }
         }
-        for (at, uplink, _) in renewed {
+        for Renewed { at, uplink, .. } in renewed {
             if let Some(ours) = self.uplinks.get_mut(at) {
                 ours.follow_ports(&uplink.ports, &mut told);
                 ours.config.ports = uplink.ports;
@@ -145,11 +175,17 @@ impl Service {
             let Some(uplink) = config.uplinks.iter().find(|uplink| uplink.name == ours.config.name) else {
                 continue;
             };
-            let policy = Policy::read(&uplink.policy, uplink.rate).map_err(|error| ours.wrong(error))?;
+            let good = ours.default.tenant_texts();
+            let read = Policy::read_around(&uplink.policy, uplink.rate, &good);
+            let (policy, mut refused) = read.map_err(|error| ours.wrong(error))?;
+            let given = ours.tenants.given();
+            refused.retain(|tenant, _| !is_given(&given, tenant));
+            let wanted = ours.with_given(&policy, given)?;
             if ours.missing.is_none() {
-                ours.prepare(&policy)?;
+                ours.prepare(&wanted.policy)?;
             }
-            renewed.push((at, uplink.clone(), policy));
+            let wanted = wanted.without(refused);
+            renewed.push(Renewed { at, uplink: uplink.clone(), policy, wanted });
         }
         Ok(renewed)
     }
@@ -157,22 +193,17 @@ impl Service {
 
 impl Uplink {
     /// Puts the configured policy in force. An uplink without a data path gets it with its next start.
-    fn follow_policy(
-        &mut self,
-        uplink: &UplinkConfig,
-        policy: &Policy,
-        told: &mut Told,
-    ) -> Result<(), ControlError> {
+    fn follow_policy(&mut self, new: &Renewed, told: &mut Told) -> Result<(), ControlError> {
         if self.missing.is_some() {
-            self.policy = policy.clone();
+            self.take(new.wanted.clone());
         } else {
-            let change = self.replace(policy.clone())?;
+            let change = self.put_in_force(new.wanted.clone())?;
             change.steps.iter().for_each(|step| told.step(self, step));
             change.warnings.iter().for_each(|warning| told.warning(self, warning));
         }
-        self.default = policy.clone();
-        self.config.rate = uplink.rate;
-        self.config.policy.clone_from(&uplink.policy);
+        self.default = new.policy.clone();
+        self.config.rate = new.uplink.rate;
+        self.config.policy.clone_from(&new.uplink.policy);
         Ok(())
     }
 }

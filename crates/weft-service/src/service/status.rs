@@ -147,6 +147,7 @@ impl Uplink {
             ports: path.ports.into_iter().map(|port| self.describe_port(port)).collect(),
             dropped: names(path.dropped),
             failed_readings: path.failed_readings,
+            tenants: self.status_tenants(),
             uplinks: Vec::new(),
             steer: None,
         }

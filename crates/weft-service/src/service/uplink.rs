@@ -9,15 +9,16 @@ use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
 use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
 use crate::log::Log;
-use crate::policy::{Policy, PolicyError, hash};
+use crate::policy::{Policy, PolicyError};
+use crate::tenants::{AllGiven, Tenants};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{
-    ChangeReply, ConfigReply, ConfigTenant, LoadPolicy, PolicySource, ServiceStatus, TenantText,
+    ChangeReply, ConfigReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
 };
-use weft_policy::{FileText, Tenant, TenantTexts};
+use weft_policy::{FileText, TenantTexts};
 
 /// The state of an uplink.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub(super) struct Uplink {
     pub(super) generation: u64,
     pub(super) started: Instant,
     pub(super) ports: BTreeMap<String, ports::Known>,
+    pub(super) tenants: Tenants,
     /// The counters of the last tick.
     pub(super) latest: ServiceStatus,
     pub(super) alarms: Alarms,
@@ -41,7 +43,7 @@ pub(super) struct Uplink {
 impl Uplink {
     /// An uplink over a data path that may have been taken over. Its configured ports are not made yet.
     pub(super) fn resume(start: UplinkStart, config: UplinkConfig, log: Rc<Log>) -> Self {
-        let UplinkStart { policy, started } = start;
+        let UplinkStart { policy, refused, started } = start;
         let Started { path, former, notes, missing } = started;
         notes.iter().for_each(|note| log.warning(note));
         let mut uplink = Self {
@@ -53,12 +55,18 @@ impl Uplink {
             generation: 1,
             started: Instant::now(),
             ports: BTreeMap::new(),
+            tenants: Tenants::default(),
             latest: ServiceStatus::default(),
             alarms: Alarms::new(Rc::clone(&log)),
             log,
         };
-        if let Some(former) = former {
-            uplink.follow_former(former);
+        match former {
+            Some(former) => {
+                uplink.tenants = former.memory.tenants.clone();
+                uplink.follow_former(former);
+                uplink.follow_configured(refused);
+            }
+            None => uplink.settle(&AllGiven::new(), &refused, &TenantTexts::default()),
         }
         uplink
     }
@@ -92,7 +100,8 @@ impl Uplink {
         };
         let owners = self.ports.iter().filter_map(owner).collect();
         let egress = self.ports.iter().filter_map(|(name, known)| Some((name.clone(), known.spec.egress?)));
-        self.path.remember(&Memory { generation: self.generation, owners, egress: egress.collect() });
+        let (generation, tenants) = (self.generation, self.tenants.clone());
+        self.path.remember(&Memory { generation, owners, egress: egress.collect(), tenants });
     }
 
     /// The name by which users call it.
@@ -119,8 +128,8 @@ impl Uplink {
             policy: self.policy.name.clone(),
             text: self.policy.text.clone(),
             default_policy: self.default.name.clone(),
-            is_default: self.policy.hash == self.default.hash && self.policy.tenants == self.default.tenants,
-            tenants: self.policy.tenants.iter().map(config_tenant).collect(),
+            is_default: self.is_default(),
+            tenants: self.config_tenants(),
             uplink: self.config.name.clone(),
         }
     }
@@ -131,7 +140,7 @@ impl Uplink {
             PolicyError::Refused(diagnostics) => {
                 ControlError::PolicyRefused { generation: self.generation, diagnostics }
             }
-            PolicyError::Read { .. } => ControlError::failed(&error),
+            PolicyError::Read { .. } | PolicyError::Tenants { .. } => ControlError::failed(&error),
         }
     }
 
@@ -144,20 +153,30 @@ impl Uplink {
 
     pub(super) fn load(&mut self, given: LoadPolicy) -> Result<ChangeReply, ControlError> {
         let policy = self.compile(&given.name, given.text, given.tenants)?;
-        if given.generation.is_some_and(|generation| generation != self.generation) {
-            return Err(ControlError::StaleGeneration { generation: self.generation });
-        }
-        self.replace(policy)
+        self.check_generation(given.generation)?;
+        let wanted = self.with_given(&policy, self.given_back(&policy))?;
+        self.put_in_force(wanted)
     }
 
     pub(super) fn diff(&mut self, given: PolicySource) -> Result<ChangeReply, ControlError> {
         let policy = self.compile(&given.name, given.text, given.tenants)?;
+        let policy = self.with_given(&policy, self.given_back(&policy))?.policy;
         let plan = self.prepare(&policy)?;
         Ok(self.change_reply(&policy, plan))
     }
 
     pub(super) fn restore(&mut self) -> Result<ChangeReply, ControlError> {
-        self.replace(self.default.clone())
+        let wanted = self.with_given(&self.default, self.given_back(&self.default))?;
+        self.put_in_force(wanted)
+    }
+
+    pub(super) fn check_generation(&self, wanted: Option<u64>) -> Result<(), ControlError> {
+        match wanted {
+            Some(wanted) if wanted != self.generation => {
+                Err(ControlError::StaleGeneration { generation: self.generation })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says what a change to `policy` would do.
@@ -167,25 +186,37 @@ impl Uplink {
 
     /// Puts a compiled policy in force, with the limits of the ports.
     pub(super) fn replace(&mut self, policy: Policy) -> Result<ChangeReply, ControlError> {
-        let policy = policy.with_port_limits(self.port_limits()).map_err(|error| self.wrong(error))?;
-        let plan = self.prepare(&policy)?;
-        if policy.compiled != self.policy.compiled {
-            self.path.commit(&policy).map_err(refused)?;
-        }
-        if policy.hash != self.policy.hash || policy.compiled != self.policy.compiled {
-            self.generation += 1;
-            let hash: String = policy.hash.chars().take(12).collect();
-            let (name, generation) = (&policy.name, self.generation);
+        let before = self.generation;
+        let plan = self.exchange(policy)?;
+        if self.generation != before {
+            let hash: String = self.policy.hash.chars().take(12).collect();
+            let (name, generation) = (&self.policy.name, self.generation);
             self.log.notice(&format!("policy {name} ({hash}) is in force, generation {generation}"));
-            plan.warnings.iter().for_each(|warning| self.log.warning(warning));
-            policy.interpreted.iter().for_each(|reason| self.log.notice(reason));
+            self.policy.interpreted.iter().for_each(|reason| self.log.notice(reason));
         }
-        self.policy = policy;
-        self.remember();
         Ok(self.change_reply(&self.policy, plan))
     }
 
-    fn change_reply(&self, policy: &Policy, plan: Plan) -> ChangeReply {
+    /// Exchanges the policy in force for another, which counts unless its texts are the same.
+    pub(super) fn exchange(&mut self, policy: Policy) -> Result<Plan, ControlError> {
+        let policy = policy.with_port_limits(self.port_limits()).map_err(|error| self.wrong(error))?;
+        let plan = self.prepare(&policy)?;
+        let is_same = policy.compiled == self.policy.compiled;
+        if !is_same {
+            self.path.commit(&policy).map_err(refused)?;
+        }
+        let same_texts =
+            policy.hash == self.policy.hash && policy.tenant_texts() == self.policy.tenant_texts();
+        if !(is_same && same_texts) {
+            self.generation += 1;
+            plan.warnings.iter().for_each(|warning| self.log.warning(warning));
+        }
+        self.policy = policy;
+        self.remember();
+        Ok(plan)
+    }
+
+    pub(super) fn change_reply(&self, policy: &Policy, plan: Plan) -> ChangeReply {
         ChangeReply {
             generation: self.generation,
             policy_hash: policy.hash.clone(),
@@ -194,13 +225,5 @@ impl Uplink {
             diagnostics: policy.diagnostics.clone(),
             uplink: self.config.name.clone(),
         }
-    }
-}
-
-fn config_tenant(tenant: &Tenant) -> ConfigTenant {
-    ConfigTenant {
-        tenant: tenant.name.clone(),
-        file: tenant.file.as_ref().map(|file| file.name.clone()),
-        hash: tenant.file.as_ref().map(|file| hash(&file.text)),
     }
 }

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn tenant(of: interface::ConfigTenant) -> ConfigTenant {
-    ConfigTenant { tenant: of.tenant, file: of.file, hash: of.hash }
+    let interface::ConfigTenant { tenant, file, hash, origin, owner_uid, text } = of;
+    ConfigTenant { tenant, file, hash, origin, owner_uid, text }
 }
 
 /// The limits of ports beside the policy, as comments, so that the policy below them can be loaded.

@@ -20,5 +20,6 @@ pub(crate) mod run;
 pub(crate) mod sim;
 pub(crate) mod status;
 pub(crate) mod steer;
+pub(crate) mod tenant;
 pub(crate) mod titan;
 pub(crate) mod top;
