@@ -58,7 +58,7 @@ mod users;
 mod validate;
 pub mod words;
 
-pub use change::{Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
+pub use change::{Kept, Phase, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
 pub use code::{Code, Severity};
 pub use compile::{
     Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,

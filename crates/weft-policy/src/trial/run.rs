@@ -1,14 +1,15 @@
 //! The run of a test: the engine over a link, without a kernel.
 //!
 //! A packet occupies the link for its length at the link's rate. The next turn is at the end of the one before; packets that
-//! arrived by then are enqueued first, each at the time of its arrival.
+//! arrived by then are enqueued first, each at the time of its arrival. A change takes place between two turns.
 
-use super::{Departure, Trial, TrialPacket};
-use crate::CompiledPolicy;
+use super::{ChangeMoment, Departure, Trial, TrialPacket};
+use crate::{ClassInfo, CompiledPolicy, renumber};
 use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_rank::{Metadata, Metadatum, Scale};
-use weft_sched::packets::{Dequeue, Descriptor, PacketScheduler};
+use weft_sched::ChangeError;
+use weft_sched::packets::{Departure as Departed, Dequeue, Descriptor, PacketScheduler};
 use weft_text::quoted;
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, ClassId, FlowId, Instant, Nanos, Weight};
@@ -40,6 +41,23 @@ pub enum TrialError {
     /// The engine has no room for a flow.
     #[error("the engine refuses a flow: {0}")]
     Flow(#[from] weft_sched::FlowError),
+    /// A change names a policy that was not given.
+    #[error("the test changes to {path}, which was not given")]
+    UnknownPolicy {
+        /// The policy's path.
+        path: String,
+    },
+    /// A change follows a packet that does not leave.
+    #[error("the change to {path} is to follow {packet}, which did not leave")]
+    NoChange {
+        /// The policy's path.
+        path: String,
+        /// The packet.
+        packet: String,
+    },
+    /// The engine refuses a change.
+    #[error("the engine refuses the change: {0}")]
+    Change(ChangeError),
     /// The engine did not come to an end.
     #[error("after {TURNS_MAX} turns packets still wait")]
     Endless,
@@ -82,50 +100,202 @@ fn list(names: &[String]) -> String {
     if names.is_empty() { "nothing".to_owned() } else { names.join(" ") }
 }
 
-/// Runs a test under `policy`.
+/// Runs a test that changes no policy under `policy`.
 ///
 /// # Errors
 /// [`TrialError`].
 pub fn run(trial: &Trial, policy: &CompiledPolicy) -> Result<Outcome, TrialError> {
-    let mut scheduler = PacketScheduler::new(&policy.program)?;
-    let flows = flows(trial, policy, &mut scheduler)?;
-    let mut order: Vec<usize> = (0..trial.packets.len()).collect();
-    order.sort_by_key(|at| trial.packets[*at].at);
-    let rate = policy.link.unwrap_or(LINK);
-    let (mut now, mut next, mut outcome) = (Nanos::ZERO, 0, Outcome::default());
-    let mut left = vec![false; trial.packets.len()];
+    run_changing(trial, policy, &BTreeMap::new())
+}
+
+/// Runs a test that begins under `policy`. `policies` are those of its changes, by the paths that it gives them.
+///
+/// # Errors
+/// [`TrialError`].
+pub fn run_changing(
+    trial: &Trial,
+    policy: &CompiledPolicy,
+    policies: &BTreeMap<String, CompiledPolicy>,
+) -> Result<Outcome, TrialError> {
+    let mut run = Run::new(trial, policy, policies)?;
     for _ in 0..TURNS_MAX {
-        while let Some(packet) = order.get(next).map(|at| &trial.packets[*at]).filter(|p| p.at <= now) {
-            let descriptor = Descriptor { len: packet.bytes, handle: order[next] as u64 };
-            let at = engine_time(packet.at);
-            // A full class refuses: the packet then never leaves.
-            let _ = scheduler.enqueue_with(flows[order[next]], descriptor, &metadata(packet), at);
-            next += 1;
-        }
-        let arrival = order.get(next).map(|at| trial.packets[*at].at);
-        match scheduler.dequeue(engine_time(now)) {
-            Dequeue::Packet(departure) => {
-                let at = departure.descriptor.handle as usize;
-                let name = trial.packets[at].name.clone();
-                outcome.sent.push(Departure { name, at: Some(now) });
-                left[at] = true;
-                now += rate.time_for(departure.descriptor.len);
-            }
+        run.take_events()?;
+        let coming = run.events.get(run.next).map(|event| event.at);
+        match run.scheduler.dequeue(engine_time(run.now)) {
+            Dequeue::Packet(departure) => run.sent(departure)?,
             Dequeue::Wait(until) => {
                 let until = Nanos(until.as_nanos().saturating_sub(BEGIN.get()));
-                now = arrival.map_or(until, |arrival| arrival.min(until)).max(now + Nanos(1));
+                run.now = coming.map_or(until, |at| at.min(until)).max(run.now + Nanos(1));
             }
-            Dequeue::Empty => match arrival {
-                Some(arrival) => now = now.max(arrival),
-                None => {
-                    let lost = trial.packets.iter().zip(left).filter(|(_, left)| !left);
-                    outcome.dropped = lost.map(|(packet, _)| packet.name.clone()).collect();
-                    return Ok(outcome);
-                }
+            Dequeue::Empty => match coming {
+                Some(at) => run.now = run.now.max(at),
+                None => return run.end(),
             },
         }
     }
     Err(TrialError::Endless)
+}
+
+/// An arrival or a change at a time, by its number in the test.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+struct Event {
+    at: Nanos,
+    /// The place in the file: a change stands before the packet that follows it.
+    place: (usize, bool),
+    number: usize,
+}
+
+/// The state of a run.
+struct Run<'a> {
+    trial: &'a Trial,
+    policies: &'a BTreeMap<String, CompiledPolicy>,
+    /// The policy in force.
+    policy: CompiledPolicy,
+    scheduler: PacketScheduler,
+    /// The flows by class and name.
+    flows: BTreeMap<(ClassId, Option<&'a str>), FlowId>,
+    /// The number of flows of the engine.
+    known: usize,
+    events: Vec<Event>,
+    next: usize,
+    now: Nanos,
+    left: Vec<bool>,
+    /// Whether each change took place.
+    changed: Vec<bool>,
+    outcome: Outcome,
+}
+
+impl<'a> Run<'a> {
+    fn new(
+        trial: &'a Trial,
+        policy: &CompiledPolicy,
+        policies: &'a BTreeMap<String, CompiledPolicy>,
+    ) -> Result<Self, TrialError> {
+        let arrivals = trial.packets.iter().enumerate();
+        let arrivals = arrivals.map(|(number, of)| Event { at: of.at, place: (number, true), number });
+        let changes = trial.changes.iter().enumerate().filter_map(|(number, change)| match change.when {
+            ChangeMoment::At(at) => Some(Event { at, place: (change.listed, false), number }),
+            ChangeMoment::After(_) => None,
+        });
+        let mut events: Vec<Event> = arrivals.chain(changes).collect();
+        events.sort();
+        let mut run = Self {
+            trial,
+            policies,
+            policy: policy.clone(),
+            scheduler: PacketScheduler::new(&policy.program)?,
+            flows: BTreeMap::new(),
+            known: 0,
+            events,
+            next: 0,
+            now: Nanos::ZERO,
+            left: vec![false; trial.packets.len()],
+            changed: vec![false; trial.changes.len()],
+            outcome: Outcome::default(),
+        };
+        // A host's flows are known before their packets are sent; those of later policies come with them.
+        let first = trial.changes.iter().map(|change| change.listed).min().unwrap_or(trial.packets.len());
+        for packet in trial.packets.iter().take(first) {
+            run.flow(packet)?;
+        }
+        Ok(run)
+    }
+
+    /// Hands in what has arrived, and makes the changes whose time has come.
+    fn take_events(&mut self) -> Result<(), TrialError> {
+        while let Some(event) = self.events.get(self.next).copied().filter(|event| event.at <= self.now) {
+            self.next += 1;
+            if let (number, true) = event.place {
+                self.arrive(number)?;
+            } else {
+                self.change(event.number, event.at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn arrive(&mut self, number: usize) -> Result<(), TrialError> {
+        let packet = &self.trial.packets[number];
+        let flow = self.flow(packet)?;
+        let descriptor = Descriptor { len: packet.bytes, handle: number as u64 };
+        // A full class refuses: the packet then never leaves.
+        let _ = self.scheduler.enqueue_with(flow, descriptor, &metadata(packet), engine_time(packet.at));
+        Ok(())
+    }
+
+    /// The flow of a packet under the policy in force.
+    fn flow(&mut self, packet: &'a TrialPacket) -> Result<FlowId, TrialError> {
+        let class = class_of(packet, &self.policy)?;
+        let key = (class, packet.flow.as_deref());
+        if let Some(flow) = self.flows.get(&key) {
+            return Ok(*flow);
+        }
+        let lane = self.policy.lane_of(class, &PacketMeta::default());
+        let flow = self.scheduler.add_flow(lane, Weight::ONE)?;
+        self.known += 1;
+        self.flows.insert(key, flow);
+        Ok(flow)
+    }
+
+    /// Records a departure, and makes the changes that follow it.
+    fn sent(&mut self, departure: Departed) -> Result<(), TrialError> {
+        let number = departure.descriptor.handle as usize;
+        let name = &self.trial.packets[number].name;
+        self.outcome.sent.push(Departure { name: name.clone(), at: Some(self.now) });
+        self.left[number] = true;
+        let trial = self.trial;
+        for (number, change) in trial.changes.iter().enumerate() {
+            if !self.changed[number] && matches!(&change.when, ChangeMoment::After(packet) if packet == name)
+            {
+                self.change(number, self.now)?;
+            }
+        }
+        self.now += self.policy.link.unwrap_or(LINK).time_for(departure.descriptor.len);
+        Ok(())
+    }
+
+    /// Puts the policy of a change in force.
+    fn change(&mut self, number: usize, at: Nanos) -> Result<(), TrialError> {
+        let path = &self.trial.changes[number].policy;
+        let new = self.policies.get(path).ok_or_else(|| TrialError::UnknownPolicy { path: path.clone() })?;
+        let change = renumber(&self.policy, new.clone());
+        let prepared = PacketScheduler::prepare(&change.policy.program, &change.heirs, self.known)?;
+        let changed = self.scheduler.change(prepared, engine_time(at));
+        changed.map_err(|refused| TrialError::Change(refused.why))?;
+        self.policy = change.policy;
+        self.changed[number] = true;
+        self.follow_heirs();
+        Ok(())
+    }
+
+    /// Finds the flows of classes that are gone in the classes that took them over.
+    fn follow_heirs(&mut self) {
+        let flows = core::mem::take(&mut self.flows);
+        let class_now = |flow| {
+            let lane = self.scheduler.tree().lane_of(flow)?;
+            self.policy.program.lanes.get(lane.index()).map(|lane| lane.class)
+        };
+        let here = |((class, name), flow)| (class_now(flow).unwrap_or(class), name, flow);
+        let (stay, moved): (Vec<_>, Vec<_>) =
+            flows.into_iter().map(|of| (of.0.0, here(of))).partition(|(before, (now, ..))| before == now);
+        let mut known: BTreeMap<_, _> =
+            stay.into_iter().map(|(_, (class, name, flow))| ((class, name), flow)).collect();
+        for (_, (class, name, flow)) in moved {
+            known.entry((class, name)).or_insert(flow);
+        }
+        self.flows = known;
+    }
+
+    fn end(mut self) -> Result<Outcome, TrialError> {
+        if let Some(number) = self.changed.iter().position(|changed| !changed) {
+            let change = &self.trial.changes[number];
+            let ChangeMoment::After(packet) = &change.when else { return Err(TrialError::Endless) };
+            return Err(TrialError::NoChange { path: change.policy.clone(), packet: packet.clone() });
+        }
+        let lost = self.trial.packets.iter().zip(self.left).filter(|(_, left)| !left);
+        self.outcome.dropped = lost.map(|(packet, _)| packet.name.clone()).collect();
+        Ok(self.outcome)
+    }
 }
 
 /// The engine's time, `at` after the begin of a test.
@@ -133,37 +303,17 @@ fn engine_time(at: Nanos) -> Instant {
     Instant::from_nanos(BEGIN.get().saturating_add(at.get()))
 }
 
-/// The flow of each packet.
-fn flows(
-    trial: &Trial,
-    policy: &CompiledPolicy,
-    scheduler: &mut PacketScheduler,
-) -> Result<Vec<FlowId>, TrialError> {
-    let mut known: BTreeMap<(ClassId, Option<&str>), FlowId> = BTreeMap::new();
-    let mut flows = Vec::with_capacity(trial.packets.len());
-    for packet in &trial.packets {
-        let class = class_of(packet, policy)?;
-        let key = (class, packet.flow.as_deref());
-        let flow = match known.get(&key) {
-            Some(flow) => *flow,
-            None => {
-                let flow = scheduler.add_flow(policy.lane_of(class, &PacketMeta::default()), Weight::ONE)?;
-                known.insert(key, flow);
-                flow
-            }
-        };
-        flows.push(flow);
-    }
-    Ok(flows)
-}
-
 fn class_of(packet: &TrialPacket, policy: &CompiledPolicy) -> Result<ClassId, TrialError> {
-    let Some(class) = &packet.class else { return Ok(ClassId(0)) };
-    let found = policy.classes.iter().position(|known| known.name == *class);
+    let is = |known: &ClassInfo| match &packet.class {
+        Some(class) => known.name == *class,
+        None => !known.is_vacant(),
+    };
+    let found = policy.classes.iter().position(is);
+    let known = || policy.classes.iter().filter(|class| !class.is_vacant()).map(|class| class.name.clone());
     found.map(ClassId::from_index).ok_or_else(|| TrialError::UnknownClass {
         packet: packet.name.clone(),
-        class: class.clone(),
-        known: policy.classes.iter().map(|class| class.name.clone()).collect(),
+        class: packet.class.clone().unwrap_or_default(),
+        known: known().collect(),
     })
 }
 
