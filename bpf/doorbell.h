@@ -23,7 +23,7 @@ struct weft_ring_doorbell {
 	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
 	__u64 drained; /* packets that a stand-in of the NIC has sent from the ring, unscheduled */
 	__u64 drained_done; /* written by the NIC: those of them that are in `done` */
-	__u64 pad;
+	__u64 awaited; /* not 0: a flow that belongs to this lane waits until this count is done (WEFT_AWAITED) */
 };
 
 /* The packets posted for a class, whatever the ring, and in a separate cache line those refused. */
@@ -126,6 +126,9 @@ struct weft_flow {
 #define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))
 #define WEFT_BARRIER_RING(barrier) ((__u32)(barrier) & 0xff)
 #define WEFT_BARRIER_COUNT(barrier) ((barrier) >> 8)
+
+#define WEFT_AWAITED(lane, count) ((count) << 16 | (lane))
+#define WEFT_AWAITED_COUNT(awaited) ((awaited) >> 16)
 
 /*
  * The time for which a flow that belongs to another lane stays in its old ring, to move in a pause between two

@@ -1,11 +1,11 @@
 //! The data shared by the eBPF program and the transmit worker: `bpf/doorbell.h` in Rust. Both sides assert the sizes.
 
-use crate::sync::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use core::net::IpAddr;
 use core::ops::Deref;
 use std::sync::Arc;
 use weft_host::bpf::{SharedLayout, SharedValue};
-use weft_units::{FlowKey, Protocol};
+use weft_units::{FlowKey, LaneId, Protocol};
 
 /// The maximum number of queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
 pub const RINGS: usize = 256;
@@ -35,7 +35,21 @@ pub struct RingBell {
     pub drained: AtomicU64,
     /// Those of them that are in `done`.
     pub drained_done: AtomicU64,
-    pad: AtomicU64,
+    /// Not 0: a flow waits for packets of this ring; [`RingBell::awaited`] reads it.
+    pub awaited: AtomicU64,
+}
+
+impl RingBell {
+    /// The lane of a flow that waits for packets of this ring, and the count of completed packets until which it waits.
+    pub fn awaited(&self) -> Option<(LaneId, u64)> {
+        let word = self.awaited.load(Ordering::Relaxed);
+        (word != 0).then_some((LaneId(word as u32 & 0xffff), word >> 16))
+    }
+
+    /// The word for `awaited`.
+    pub const fn awaited_word(lane: LaneId, until: u64) -> u64 {
+        until << 16 | lane.0 as u64
+    }
 }
 
 /// The packets posted for a class, whatever the ring, and in a separate cache line those refused.
@@ -144,7 +158,7 @@ impl Default for Shared {
             passed: 0.into(),
             drained: 0.into(),
             drained_done: 0.into(),
-            pad: 0.into(),
+            awaited: 0.into(),
         };
         let class = |_| ClassBell {
             packets: 0.into(),

@@ -45,7 +45,7 @@ use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sojourn::{SojournHistogram, Sojourns};
 use crate::sync::Ordering;
-pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
+pub use crate::totals::{ClassTotals, Draining, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;
@@ -419,6 +419,7 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             changes: c.changes.get().packets.get(),
             change_pause_max: Nanos(c.change_pause_max.get()),
+            draining: Draining::of(c),
             sojourns: self.sojourns(),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),

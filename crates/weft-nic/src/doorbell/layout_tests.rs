@@ -32,7 +32,7 @@ macro_rules! same {
 #[test]
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last = "last_ns", passed = "passed_ns",
-        drained, drained_done);
+        drained, drained_done, awaited);
     same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
     same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");

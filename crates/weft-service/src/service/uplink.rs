@@ -17,7 +17,9 @@ use weft_control::error::ControlError;
 use weft_control::interface::{
     ChangeReply, ConfigReply, ConfigTenant, LoadPolicy, PolicySource, ServiceStatus, TenantText,
 };
+use weft_nic::counters::DRAIN;
 use weft_policy::{FileText, Tenant, TenantTexts};
+use weft_units::Nanos;
 
 /// The state of an uplink.
 #[derive(Debug)]
@@ -147,6 +149,7 @@ impl Uplink {
         if given.generation.is_some_and(|generation| generation != self.generation) {
             return Err(ControlError::StaleGeneration { generation: self.generation });
         }
+        self.path.set_drain(given.drain_ms.map_or(DRAIN, Nanos::from_millis));
         self.replace(policy)
     }
 
