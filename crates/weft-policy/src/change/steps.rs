@@ -189,7 +189,7 @@ pub enum Step {
         /// The algorithm.
         algorithm: String,
     },
-    /// What an algorithm gets as arguments, for one child or for all flows of a leaf.
+    /// The arguments of an algorithm, for one child or for all flows of a leaf.
     Arguments {
         /// The child or leaf.
         name: String,

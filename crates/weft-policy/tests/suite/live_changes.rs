@@ -171,7 +171,7 @@ struct Bucket {
     burst: u64,
     /// The time to which the rest holds.
     at: u64,
-    /// What passed less what the rate gave, in bits and nanoseconds, and the least that it ever was.
+    /// The bytes that passed less those that the rate gave, in bits and nanoseconds, and the least that it ever was.
     level: i128,
     least: i128,
     changes: i128,
@@ -394,7 +394,7 @@ proptest! {
     }
 }
 
-/// What stays around a group that changes.
+/// The policy around a group that changes.
 struct Around {
     root: &'static str,
     groups: [&'static str; 2],
