@@ -86,7 +86,7 @@ fn between(old: &Path, new: &Path) -> anyhow::Result<PolicyDiffReport> {
     };
     let Kept { classes, nodes, limits } = change.kept;
     let mut steps: Vec<PolicyStep> = change.steps.iter().map(step).collect();
-    if change.steps.iter().any(|step| moves_flows(step)) {
+    if change.steps.iter().any(moves_flows) {
         let removed = change.steps.partition_point(|step| step.phase() < Phase::Removed);
         steps.insert(removed, drain());
     }
