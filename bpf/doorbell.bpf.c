@@ -602,6 +602,8 @@ int weft_egress(struct __sk_buff *skb)
 		struct weft_class_doorbell *total = &d->classes[lane->class & (WEFT_CLASSES - 1)];
 
 		count_refused(&total->moving_packets, &total->moving_bytes, packets, bytes);
+		if (flow)
+			await_ring(d, flow, lane_id);
 		return TC_ACT_SHOT;
 	}
 	if (!admit(d, lane, ring, packets, bytes))

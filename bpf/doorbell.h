@@ -81,6 +81,7 @@ struct weft_doorbells {
 	struct weft_ring_doorbell rings[WEFT_RINGS];
 	struct weft_class_doorbell classes[WEFT_CLASSES];
 	struct weft_lane_flows lanes[WEFT_LANES];
+	__u64 awaited[WEFT_RINGS]; /* by ring, not 0: a flow that belongs to this lane waits until this count is done (WEFT_AWAITED) */
 };
 
 struct weft_lane {
@@ -137,6 +138,9 @@ struct weft_flow {
 #define WEFT_BARRIER_RING(barrier) ((__u32)(barrier) & 0xff)
 #define WEFT_BARRIER_COUNT(barrier) ((barrier) >> 8)
 
+#define WEFT_AWAITED(lane, count) ((count) << 16 | (lane))
+#define WEFT_AWAITED_COUNT(awaited) ((awaited) >> 16)
+
 /*
  * The time for which a flow that belongs to another lane stays in its old ring, to move in a pause between two
  * packets.
@@ -175,6 +179,6 @@ _Static_assert(sizeof(struct weft_lane) == 32, "lane");
 _Static_assert(sizeof(struct weft_flow) == 56, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
-_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512, "doorbells");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512 + 8 * 256, "doorbells");
 _Static_assert(sizeof(struct weft_summary) == WEFT_PORTS / 8 + 64 + 64, "summary");
 #endif

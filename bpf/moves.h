@@ -72,6 +72,20 @@ static __always_inline int held_back(const struct weft_doorbells *d, struct weft
 	return 0;
 }
 
+/* Tells the NIC that a flow, which belongs to `lane`, waits for its packets in another ring. */
+static __always_inline void await_ring(struct weft_doorbells *d, const struct weft_flow *flow, __u32 lane)
+{
+	__u64 barrier = *(volatile __u64 *)&flow->barrier;
+	__u64 count = WEFT_BARRIER_COUNT(barrier), *awaited;
+
+	if (!barrier)
+		return;
+	/* Of several flows the last to be done counts; a lost write is made again with the flow's next packet. */
+	awaited = &d->awaited[WEFT_BARRIER_RING(barrier)];
+	if (count >= WEFT_AWAITED_COUNT(*(volatile __u64 *)awaited))
+		*(volatile __u64 *)awaited = WEFT_AWAITED((__u64)lane, count);
+}
+
 /* Delays the flow's packets until all packets posted for `ring` so far are done. */
 static __always_inline void raise_barrier(const struct weft_doorbells *d, struct weft_flow *flow, __u32 ring)
 {

@@ -57,6 +57,9 @@ pub struct LoadPolicy {
     /// The uplink; `None` for the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
+    /// The time for which flows that change their class wait for packets that they have left, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain_ms: Option<u64>,
 }
 
 /// A limit of a port's traffic in one direction.
@@ -165,7 +168,7 @@ const METHODS: [(&str, &[&str]); 14] = [
     ("DiffPolicy", &["name", "text", "tenants", "uplink"]),
     ("ListPorts", &["uplink"]),
     ("ListTenants", &["uplink"]),
-    ("LoadPolicy", &["name", "text", "generation", "tenants", "uplink"]),
+    ("LoadPolicy", &["name", "text", "generation", "tenants", "uplink", "drain_ms"]),
     ("Monitor", &["interval_ms", "uplink"]),
     ("Reload", &[]),
     ("RemovePort", &["name"]),
@@ -460,6 +463,7 @@ mod tests {
                 generation: Some(3),
                 tenants: Vec::new(),
                 uplink: uplink.clone(),
+                drain_ms: Some(2000),
             }),
             Request::DiffPolicy(policy),
             Request::RestorePolicy(of.clone()),

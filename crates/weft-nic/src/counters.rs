@@ -2,7 +2,10 @@
 
 use crate::sojourn::SojournHistogram;
 use core::sync::atomic::{AtomicU64, Ordering};
-use weft_units::{Bytes, Packets};
+use weft_units::{Bytes, Nanos, Packets};
+
+/// The time for which flows that change their class wait for packets that they have left, unless the operator gives another.
+pub const DRAIN: Nanos = Nanos::from_secs(30);
 
 /// A counter of packets and of bytes.
 #[derive(Debug, Default)]
@@ -187,6 +190,14 @@ pub struct Counters {
     pub changes: Counter,
     /// The longest time that a change took the worker, in nanoseconds.
     pub change_pause_max: Gauge,
+    /// Rings that flows of other classes wait for.
+    pub draining: Gauge,
+    /// The time for which the first of them has been waited for, in nanoseconds.
+    pub draining_for: Gauge,
+    /// The limit of such a wait, in nanoseconds. The NIC sets it, and the worker reads it.
+    pub drain_limit: Gauge,
+    /// Rings that another class has sent after the limit.
+    pub escorts: Counter,
     /// The waits of packets, by class.
     pub sojourns: Vec<SojournHistogram>,
 }
@@ -194,10 +205,12 @@ pub struct Counters {
 impl Counters {
     /// Creates counters for `leaves` leaves and `classes` classes of a policy.
     pub fn new(leaves: usize, classes: usize) -> Self {
-        Self {
+        let counters = Self {
             lags: (0..leaves).map(|_| LagGauge::default()).collect(),
             sojourns: (0..classes).map(|_| SojournHistogram::default()).collect(),
             ..Self::default()
-        }
+        };
+        counters.drain_limit.set(DRAIN.get());
+        counters
     }
 }

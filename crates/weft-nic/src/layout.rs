@@ -5,7 +5,7 @@ use core::net::IpAddr;
 use core::ops::Deref;
 use std::sync::Arc;
 use weft_host::bpf::{SharedLayout, SharedValue};
-use weft_units::{FlowKey, Protocol};
+use weft_units::{FlowKey, LaneId, Protocol};
 
 /// The maximum number of queues of one macvtap (`TAP_MAX_QUEUES`, drivers/net/tap.c).
 pub const RINGS: usize = 256;
@@ -114,6 +114,15 @@ pub struct Shared {
     pub classes: [ClassBell; CLASSES],
     /// The flow states, by lane.
     pub lanes: [LaneFlows; LANES],
+    /// By ring, not 0: a flow waits for packets of this ring ([`awaited`]). Apart from the doorbells, since only flows that wait
+    /// write it, and the worker reads it rarely.
+    pub awaited: [AtomicU64; RINGS],
+}
+
+/// The lane of a flow that waits for packets of a ring, and the count of completed packets until which it waits, from the ring's
+/// word.
+pub fn awaited(word: u64) -> Option<(LaneId, u64)> {
+    (word != 0).then_some((LaneId(word as u32 & 0xffff), word >> 16))
 }
 
 fn zeros<const N: usize>() -> [AtomicU64; N] {
@@ -170,13 +179,14 @@ impl Default for Shared {
             rings: core::array::from_fn(ring),
             classes: core::array::from_fn(class),
             lanes: core::array::from_fn(lane),
+            awaited: zeros(),
         }
     }
 }
 
 const _: () = assert!(size_of::<RingBell>() == 64);
 const _: () = assert!(size_of::<ClassBell>() == 128);
-const _: () = assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES);
+const _: () = assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES + 8 * RINGS);
 
 const _: () = assert!(size_of::<Summary>() == PORTS / 8 + 64 * 2);
 

@@ -45,7 +45,7 @@ use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
-pub use crate::totals::{ClassTotals, Lag, PortTotals, Totals};
+pub use crate::totals::{ClassTotals, Draining, Lag, PortTotals, Totals};
 use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use device::device;

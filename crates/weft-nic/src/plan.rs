@@ -10,7 +10,7 @@ mod error;
 mod infrastructure;
 mod vacant;
 
-pub use error::PlanError;
+pub use error::{PlanError, RetiredRings};
 pub(crate) use vacant::Vacancies;
 
 use crate::layout::{CLASSES, LaneEntry, RINGS, Reads, Spread};

@@ -11,7 +11,7 @@ use crate::counters::PortCounters;
 use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
 use crate::sojourn::Arrivals;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use crate::told::{Told, ToldMarks};
 use rustix::event::poll;
 use rustix::io::Errno;
@@ -184,6 +184,11 @@ impl Ring {
     /// The ring's doorbell.
     pub(crate) fn bell(&self) -> &RingBell {
         &self.page.rings[self.number]
+    }
+
+    /// The word of a flow that waits for its packets.
+    pub(crate) fn awaited(&self) -> &AtomicU64 {
+        &self.page.awaited[self.number]
     }
 
     /// The number of posted packets.

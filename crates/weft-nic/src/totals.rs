@@ -1,6 +1,6 @@
 //! The totals of a NIC, stage by stage.
 
-use crate::counters::Count;
+use crate::counters::{Count, Counters};
 use crate::port::{DeliveryDrops, PortDrops};
 use crate::sojourn::Sojourns;
 use weft_host::bpf::RunStats;
@@ -45,6 +45,30 @@ pub struct Lag {
     pub bound: Bytes,
 }
 
+/// The rings that flows of other classes wait for, since they have left packets there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Draining {
+    /// The rings.
+    pub rings: u64,
+    /// The time for which the first of them has been waited for.
+    pub longest: Nanos,
+    /// The time after which the class that takes the flow sends what stands before.
+    pub limit: Nanos,
+    /// The rings for which that came to pass.
+    pub escorted: u64,
+}
+
+impl Draining {
+    pub(crate) fn of(counters: &Counters) -> Self {
+        Self {
+            rings: counters.draining.get(),
+            longest: Nanos(counters.draining_for.get()),
+            limit: Nanos(counters.drain_limit.get()),
+            escorted: counters.escorts.get().packets.get(),
+        }
+    }
+}
+
 /// The totals of a NIC at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
@@ -68,6 +92,8 @@ pub struct Totals {
     pub changes: u64,
     /// The longest time for which a change kept the worker from sending.
     pub change_pause_max: Nanos,
+    /// The rings that flows of other classes wait for.
+    pub draining: Draining,
     /// The waits of packets, by class.
     pub sojourns: Vec<Sojourns>,
     /// The largest lags, by leaf without a rate limit; empty for an emulated link.

@@ -27,6 +27,7 @@
 
 mod change;
 mod device;
+mod drain;
 mod engine;
 mod hand_over;
 mod out_of_step;
@@ -156,6 +157,7 @@ pub(crate) struct Worker<'a, R, E> {
     next_sweep: Instant,
     /// The first slot of the next sweep.
     sweep_from: usize,
+    drains: drain::Drains,
     pace: pace::Pace,
     /// The wall clock, at most [`STAMP`] chunks ago.
     stamp: Instant,
@@ -234,6 +236,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             late_step: LATE_RETRY,
             next_sweep: Instant::ZERO,
             sweep_from: 0,
+            drains: drain::Drains::default(),
             stamp: Instant::ZERO,
             refusals: 0,
             handed_over: false,

@@ -18,10 +18,10 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
     let mut run = Run::new(trial, policy)?;
     let (mut turns, mut cut) = (Vec::new(), true);
     for _ in 0..TURNS_MAX {
-        run.admit();
+        run.admit()?;
         let at_ns = run.now().get();
         let heads = watcher.heads(&run);
-        match run.turn() {
+        match run.turn()? {
             Taken::Sent(packet) => {
                 turns.push(Turn { at_ns, packet, heads: watcher.shown(heads, &run, packet) })
             }
@@ -68,23 +68,23 @@ impl Watcher<'_> {
     fn heads(&self, run: &Run<'_>) -> Vec<(usize, Vec<Standing>)> {
         let mut seen: BTreeSet<FlowId> = BTreeSet::new();
         let tree = run.engine().tree();
-        let waiting = run.arrivals().iter().filter(|number| run.fates()[**number] == Fate::Held);
-        let first = waiting
-            .filter(|number| tree.is_active(run.flows()[**number]) && seen.insert(run.flows()[**number]));
-        first.map(|number| (*number, tree.standings(run.flows()[*number], run.engine_now()))).collect()
+        let waiting = run.arrivals().filter(|number| run.fates()[*number] == Fate::Held);
+        let flows = waiting.filter_map(|number| Some((number, run.flow_of(number)?)));
+        let first = flows.filter(|(_, flow)| tree.is_active(*flow) && seen.insert(*flow));
+        first.map(|(number, flow)| (number, tree.standings(flow, run.engine_now()))).collect()
     }
 
     /// The heads of a turn in the form of the answer, the chosen one first.
     fn shown(&self, mut heads: Vec<(usize, Vec<Standing>)>, run: &Run<'_>, chosen: usize) -> Vec<Head> {
-        let flow = run.flows()[chosen];
-        heads.sort_by_key(|(number, _)| run.flows()[*number] != flow);
+        let flow = run.flow_of(chosen);
+        heads.sort_by_key(|(number, _)| run.flow_of(*number) != flow);
         heads.truncate(HEADS_MAX);
         let begin = engine_time(Nanos::ZERO);
         let head = |(packet, standings): (usize, Vec<Standing>)| {
-            let released = run.engine().tree().released_at(run.flows()[packet]);
+            let released = run.flow_of(packet).and_then(|flow| run.engine().tree().released_at(flow));
             // What was sent has moved the release of its own lane on.
             let limited =
-                released.filter(|_| run.flows()[packet] != flow).map(|at| at.saturating_since(begin));
+                released.filter(|_| run.flow_of(packet) != flow).map(|at| at.saturating_since(begin));
             let turn = match run.fates()[chosen] {
                 Fate::Sent(at) => at,
                 _ => run.now(),

@@ -28,15 +28,15 @@ pub(crate) fn departures(trial: &Trial, policy: &CompiledPolicy) -> Option<Vec<D
     let key = |number: usize| (class_of(trial, policy, number), trial.packets[number].flow.as_deref());
     let (mut arrived, mut found) = (0, Vec::new());
     for _ in 0..TURNS_MAX {
-        run.admit();
-        while let Some(number) = run.arrivals().get(arrived).filter(|at| run.fates()[**at] != Fate::Coming) {
-            if run.fates()[*number] == Fate::Held {
-                queues.entry(key(*number)).or_default().push_back(*number);
+        run.admit().ok()?;
+        for number in run.arrivals().skip(arrived).take_while(|at| run.fates()[*at] != Fate::Coming) {
+            if run.fates()[number] == Fate::Held {
+                queues.entry(key(number)).or_default().push_back(number);
             }
             arrived += 1;
         }
         let began = run.now();
-        match run.turn() {
+        match run.turn().ok()? {
             Turn::Sent(reference) => {
                 let packet = queues.get_mut(&key(reference))?.pop_front()?;
                 found.push(Departure { packet, at_ns: began.get() });

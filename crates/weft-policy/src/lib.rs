@@ -61,7 +61,9 @@ mod validate;
 mod weights;
 pub mod words;
 
-pub use change::{Numbers, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at};
+pub use change::{
+    Kept, Numbers, Phase, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at,
+};
 pub use code::{Code, Severity};
 pub use compile::{
     Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,

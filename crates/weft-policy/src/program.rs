@@ -22,7 +22,7 @@
 //!
 //! The one rare branch is [`TooManyRows`], which becomes the diagnostic `E0402`.
 
-mod placed;
+pub(crate) mod placed;
 
 use self::placed::{Placed, placed};
 use crate::algorithm::uses::Use;

@@ -10,7 +10,8 @@
 //! expect c a b
 //! ```
 //!
-//! docs/algorithms.md has the grammar. [`run`] runs a test on the engine.
+//! A line `change "other.weft" at 200ns` changes the policy while packets wait. docs/algorithms.md has the grammar. [`run`]
+//! runs a test on the engine.
 
 pub mod run;
 
@@ -34,6 +35,8 @@ pub struct Trial {
     pub name: String,
     /// The arrivals, in the order of the file.
     pub packets: Vec<TrialPacket>,
+    /// The changes of the policy, in the order of the file.
+    pub changes: Vec<TrialChange>,
     /// The departures, in their order.
     pub expect: Vec<Departure>,
     /// The packets that are dropped.
@@ -69,6 +72,26 @@ pub struct TrialPacket {
     pub pace: Option<BitsPerSec>,
 }
 
+/// A change of the policy.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TrialChange {
+    /// The path of the new policy, relative to the file.
+    pub policy: String,
+    /// The moment of the change.
+    pub when: ChangeMoment,
+    /// The number of packets that the file lists before it. Of those that arrive at its time, these come first.
+    pub listed: usize,
+}
+
+/// The moment of a change.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ChangeMoment {
+    /// A time.
+    At(Nanos),
+    /// The end of this packet's turn. What arrives while it is sent meets the new policy.
+    After(String),
+}
+
 /// A departure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Departure {
@@ -79,10 +102,12 @@ pub struct Departure {
 }
 
 /// The words that begin the lines of a test.
-pub const LINES: &[&str] = &["policy", "test", "packet", "expect", "drops"];
+pub const LINES: &[&str] = &["policy", "test", "packet", "change", "expect", "drops"];
 /// The words of the facts about a packet.
 pub const FACTS: &[&str] =
     &["at", "class", "flow", "deadline", "slack", "late", "txtime", "left", "prio", "pace"];
+/// The help for a change.
+const CHANGE: &str = "such as `change \"new.weft\" at 200ns` or `change \"new.weft\" after a`";
 /// The help for a packet.
 const PACKET: &str = "such as `packet a 1000 flow f1 deadline 9us at 500ns`";
 
@@ -105,6 +130,14 @@ impl FromStr for Trials {
                 "packet" => {
                     let packet = packet(&mut words)?;
                     trials.case().packets.push(packet);
+                }
+                "change" => {
+                    let case = trials.case();
+                    let change = change(&mut words, case.packets.len())?;
+                    if let ChangeMoment::After(packet) = &change.when {
+                        known(case, [packet.as_str()].into_iter(), span)?;
+                    }
+                    case.changes.push(change);
                 }
                 "expect" => {
                     let departures = departures(&mut words)?;
@@ -188,6 +221,21 @@ fn packet(words: &mut Words<'_>) -> Result<TrialPacket, ParseError> {
         }
     }
     Ok(packet)
+}
+
+/// `PATH [ "at" TIME | "after" NAME ]`, after so many packets.
+fn change(words: &mut Words<'_>, listed: usize) -> Result<TrialChange, ParseError> {
+    let policy = words.text("the new policy's path")?;
+    let when = match words.next() {
+        None => ChangeMoment::At(Nanos::ZERO),
+        Some((_, "at")) => ChangeMoment::At(words.time()?),
+        Some((_, "after")) => ChangeMoment::After(words.expect("the packet's name", CHANGE)?.1.to_owned()),
+        Some((span, word)) => {
+            let message = format!("{} is no moment of a change", quoted(word));
+            return Err(ParseError::new(span, message, hint_and_all(word, &["at", "after"], &[])));
+        }
+    };
+    Ok(TrialChange { policy, when, listed })
 }
 
 /// `{ NAME [ "at" TIME ] }`
@@ -287,8 +335,28 @@ mod tests {
     }
 
     #[test]
+    fn a_change_is_read() {
+        let text =
+            "packet a 1\nchange \"x.weft\"\nchange y.weft at 2us\npacket b 1\nchange \"z.weft\" after b\n";
+        let trials: Trials = text.parse().expect("a test");
+        let change = |policy: &str, when, listed| TrialChange { policy: policy.into(), when, listed };
+        let expected = [
+            change("x.weft", ChangeMoment::At(Nanos::ZERO), 1),
+            change("y.weft", ChangeMoment::At(Nanos::from_micros(2)), 1),
+            change("z.weft", ChangeMoment::After("b".into()), 2),
+        ];
+        assert_eq!(trials.cases[0].changes, expected);
+    }
+
+    #[test]
     fn errors_name_the_word() {
         for (text, at, words) in [
+            ("change\n", 6, "the new policy's path is missing"),
+            ("change \"x\" when a\n", 11, "`when` is no moment of a change"),
+            ("change \"x\" at 5\n", 14, "`5` is not a time"),
+            ("change \"x\" after\n", 16, "the packet's name is missing"),
+            ("packet a 1\nchange \"x\" after b\n", 11, "no packet has the name `b`"),
+            ("change \"x\" at 5ns 6ns\n", 18, "end of the line"),
             ("pakcet a 1\n", 0, "did you mean `packet`"),
             ("packet a\n", 8, "a length is missing"),
             ("packet a x\n", 9, "`x` is not a length"),

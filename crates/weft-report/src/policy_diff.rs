@@ -12,10 +12,24 @@ pub struct PolicyDiffReport {
     pub schema: String,
     /// The host of the comparison.
     pub host: Host,
-    /// The differences; empty if the policies are equal.
+    /// The things that both policies have, which keep their state; absent in a daemon's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<PolicyKept>,
+    /// The differences in the order in which they take place; empty if the policies are equal.
     pub steps: Vec<PolicyStep>,
     /// Effects that the author may not have meant.
     pub warnings: Vec<PolicyWarning>,
+}
+
+/// The numbers of things that both policies have.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PolicyKept {
+    /// Classes.
+    pub classes: usize,
+    /// Inner nodes.
+    pub nodes: usize,
+    /// Rate limits.
+    pub limits: usize,
 }
 
 /// A difference between two policies.
@@ -24,6 +38,9 @@ pub struct PolicyStep {
     /// The kind of the difference; absent in a daemon's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
+    /// The phase of the change in which it takes place; absent in a daemon's answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
     /// The difference in one line.
     pub text: String,
 }
@@ -45,9 +62,10 @@ impl Document for PolicyDiffReport {
     const SCHEMA: &'static str = "weft-policy-diff/1";
 
     fn tables(&self) -> Vec<Table> {
-        let mut steps = Table::new("Differences").columns(["kind", "difference"].map(Column::left));
+        let columns = ["phase", "kind", "difference"].map(Column::left);
+        let mut steps = Table::new("Differences").columns(columns);
         for step in &self.steps {
-            steps.row([or_none(&step.kind), &step.text].map(Cell::plain));
+            steps.row([or_none(&step.phase), or_none(&step.kind), &step.text].map(Cell::plain));
         }
         let mut warnings = Table::new("Warnings").columns(["kind", "effect", "remedy"].map(Column::left));
         for warning in &self.warnings {

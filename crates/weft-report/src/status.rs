@@ -40,6 +40,9 @@ pub struct ServiceStatus {
     /// The longest time for which a replacement of the policy kept the worker from sending, in seconds; 0 before the first.
     #[serde(default)]
     pub policy_change_pause_s: f64,
+    /// The drains under way; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draining: Option<StatusDraining>,
     /// The interface through which packets leave.
     pub uplink: StatusUplink,
     /// The classes in the policy's order.
@@ -65,6 +68,26 @@ pub struct ServiceStatus {
     /// The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<StatusSteer>,
+}
+
+/// Rings that flows wait for, since they have left packets there before they changed their class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusDraining {
+    /// The rings.
+    pub rings: u64,
+    /// The time for which the first of them has been waited for, in seconds.
+    pub longest_s: f64,
+    /// The time after which the class that takes the flow sends what stands before, in seconds.
+    pub limit_s: f64,
+}
+
+impl StatusDraining {
+    /// The state in a line.
+    pub fn headline(&self) -> String {
+        let Self { rings, longest_s, limit_s } = self;
+        let rings = if *rings == 1 { "1 ring".to_owned() } else { format!("{rings} rings") };
+        format!("draining: flows wait for {rings} of former classes, {longest_s:.1} s of at most {limit_s} s")
+    }
 }
 
 /// The receive steering that the daemon keeps.
@@ -305,6 +328,9 @@ impl ServiceStatus {
     fn tables(&self) -> Vec<Table> {
         let mut classes = self.class_table();
         classes.note(self.headline());
+        if let Some(draining) = &self.draining {
+            classes.note(draining.headline());
+        }
         if !self.dropped.is_empty() {
             classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
         }

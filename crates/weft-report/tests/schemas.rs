@@ -52,6 +52,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::policy_cost_report());
     check(&fixture::policy_explain_report());
     check(&fixture::policy_diff_report());
+    check(&fixture::policy_test_report());
     check(&fixture::doctor_report());
     check(&fixture::run_report());
     check(&fixture::simulated::sim_report());

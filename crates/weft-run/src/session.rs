@@ -39,7 +39,7 @@ use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
-use weft_nic::nic::{ClassTotals, NicError, OnFailure, SoftwareNic, Totals};
+use weft_nic::nic::{ClassTotals, Draining, NicError, OnFailure, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
@@ -204,6 +204,8 @@ pub struct Status {
     pub worker_bound: bool,
     /// The longest time for which a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
+    /// The rings that flows of other classes wait for.
+    pub draining: Draining,
     /// Packets of flows for which the flow tables had no room.
     pub untracked: u64,
     /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
@@ -441,6 +443,7 @@ impl Session {
             observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             change_pause_max: totals.change_pause_max,
+            draining: totals.draining,
             untracked: totals.classes.iter().map(|class| class.untracked.get()).sum(),
             failed: totals.unread + self.not_followed,
         })

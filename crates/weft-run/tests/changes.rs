@@ -336,3 +336,73 @@ fn policies_change_under_load_and_unchanged_classes_notice_nothing() {
     }
     finish(load.session);
 }
+
+/// The policies of a drain: a busy class above one whose flow is to go above both.
+fn drained_text(first: bool) -> String {
+    let class = if first { "low" } else { "high" };
+    let root =
+        if first { "priority { busy, low, default }" } else { "priority { high, busy, low, default }" };
+    let low = if first { String::new() } else { "class low = udp and dport 9\n".to_owned() };
+    format!(
+        "class {class} = udp and dport {MOVING}\n{low}class busy = udp and dport {STEADY}\nroot = {root}\n"
+    )
+}
+
+/// A flow leaves a class that never gets a turn. After the limit its new class sends what the flow has left there.
+#[test]
+fn a_drain_below_a_busy_priority_ends_at_its_limit() {
+    if !privileged("a_drain_below_a_busy_priority_ends_at_its_limit") {
+        return;
+    }
+    let world = World::new();
+    let mut session = world.session(&drained_text(true), 20);
+    let app = world.add(&mut session, 0);
+    session.set_drain(Nanos::from_millis(500));
+    let flags = [(); 3].map(|()| AtomicBool::new(false));
+    let [stop, stop_busy, stop_receiving] = &flags;
+    let far = NetNs::named(world.far.name()).expect("named");
+    let escorted = |session: &Session| session.totals().expect("totals").draining.escorted;
+    std::thread::scope(|scope| {
+        let _stop_all = StopAll(&flags);
+        let ms = Duration::from_millis;
+        let received =
+            [STEADY, MOVING].map(|port| numbered::receive(scope, (&far, (FAR, port)), stop_receiving));
+        // Four times the link, and a backlog of seconds.
+        let busy = numbered::send(scope, (&app, (FAR, STEADY)), (10, 1000, ms(1)), stop_busy);
+        std::thread::sleep(ms(300));
+        let flow = numbered::send(scope, (&app, (FAR, MOVING)), (1, 64, ms(5)), stop);
+        std::thread::sleep(ms(300));
+        let link = LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None });
+        let rate = BitsPerSec(20_000_000);
+        let prepared = session.prepare_policy(&policy(&drained_text(false)), (rate, link)).expect("prepared");
+        session.change_policy(prepared).expect("changed");
+        assert!(until(Duration::from_secs(10), || escorted(&session) > 0), "{:?}", session.totals());
+        let high = number_of(&mut session, "high");
+        let counters = session.wire_counters();
+        let sends = || counters.sent(high).packets.get() > 10;
+        assert!(until(Duration::from_secs(10), sends), "the flow goes on in its class");
+        stop.store(true, Ordering::Relaxed);
+        stop_busy.store(true, Ordering::Relaxed);
+        let sent = [busy, flow].map(|sender| sender.join().expect("sender"));
+        let all = |session: &Session| {
+            let totals = session.port_totals("p0").expect("a port");
+            totals.sum(|class| class.posted) == totals.sum(|class| class.sent)
+        };
+        assert!(until(Duration::from_secs(20), || all(&session)), "{:?}", session.totals());
+        stop_receiving.store(true, Ordering::Relaxed);
+        let received = received.map(|receiver| receiver.join().expect("receiver"));
+        assert_eq!(received.map(|stream| stream.overtaken), [0, 0], "{received:?}");
+        // Only what the port refused is missing: while the flow waited, or at a bound.
+        let totals = session.port_totals("p0").expect("a port");
+        let refused = totals.sum(|class| class.moving.plus(class.bound).plus(class.full)).packets.get();
+        let arrived: u64 = received.iter().map(|stream| stream.count).sum();
+        assert_eq!(
+            arrived + refused,
+            sent.iter().sum::<u64>(),
+            "{received:?} of {sent:?}, {refused} refused"
+        );
+    });
+    assert_eq!(session.totals().expect("totals").draining.rings, 0);
+    check_port("p0", &session.port_totals("p0").expect("a port"));
+    finish(session);
+}

@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use weft_host::Mac;
 use weft_host::store::StoreError;
+use weft_nic::nic::Draining;
 use weft_policy::CompiledPolicy;
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{PortLimit, SessionError};
@@ -33,6 +34,9 @@ pub trait DataPath: std::fmt::Debug {
     /// # Errors
     /// When the data path cannot change to it; the former policy is then still in force.
     fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError>;
+
+    /// Sets the time for which flows that change their class wait for packets that they have left.
+    fn set_drain(&mut self, _limit: Nanos) {}
 
     /// The counters. Also follows changes of the uplink, so it is called several times a second.
     ///
@@ -191,6 +195,8 @@ pub struct PathStatus {
     pub dropped: BTreeMap<&'static str, u64>,
     /// The longest time for which a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
+    /// The rings that flows of other classes wait for.
+    pub draining: Draining,
     /// Packets of flows for which there was no room.
     pub untracked: u64,
     /// Failed readings of the kernel's counters.

@@ -131,7 +131,7 @@ fn policies_are_loaded_compared_and_restored() {
     let steps = service.done(&["policy", "diff", &new]);
     assert!(steps.contains("100 Mb/s") && steps.contains("50 Mb/s"), "{steps}");
     assert_eq!(service.status()["generation"], 1);
-    let loaded = service.done(&["policy", "load", &new, "--generation", "1"]);
+    let loaded = service.done(&["policy", "load", &new, "--generation", "1", "--drain", "2s"]);
     assert!(loaded.contains("generation 2 is in force"), "{loaded}");
     let json: serde_json::Value =
         serde_json::from_str(&service.done(&["config", "--json", "-"])).expect("JSON");

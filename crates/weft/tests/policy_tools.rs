@@ -240,6 +240,15 @@ fn tests_of_a_policy_pass_or_say_what_differs() {
         "{}",
         said.err
     );
+    file(&folder, "q.weft", "class a = mark 1\nroot = priority { default, a }\n");
+    let text =
+        text.replace("packet A", "change \"q.weft\" at 0ns\npacket A").replace("expect A D", "expect D A");
+    let changed = file(&folder, "changed.wefttest", &text);
+    let said = run(&["policy", "test", &changed]);
+    assert_eq!((said.code, said.out.as_str()), (0, "1 passed, 0 failed\n"), "{}", said.err);
+    let lost = file(&folder, "lost.wefttest", text.replace("q.weft", "none.weft"));
+    let said = run(&["policy", "test", &lost]);
+    assert!(said.code == 1 && said.err.contains("none.weft"), "{}", said.err);
     let nameless = file(&folder, "nameless.wefttest", "packet A 1\nexpect A\n");
     let said = run(&["policy", "test", &nameless]);
     assert!(said.code == 1 && said.err.contains("--policy"), "{}", said.err);

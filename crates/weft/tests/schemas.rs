@@ -49,7 +49,7 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 18] = [
+const PROMISED: [&str; 19] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
@@ -58,6 +58,7 @@ const PROMISED: [&str; 18] = [
     "weft-policy-cost",
     "weft-policy-diff",
     "weft-policy-explain",
+    "weft-policy-test",
     "weft-profile",
     "weft-replay",
     "weft-reproduce",
@@ -102,6 +103,9 @@ fn surveys_and_policies() {
     check(&written(&packet, &[0]), "weft-policy-explain");
     let other = file(&folder, "other.weft", POLICY.replace("10mbps", "20mbps"));
     check(&written(&["policy", "diff", &good, &other], &[0]), "weft-policy-diff");
+    let text = "policy \"good.weft\"\npacket a 100\nchange \"other.weft\" after a\npacket b 1\nexpect a b\n";
+    let tests = file(&folder, "good.wefttest", text);
+    check(&written(&["policy", "test", &tests], &[0]), "weft-policy-test");
 }
 
 /// Returns a capture of one UDP packet of 1000 bytes.

@@ -123,8 +123,22 @@ fn two_policies_are_compared() {
     let said = run(&["policy", "diff", &old, &new]);
     assert_eq!(
         (said.code, said.out.as_str()),
-        (0, "link rate: 1 Gb/s -> 2 Gb/s\nweight web: 1 -> 3 in root\n")
+        (0, "kept: 2 classes, 1 node, 0 limits\nlink rate: 1 Gb/s -> 2 Gb/s\nweight web: 1 -> 3 in root\n")
     );
+    let document = run(&["policy", "diff", &old, &new, "--json", "-"]);
+    let document: serde_json::Value = serde_json::from_str(&document.out).expect("JSON");
+    assert_eq!(
+        (&document["steps"][1]["phase"], &document["kept"]["classes"]),
+        (&"adjusted".into(), &2.into())
+    );
+    let added = file(
+        &folder,
+        "added.weft",
+        format!("class mail = tcp port 25\n{POLICY}").replace("web: 1", "web: 1, mail: 1"),
+    );
+    let said = run(&["policy", "diff", &old, &added]);
+    let drained = "class mail added under root\nflows that change their class wait for packets that they have left, at most 30 s";
+    assert!(said.out.contains(drained), "{}", said.out);
     let said = run(&["policy", "diff", &old, &old, "--exit-code"]);
     assert_eq!((said.code, said.out.as_str()), (0, ""));
     assert_eq!(run(&["policy", "diff", &old, &new, "--exit-code"]).code, 3);

@@ -35,7 +35,7 @@ macro_rules! same {
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last_or_left, passed = "passed_ns",
         drained, drained_done, asked = "asked_ns");
-    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes);
+    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes, awaited);
     same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.

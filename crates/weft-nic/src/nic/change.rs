@@ -130,6 +130,12 @@ impl SoftwareNic {
         self.maps.messages_missing()
     }
 
+    /// Sets the time for which flows that change their class wait for packets that they have left. Holds from now on, also for
+    /// those that wait (`worker/drain.rs`).
+    pub fn set_drain(&self, limit: Nanos) {
+        self.counters.drain_limit.set(limit.get());
+    }
+
     /// The number of changes so far.
     pub fn generation(&self) -> u64 {
         self.generation

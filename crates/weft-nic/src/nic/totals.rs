@@ -3,7 +3,7 @@
 use super::{NicError, NicPort, SoftwareNic};
 use crate::readings::rest_of;
 use crate::sojourn::{SojournHistogram, Sojourns};
-use crate::totals::{Lag, PortTotals, Totals};
+use crate::totals::{Draining, Lag, PortTotals, Totals};
 use weft_sched::queues::Staleness;
 use weft_units::{Bytes, Nanos};
 
@@ -45,6 +45,7 @@ impl SoftwareNic {
             uplink_waits: c.uplink_waits.get().packets.get(),
             changes: c.changes.get().packets.get(),
             change_pause_max: Nanos(c.change_pause_max.get()),
+            draining: Draining::of(c),
             sojourns: self.sojourns(),
             lags: self.lags(),
             overdrawn: c.overdrawn.get().packets.get(),

@@ -10,7 +10,9 @@
 //! A flow changes its ring with its next packet, behind the packets that it has left in the old one (`held_back` in
 //! bpf/moves.h). Rings of the policy's lanes are never taken away, so no packet of an unchanged class waits.
 
-use super::{PlanError, RingPlan, RingSpec, algorithms, infrastructure, loom_demand, packet_bound};
+use super::{
+    PlanError, RetiredRings, RingPlan, RingSpec, algorithms, infrastructure, loom_demand, packet_bound,
+};
 use crate::layout::{CLASSES, LANES, LaneEntry, Reads, Spread};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -131,7 +133,9 @@ impl RingPlan {
         let mut change = PlanChange { plan: self.with_policy(new), uses, rings: Vec::new() };
         let lost = self.lost(&change.plan);
         let handed = change.hand_over_or_retire(self, &lost, now, &new.renumbered.heirs);
-        change.keep_and_add(self, new, &handed)?;
+        if let Err(error) = change.keep_and_add(self, new, &handed) {
+            return Err(error.with_retired(retired(&change.uses, is_empty, now)));
+        }
         Ok(change)
     }
 
@@ -266,8 +270,9 @@ impl PlanChange {
         let share = spare.div_ceil(2 * (left + 1));
         let wanted = loom_demand(&new.whole, lane).min(FAIR_SPARE).min(share).max(1);
         let name = || new.whole.classes.get(lane.class.index()).map_or("", |class| &class.name).to_owned();
-        let (first, count) =
-            self.spare_range(wanted).ok_or_else(|| PlanError::NoSpareRing { class: name() })?;
+        let (first, count) = self
+            .spare_range(wanted)
+            .ok_or_else(|| PlanError::NoSpareRing { class: name(), retired: RetiredRings::default() })?;
         for ring in first..first + count {
             self.uses[ring] = RingUse::Lane;
             self.set(ring, RingSpec { lane: id, class: Some(lane.class) });
@@ -296,6 +301,23 @@ impl PlanChange {
         }
         (best.1 > 0).then_some(best)
     }
+}
+
+/// The retired rings of `uses`, at `now`.
+fn retired(uses: &[RingUse], is_empty: impl Fn(usize) -> bool, now: Instant) -> RetiredRings {
+    let mut found = RetiredRings::default();
+    for (ring, of) in uses.iter().enumerate() {
+        match of {
+            RingUse::Retired(since) if is_empty(ring) => {
+                let left = REST.saturating_sub(now.saturating_since(*since));
+                found.next = if found.empty == 0 { left } else { found.next.min(left) };
+                found.empty += 1;
+            }
+            RingUse::Retired(_) => found.busy += 1,
+            _ => {}
+        }
+    }
+    found
 }
 
 /// The rings of an entry.

@@ -1,5 +1,8 @@
 //! Errors of plans.
 
+use core::fmt;
+use weft_units::Nanos;
+
 /// Errors of a policy that exceeds the port's rings.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
@@ -17,12 +20,13 @@ pub enum PlanError {
     },
     /// A class of a changed policy finds no ring.
     #[error(
-        "class {class} is new and the port has no spare descriptor ring for it; wait a second, in which rings of removed \
-         classes become free, or give the port more rings"
+        "class {class} is new and the port has no spare descriptor ring for it; {retired}or give the port more rings"
     )]
     NoSpareRing {
         /// The class.
         class: String,
+        /// The rings that become spare.
+        retired: RetiredRings,
     },
     /// The policy and what was removed lately need more numbers than the tables have.
     #[error(
@@ -66,4 +70,38 @@ pub enum PlanError {
         /// The number of rings that are left.
         left: usize,
     },
+}
+
+impl PlanError {
+    /// The error, with the rings that become spare.
+    pub(super) fn with_retired(self, retired: RetiredRings) -> Self {
+        match self {
+            Self::NoSpareRing { class, .. } => Self::NoSpareRing { class, retired },
+            other => other,
+        }
+    }
+}
+
+/// The rings of removed classes that are not spare yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RetiredRings {
+    /// Empty ones.
+    pub empty: usize,
+    /// The time until the first of them is spare.
+    pub next: Nanos,
+    /// Those that have packets, which another class sends.
+    pub busy: usize,
+}
+
+impl fmt::Display for RetiredRings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { empty, next, busy } = self;
+        if *empty > 0 {
+            write!(f, "wait {next}, in which the first of {empty} rings of removed classes becomes free, ")?;
+        }
+        if *busy > 0 {
+            write!(f, "wait until the packets in {busy} rings of removed classes have left, ")?;
+        }
+        Ok(())
+    }
 }

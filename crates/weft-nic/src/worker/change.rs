@@ -3,7 +3,7 @@
 //! Everything that takes time is done before, in the thread of the caller: the new tree, the urgency and the lag of the new
 //! classes, and the plans of the ports. The worker exchanges them:
 //!
-//! 1. The engine exchanges its program. Flows of lanes that are gone are in their heirs' then. A refusal ends the change
+//! 1. Drains end, and begin anew afterwards (`worker/drain.rs`). The engine exchanges its program. Flows of lanes that are gone are in their heirs' then. A refusal ends the change
 //!    here, with no effect.
 //! 2. Rings of new lanes move to them, and rings that have changed their owner get their class.
 //! 3. The device takes the new classes' urgency and lag, and learns all rings again.
@@ -53,6 +53,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Changes the policy.
     pub(super) fn change_policy(&mut self, change: &mut PolicyChange) {
         let begin = clock::now();
+        self.end_drains();
         if let Some(prepared) = change.program.take() {
             match self.engine.change(prepared, self.parts.link.now()) {
                 Ok(retired) => {

@@ -119,6 +119,17 @@ impl Device {
         self.urgency.add_ring(ring, lane)
     }
 
+    /// Moves `ring` to another lane.
+    pub(super) fn move_ring(&mut self, ring: usize, lane: LaneId, backlogged: bool) {
+        if let (true, Some(before)) = (backlogged, self.lane_of_ring.get(ring)) {
+            self.lag.idled(*before);
+        }
+        self.add_ring(ring, lane);
+        if backlogged {
+            self.activated(ring);
+        }
+    }
+
     /// Records that `ring`, which was idle, has a packet to send.
     pub(super) fn activated(&mut self, ring: usize) {
         self.urgent_waits |= self.urgency.is_urgent(ring);

@@ -56,8 +56,12 @@ pub(crate) trait Engine {
     fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
         Err((change, ExchangeError::NoPolicy))
     }
-    /// Moves a ring to another lane.
+    /// Moves a ring to another lane. Abandons the outstanding turn.
     fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}
+    /// Whether packets of `lane` may go by the lane `by` without passing fewer limits.
+    fn may_escort(&self, _lane: LaneId, _by: LaneId) -> bool {
+        false
+    }
     /// Whether it orders rings by what is known of their packets before they are fetched.
     fn reads_packets(&self) -> bool {
         false
@@ -117,8 +121,13 @@ impl Engine for PolicyTree {
     }
 
     fn move_ring(&mut self, flow: FlowId, lane: LaneId) {
-        // Flow and lane are known: both come from the plan of the change.
+        self.abandon();
+        // Flow and lane are known: both come from the plan of a change, or were asked for.
         let _ = self.move_flow(flow, lane);
+    }
+
+    fn may_escort(&self, lane: LaneId, by: LaneId) -> bool {
+        self.passes_limits_of(by, lane)
     }
 
     fn reads_packets(&self) -> bool {

@@ -69,6 +69,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let end = self.rings.len().min(first + SWEEP_RINGS);
         self.sweep_from = end;
         self.rings[first..end].iter_mut().for_each(|ring| ring.note_passed(wall));
+        self.look_at_drains(first..end, wall);
         let rings = self.rings[first..end].iter().enumerate();
         let (slots, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = rings
             .filter_map(|(at, ring)| Some((first + at, PollFd::new(ring.fd.as_ref()?, PollFlags::IN))))

@@ -175,6 +175,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Takes a ring out of its slot. The slot is free at once, or after the ring's next turn in the engine.
     fn vacate(&mut self, slot: usize) -> Ring {
+        self.drains.forget(slot);
         let ring = &self.rings[slot];
         let (flow, of, backlogged) = (ring.flow, (ring.lane, ring.class), ring.backlogged);
         let mut vacant = Ring::new(None, flow, of, self.nowhere.clone());

@@ -9,7 +9,7 @@
 //!    class, its leaf and its limits are. The number of what is gone is *vacant* in the new policy, and is given to something new by
 //!    a later change, never by the same one.
 //! 2. `heirs`: each lane that is gone hands its waiting packets to the lane that its traffic now reaches.
-//! 3. `steps`: the differences, in the policy's words.
+//! 3. `steps`: the differences in the policy's words, in the order in which they take place.
 //! 4. `warnings`: effects that the author may not have meant.
 //!
 //! `numbers` keeps the numbers for a process that goes on with the policy.
@@ -30,7 +30,7 @@ mod warnings;
 
 pub use heirs::successor_at;
 pub use numbers::Numbers;
-pub use steps::Step;
+pub use steps::{Kept, Phase, Step};
 pub use warnings::Warning;
 
 use crate::compiled::CompiledPolicy;
@@ -42,7 +42,9 @@ use weft_units::{ClassId, LaneId};
 pub struct Renumbered {
     /// The new policy.
     pub policy: CompiledPolicy,
-    /// The differences, in the order of classes, limits and tree.
+    /// The things that both policies have.
+    pub kept: Kept,
+    /// The differences, in the order in which they take place.
     pub steps: Vec<Step>,
     /// Effects that the author may not have meant.
     pub warnings: Vec<Warning>,
@@ -70,5 +72,6 @@ pub fn renumber_around(old: &CompiledPolicy, new: CompiledPolicy, resting: &Rest
     let heirs = heirs::heirs(old, &policy);
     let steps = steps::steps(old, &policy, &heirs);
     let warnings = warnings::warnings(old, &policy);
-    Renumbered { policy, steps, warnings, heirs }
+    let kept = steps::kept(old, &policy);
+    Renumbered { policy, kept, steps, warnings, heirs }
 }

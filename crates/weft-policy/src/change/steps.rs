@@ -2,10 +2,67 @@
 
 mod compare;
 
-pub(super) use compare::steps;
+pub(super) use compare::{kept, steps};
 
 use core::fmt;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};
+
+/// The phase of a change in which a step takes place, in the order of the phases.
+///
+/// Those up to [`Phase::Added`] take place together, between two packets. Then the match tables are exchanged. What is gone is
+/// given up last, when no packet of it is left.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Phase {
+    /// A value changes in place.
+    Adjusted,
+    /// Something has another place in the tree, or packets pass other limits.
+    Moved,
+    /// The children of a node, or the flows of a class, are ordered anew.
+    Reranked,
+    /// Something is new.
+    Added,
+    /// Packets that arrive go to another class.
+    Reclassified,
+    /// Something is gone; its packets are those of another class from the exchange on.
+    Removed,
+}
+
+impl Phase {
+    /// The phase in one word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Adjusted => "adjusted",
+            Self::Moved => "moved",
+            Self::Reranked => "reranked",
+            Self::Added => "added",
+            Self::Reclassified => "reclassified",
+            Self::Removed => "removed",
+        }
+    }
+}
+
+/// The numbers of things that two policies have both, with all of their state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Kept {
+    /// Classes.
+    pub classes: usize,
+    /// Inner nodes.
+    pub nodes: usize,
+    /// Rate limits.
+    pub limits: usize,
+}
+
+impl fmt::Display for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: usize, one: &str, more: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {more}"),
+        };
+        let classes = counted(self.classes, "class", "classes");
+        let nodes = counted(self.nodes, "node", "nodes");
+        write!(f, "{classes}, {nodes}, {}", counted(self.limits, "limit", "limits"))
+    }
+}
 
 /// A difference between two policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -121,9 +178,23 @@ pub enum Step {
         /// The node or leaf.
         name: String,
         /// The discipline before.
-        from: &'static str,
+        from: String,
         /// The discipline after.
-        to: &'static str,
+        to: String,
+    },
+    /// The text of the algorithm that orders a node or leaf.
+    Algorithm {
+        /// The node or leaf.
+        name: String,
+        /// The algorithm.
+        algorithm: String,
+    },
+    /// The arguments of an algorithm, for one child or for all flows of a leaf.
+    Arguments {
+        /// The child or leaf.
+        name: String,
+        /// The node or leaf of the algorithm.
+        of: String,
     },
     /// The weight of a child.
     Weight {
@@ -163,8 +234,30 @@ impl Step {
             Self::NodeRemoved { .. } => "node-removed",
             Self::Moved { .. } => "moved",
             Self::Discipline { .. } => "discipline",
+            Self::Algorithm { .. } => "algorithm",
+            Self::Arguments { .. } => "arguments",
             Self::Weight { .. } => "weight",
             Self::Order { .. } => "order",
+        }
+    }
+
+    /// The phase in which the step takes place.
+    pub const fn phase(&self) -> Phase {
+        match self {
+            Self::Link { .. }
+            | Self::Latency { .. }
+            | Self::Bound { .. }
+            | Self::Rate { .. }
+            | Self::Burst { .. }
+            | Self::Arguments { .. }
+            | Self::Weight { .. } => Phase::Adjusted,
+            Self::Moved { .. } | Self::Limits { .. } => Phase::Moved,
+            Self::Discipline { .. } | Self::Algorithm { .. } | Self::Order { .. } => Phase::Reranked,
+            Self::ClassAdded { .. } | Self::LimitAdded { .. } | Self::NodeAdded { .. } => Phase::Added,
+            Self::Rules { .. } | Self::RuleOrder => Phase::Reclassified,
+            Self::ClassRemoved { .. } | Self::LimitRemoved { .. } | Self::NodeRemoved { .. } => {
+                Phase::Removed
+            }
         }
     }
 }
@@ -196,6 +289,9 @@ impl fmt::Display for Step {
             Self::NodeRemoved { node } => write!(f, "node {node} removed"),
             Self::Moved { name, from, to } => write!(f, "{name} moved: {from} -> {to}"),
             Self::Discipline { name, from, to } => write!(f, "order of service in {name}: {from} -> {to}"),
+            Self::Algorithm { name, algorithm } => write!(f, "algorithm {algorithm} of {name} changed"),
+            Self::Arguments { name, of } if name == of => write!(f, "arguments of {name} changed"),
+            Self::Arguments { name, of } => write!(f, "arguments of {name} in {of} changed"),
             Self::Weight { name, node, from, to } => {
                 write!(f, "weight {name}: {} -> {} in {node}", from.get(), to.get())
             }

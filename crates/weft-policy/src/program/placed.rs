@@ -17,6 +17,8 @@ use weft_sched::program::{Custom, HeadUse};
 
 /// First in, first out over the flows of a leaf, for a leaf with a dropper.
 const FIFO: &str = "algorithm in-order { rank = head.arrived }";
+/// Its name.
+pub(crate) const IN_ORDER: &str = "in-order";
 
 /// An algorithm as a part of the engine's tree.
 pub(crate) enum Placed {

@@ -115,9 +115,9 @@ fn the_heir_is_where_all_the_traffic_goes() {
         BASE,
         &new,
         &expect![[r#"
-        class c removed, its packets go to all
         class dns added under root
         class all added under rest
+        class c removed, its packets go to all
         warning: class a is left without a rate of its own: dns goes before it; limit what is served before it, or share by `wfq`
         warning: class a was served first and now waits for dns; put control traffic first, or limit what is served before it
         heir of c: all
@@ -187,6 +187,74 @@ fn nodes_and_classes_move() {
 }
 
 #[test]
+fn algorithms_change() {
+    let base = "algorithm mine(n: count) { rank = n }\nclass a = tcp\nclass b = udp\nclass c = icmp\n\
+                root = stfq { las of a: 2, mine { b: 1, c: 2 }: 3, default: 1 }\n";
+    let new = base
+        .replace("las of a: 2", "edf budget 2us of a: 4")
+        .replace("rank = n }", "rank = n + 1 }")
+        .replace("default: 1", "codel of default: 1");
+    check(
+        base,
+        &new,
+        &expect![[r#"
+        arguments of a in root changed
+        order of service in a: las -> edf
+        order of service in default: fifo -> codel of fifo
+        algorithm mine of root#2 changed
+    "#]],
+    );
+    check(
+        &new,
+        &new.replace("2us", "3us").replace("codel of", "codel target 1ms of").replace("b: 1", "b: 5"),
+        &expect![[r#"
+        arguments of a changed
+        arguments of default changed
+        arguments of b in root#2 changed
+    "#]],
+    );
+    check(
+        base,
+        &base.replace("root = stfq", "root = wf2q"),
+        &expect![[r#"
+        order of service in root: stfq -> wf2q
+    "#]],
+    );
+}
+
+#[test]
+fn steps_are_in_the_order_in_which_they_take_place() {
+    let new = BASE
+        .replace("class c = udp\n", "class d = sctp\nclass e = icmp\n")
+        .replace("dport 80", "dport 8080")
+        .replace("wfq { capped: 2, c: 1, default: 1 }", "priority { d, e }")
+        .replace("priority { a, rest }", "priority { a, rest, late }")
+        .replace("8mbps of b", "9mbps burst 5076 of b\nlate = wfq { capped: 1, default: 1 }");
+    check(
+        BASE,
+        &new,
+        &expect![[r#"
+        limit capped: 8 Mb/s -> 9 Mb/s
+        b moved: rest -> late
+        default moved: rest -> late
+        order of service in rest: wfq -> priority
+        class d added under rest
+        class e added under rest
+        node late added under root
+        class a: takes other packets
+        class c removed, its packets go to default
+        heir of c: default
+    "#]],
+    );
+    let change = renumber(&policy(BASE), policy(&new));
+    let phases: Vec<&str> = change.steps.iter().map(|step| step.phase().word()).collect();
+    let expected =
+        ["adjusted", "moved", "moved", "reranked", "added", "added", "added", "reclassified", "removed"];
+    assert_eq!(phases, expected);
+    assert_eq!(change.kept.to_string(), "3 classes, 2 nodes, 1 limit");
+}
+
+#[test]
 fn rules_change() {
     check(
         BASE,
@@ -232,8 +300,8 @@ fn cgroups_are_compared_by_path() {
         old,
         new,
         &expect![[r#"
-        class b removed, its packets go to c
         class c added under root
+        class b removed, its packets go to c
         heir of b: c
     "#]],
     );

@@ -1,11 +1,13 @@
-//! Both executors of algorithms give the same order of packets: the published cases, and random policies under random traffic.
+//! All executors of algorithms give the same order of packets: the published cases with their changes, and random policies
+//! under random traffic.
 
-use crate::trials::{corpus, read};
+use crate::trials::{Policies, corpus, read};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
-use weft_policy::trial::run::run;
-use weft_rank::{Metadata, Metadatum};
+use weft_policy::trial::run::run_changing;
+use weft_rank::ebpf::{Block, BlockSource, lower};
+use weft_rank::{Algorithm, Effects, Execute, Inputs, Metadata, Metadatum, Part};
 use weft_rank_cranelift::compile;
 use weft_sched::packets::{Dequeue, Descriptor, PacketScheduler};
 use weft_sched::workload::Rng;
@@ -26,15 +28,52 @@ fn with_machine_code(policy: &CompiledPolicy) -> CompiledPolicy {
     policy
 }
 
+/// An algorithm as eBPF, executed in user space.
+struct Lowered(Arc<Algorithm>);
+
+impl Execute for Lowered {
+    fn run(
+        &self,
+        part: Part,
+        inputs: &Inputs,
+        parameters: &[u64],
+        node: &mut [u64],
+        child: &mut [u64],
+    ) -> Effects {
+        let Some(program) = self.0.parts.get(part) else { return Effects::NONE };
+        let instructions = lower(program, BlockSource::Argument);
+        let vm = rbpf::EbpfVmRaw::new(Some(&instructions)).expect("rbpf accepts the program");
+        let mut block = Block::new(inputs, parameters, node, child);
+        assert_eq!(vm.execute_program(block.bytes_mut()).expect("no access out of bounds"), 0);
+        block.state(node, child);
+        block.effects()
+    }
+}
+
+/// The policy with its algorithms as eBPF.
+fn lowered(policy: &CompiledPolicy) -> CompiledPolicy {
+    let mut policy = policy.clone();
+    policy.program.run_by(|algorithm| Some(Arc::new(Lowered(Arc::new(algorithm.clone())))));
+    policy
+}
+
 #[test]
-fn the_published_cases_have_one_order_with_both_executors() {
+fn the_published_cases_have_one_order_with_all_executors() {
     let mut count = 0;
     for path in corpus() {
-        let (trials, policy) = read(&path);
-        let compiled = with_machine_code(&policy);
+        let (trials, policy, policies) = read(&path);
+        let all = |by: fn(&CompiledPolicy) -> CompiledPolicy| -> (CompiledPolicy, Policies) {
+            (by(&policy), policies.iter().map(|(path, policy)| (path.clone(), by(policy))).collect())
+        };
+        let (compiled, all_compiled) = all(with_machine_code);
+        let (ebpf, all_ebpf) = all(lowered);
         for trial in &trials.cases {
             // `the_published_orders_hold` compares those of the interpreter with what is published.
-            assert_eq!(run(trial, &compiled), run(trial, &policy), "{}", trial.name);
+            let expected = run_changing(trial, &policy, &policies);
+            assert_eq!(run_changing(trial, &compiled, &all_compiled), expected, "{}", trial.name);
+            assert_eq!(run_changing(trial, &ebpf, &all_ebpf), expected, "{}", trial.name);
+            // A change may also come to another executor.
+            assert_eq!(run_changing(trial, &compiled, &policies), expected, "{}", trial.name);
             count += 1;
         }
     }
@@ -113,7 +152,7 @@ impl Text {
 }
 
 /// The metadata that a sender may give.
-fn metadata(rng: &mut Rng, now: u64) -> Metadata {
+pub(crate) fn metadata(rng: &mut Rng, now: u64) -> Metadata {
     let told = [
         (Metadatum::Deadline, now + u64::from(rng.below(20_000))),
         (Metadatum::Slack, u64::from(rng.below(9_000))),

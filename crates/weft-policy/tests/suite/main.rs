@@ -2,6 +2,10 @@
 
 mod change;
 mod common;
+mod live_changes;
+#[path = "../../../weft-sched/tests/reference/mod.rs"]
+#[expect(dead_code, reason = "its random programs are for the engine's own tests")]
+mod slow;
 
 mod latency;
 mod policies;

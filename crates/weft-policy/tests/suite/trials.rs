@@ -1,7 +1,9 @@
 //! The published orders, as tests of policies: text, compiler and engine together.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weft_policy::trial::run::{Outcome, TrialError, run};
+use weft_policy::CompiledPolicy;
+use weft_policy::trial::run::{Outcome, TrialError, run, run_changing};
 use weft_policy::trial::{Departure, Trials};
 
 pub(crate) fn corpus() -> Vec<PathBuf> {
@@ -13,37 +15,64 @@ pub(crate) fn corpus() -> Vec<PathBuf> {
     files
 }
 
-pub(crate) fn read(path: &Path) -> (Trials, weft_policy::CompiledPolicy) {
+/// The policies of a file of tests, by the paths that it gives them.
+pub(crate) type Policies = BTreeMap<String, CompiledPolicy>;
+
+/// The tests of a file, the policy under which they begin, and those that they change to.
+pub(crate) fn read(path: &Path) -> (Trials, CompiledPolicy, Policies) {
     let trials: Trials =
         std::fs::read_to_string(path).expect("text").parse().unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let policy = path.with_file_name(trials.policy.as_deref().expect("a policy"));
-    let text = std::fs::read_to_string(policy).expect("a policy");
-    let compilation = crate::common::compiled(&text);
-    (trials, compilation.policy.unwrap_or_else(|| panic!("{path:?}: {:?}", compilation.diagnostics)))
+    let policy = |name: &str| {
+        let text = std::fs::read_to_string(path.with_file_name(name)).expect("a policy");
+        let compilation = crate::common::compiled(&text);
+        compilation.policy.unwrap_or_else(|| panic!("{path:?}: {name}: {:?}", compilation.diagnostics))
+    };
+    let changes = trials.cases.iter().flat_map(|trial| &trial.changes);
+    let policies = changes.map(|change| (change.policy.clone(), policy(&change.policy))).collect();
+    let first = policy(trials.policy.as_deref().expect("a policy"));
+    (trials, first, policies)
 }
 
 #[test]
 fn the_published_orders_hold() {
-    let mut count = 0;
+    let (mut count, mut live) = (0, 0);
     for path in corpus() {
-        let (trials, policy) = read(&path);
+        let (trials, policy, policies) = read(&path);
         for trial in &trials.cases {
-            let outcome = run(trial, &policy).expect("an end");
+            let outcome = run_changing(trial, &policy, &policies).expect("an end");
             assert_eq!(outcome.difference(trial), None, "{}", trial.name);
             // Another order fails.
             let mut other = trial.clone();
             other.expect.reverse();
             assert!(outcome.difference(&other).is_some(), "{}", trial.name);
             count += 1;
+            live += usize::from(!trial.changes.is_empty());
         }
     }
-    assert!(count >= 16, "{count} cases");
+    assert!(count >= 25 && live >= 9, "{count} cases, {live} of them with a change");
+}
+
+#[test]
+fn a_change_that_cannot_take_place_is_an_error() {
+    let path = corpus().into_iter().find(|path| path.ends_with("live_wfq.wefttest")).expect("the test");
+    let (trials, policy, policies) = read(&path);
+    let trial = &trials.cases[0];
+    let error = run(trial, &policy).expect_err("a policy is missing");
+    assert_eq!(error, TrialError::UnknownPolicy { path: "live_weights.weft".to_owned() });
+    let mut dropped = trial.clone();
+    dropped.packets.retain(|packet| packet.name != "B1");
+    let error = run_changing(&dropped, &policy, &policies).expect_err("the packet does not leave");
+    assert_eq!(error.to_string(), "the change to live_weights.weft is to follow B1, which did not leave");
+    let mut early = trial.clone();
+    early.packets[0].class = Some("C".to_owned());
+    let error = run_changing(&early, &policy, &policies).expect_err("no such class before or after");
+    assert!(matches!(error, TrialError::UnknownClass { .. }), "{error}");
 }
 
 #[test]
 fn differences_are_told() {
     let path = corpus().into_iter().find(|path| path.ends_with("bucket.wefttest")).expect("the bucket");
-    let (trials, policy) = read(&path);
+    let (trials, policy, _) = read(&path);
     let trial = &trials.cases[0];
     let outcome = run(trial, &policy).expect("an end");
     let mut late = trial.clone();

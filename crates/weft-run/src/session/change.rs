@@ -93,6 +93,11 @@ impl Session {
         Ok(PreparedChange { nic, source: None })
     }
 
+    /// Sets the time for which flows that change their class wait for packets that they have left.
+    pub fn set_drain(&self, limit: Nanos) {
+        self.nic.set_drain(limit);
+    }
+
     /// Puts a prepared policy in force. Returns the time for which the worker sent nothing.
     ///
     /// # Errors

@@ -374,6 +374,14 @@ impl PolicyTree {
         self.flow(flow).map(|slot| LaneId(slot.lane))
     }
 
+    /// Whether packets of `lane` pass every limit that packets of `other` pass.
+    pub fn passes_limits_of(&self, lane: LaneId, other: LaneId) -> bool {
+        let known = |lane: &&Lane| lane.leaf != NO_LEAF;
+        let limits = |lane: LaneId| self.lanes.get(lane.index()).filter(known).map(|lane| &lane.limits);
+        let (Some(limits), Some(others)) = (limits(lane), limits(other)) else { return false };
+        others.iter().all(|limit| limits.contains(limit))
+    }
+
     /// The lane of `flow` and whether the flow is backlogged, or `None` for an unknown flow.
     #[inline]
     pub(crate) fn standing_of(&self, flow: FlowId) -> Option<(LaneId, bool)> {

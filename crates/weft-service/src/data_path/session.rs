@@ -250,6 +250,10 @@ impl DataPath for SessionPath {
         Ok(())
     }
 
+    fn set_drain(&mut self, limit: Nanos) {
+        self.session.set_drain(limit);
+    }
+
     fn status(&mut self) -> Result<PathStatus, DataPathError> {
         let status = self.session.status()?;
         let uplink_up = self.session.uplink_is_up();
@@ -264,6 +268,7 @@ impl DataPath for SessionPath {
             dropped: status.dropped.by_reason().into_iter().collect(),
             untracked: status.untracked,
             change_pause_max: status.change_pause_max,
+            draining: status.draining,
             failed_readings: status.failed,
         })
     }

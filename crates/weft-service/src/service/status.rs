@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{ListPortsReply, Reply};
-use weft_report::status::{ServiceStatus, StatusClass, StatusPort, StatusPortLimit, StatusUplink};
+use weft_nic::nic::Draining;
+use weft_report::status::{
+    ServiceStatus, StatusClass, StatusDraining, StatusPort, StatusPortLimit, StatusUplink,
+};
 use weft_run::session::PortLimit;
 use weft_units::Nanos;
 
@@ -134,6 +137,7 @@ impl Uplink {
             worker: path.worker,
             worker_bound: path.worker_bound,
             policy_change_pause_s: path.change_pause_max.as_secs_f64(),
+            draining: describe_draining(path.draining),
             uplink: StatusUplink {
                 name: self.config.name.clone(),
                 interface: self.config.device.clone(),
@@ -181,6 +185,15 @@ impl Uplink {
             uplink: self.config.name.clone(),
         }
     }
+}
+
+/// The drains under way; `None` without one.
+fn describe_draining(draining: Draining) -> Option<StatusDraining> {
+    (draining.rings > 0).then(|| StatusDraining {
+        rings: draining.rings,
+        longest_s: draining.longest.as_secs_f64(),
+        limit_s: draining.limit.as_secs_f64(),
+    })
 }
 
 fn port_limit(limit: PortLimit) -> StatusPortLimit {

@@ -18,7 +18,9 @@ use weft_control::error::ControlError;
 use weft_control::interface::{
     ChangeReply, ConfigReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
 };
+use weft_nic::counters::DRAIN;
 use weft_policy::{FileText, TenantTexts};
+use weft_units::Nanos;
 
 /// The state of an uplink.
 #[derive(Debug)]
@@ -155,6 +157,7 @@ impl Uplink {
         let policy = self.compile(&given.name, given.text, given.tenants)?;
         self.check_generation(given.generation)?;
         let wanted = self.with_given(&policy, self.given_back(&policy))?;
+        self.path.set_drain(given.drain_ms.map_or(DRAIN, Nanos::from_millis));
         self.put_in_force(wanted)
     }
 

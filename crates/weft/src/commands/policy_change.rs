@@ -3,9 +3,11 @@
 use crate::control::{Socket, UplinkName, told};
 use crate::output;
 use crate::policy_file::PolicyText;
+use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_control::interface::{ChangeReply, LoadPolicy};
+use weft_units::Nanos;
 
 /// Put a policy in force at a running daemon.
 #[derive(Debug, clap::Args)]
@@ -14,6 +16,7 @@ Examples:
   weft policy load my.weft
   weft policy load my.weft --generation 3
   weft policy load my.weft --uplink wan
+  weft policy load my.weft --drain 2s
 
 A policy that is refused changes nothing. With --generation it is loaded only if that generation is still in force, so
 that two operators cannot undo each other's work unseen. The policy is in force until the daemon ends or reloads its
@@ -24,6 +27,10 @@ pub(crate) struct LoadArgs {
     /// Load only if this generation is in force.
     #[arg(long, value_name = "N")]
     generation: Option<u64>,
+    /// The time for which flows that change their class wait for packets that they have left in the former one. Then the new
+    /// class sends what stands before, at its own expense.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::span)]
+    drain: Nanos,
     #[command(flatten)]
     socket: Socket,
     #[command(flatten)]
@@ -45,7 +52,14 @@ pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let policy = PolicyText::read(&args.file)?;
     let tenants = policy.tenants();
     let PolicyText { name, text } = policy;
-    let policy = LoadPolicy { name, text, generation: args.generation, tenants, uplink: None };
+    let policy = LoadPolicy {
+        name,
+        text,
+        generation: args.generation,
+        tenants,
+        uplink: None,
+        drain_ms: Some(args.drain.get().div_ceil(1_000_000)),
+    };
     show(&told(args.socket.connect_about(&args.uplink)?.load_policy(policy))?)?;
     Ok(ExitCode::SUCCESS)
 }

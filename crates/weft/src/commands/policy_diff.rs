@@ -7,9 +7,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_control::interface::PolicySource;
-use weft_policy::change::{Step, Warning};
+use weft_nic::counters::DRAIN;
+use weft_policy::change::{Kept, Phase, Step, Warning};
 use weft_policy::{CompileOptions, renumber};
-use weft_report::policy_diff::{PolicyDiffReport, PolicyStep, PolicyWarning};
+use weft_report::policy_diff::{PolicyDiffReport, PolicyKept, PolicyStep, PolicyWarning};
 use weft_report::record::Document;
 use weft_run::host_facts;
 
@@ -24,6 +25,7 @@ Examples:
   weft policy diff --exit-code old.weft new.weft
 
 One file is compared with the policy that the daemon has in force; two are compared with each other, without a daemon.
+The differences are in the order in which they take place; with --json each has its phase.
 Nothing is changed.")]
 pub(crate) struct Args {
     /// The new policy, or the one before and the one after.
@@ -65,20 +67,49 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn report(steps: Vec<PolicyStep>, warnings: Vec<PolicyWarning>) -> PolicyDiffReport {
     let (schema, host) = (PolicyDiffReport::SCHEMA.to_owned(), host_facts::detect());
-    PolicyDiffReport { schema, host, steps, warnings }
+    PolicyDiffReport { schema, host, kept: None, steps, warnings }
 }
 
 /// Compares two files.
 fn between(old: &Path, new: &Path) -> anyhow::Result<PolicyDiffReport> {
     let load = |path: &Path| PolicyText::read(path)?.load(&CompileOptions::default());
     let change = renumber(&load(old)?, load(new)?);
-    let step = |step: &Step| PolicyStep { kind: Some(step.kind().into()), text: step.to_string() };
+    let step = |step: &Step| PolicyStep {
+        kind: Some(step.kind().into()),
+        phase: Some(step.phase().word().into()),
+        text: step.to_string(),
+    };
     let warning = |warning: &Warning| PolicyWarning {
         kind: Some(warning.kind().into()),
         text: warning.to_string(),
         help: Some(warning.help().into()),
     };
-    Ok(report(change.steps.iter().map(step).collect(), change.warnings.iter().map(warning).collect()))
+    let Kept { classes, nodes, limits } = change.kept;
+    let mut steps: Vec<PolicyStep> = change.steps.iter().map(step).collect();
+    if change.steps.iter().any(moves_flows) {
+        let removed = change.steps.partition_point(|step| step.phase() < Phase::Removed);
+        steps.insert(removed, drain());
+    }
+    let warnings = change.warnings.iter().map(warning).collect();
+    let kept = Some(PolicyKept { classes, nodes, limits });
+    Ok(PolicyDiffReport { kept, ..report(steps, warnings) })
+}
+
+/// Whether flows may belong to another class after a step.
+fn moves_flows(step: &Step) -> bool {
+    step.phase() == Phase::Reclassified || matches!(step, Step::ClassAdded { .. } | Step::ClassRemoved { .. })
+}
+
+/// The step in which flows of a NIC wait for what they have left in another class.
+fn drain() -> PolicyStep {
+    let limit = DRAIN.as_secs_f64();
+    PolicyStep {
+        kind: Some("drain".into()),
+        phase: Some("drained".into()),
+        text: format!(
+            "flows that change their class wait for packets that they have left, at most {limit} s (`weft policy load --drain`)"
+        ),
+    }
 }
 
 /// Compares a file with the policy in force.
@@ -93,14 +124,17 @@ fn against_daemon(file: &Path, args: &Args) -> anyhow::Result<PolicyDiffReport> 
         uplink: None,
     }))?;
     reply.diagnostics.iter().for_each(|diagnostic| output::message(&diagnostic.to_string()));
-    let step = |text| PolicyStep { kind: None, text };
+    let step = |text| PolicyStep { kind: None, phase: None, text };
     let warning = |text| PolicyWarning { kind: None, text, help: None };
     Ok(report(reply.steps.into_iter().map(step).collect(), reply.warnings.into_iter().map(warning).collect()))
 }
 
-/// A line for each difference, and for each warning with its remedy.
+/// A line for what stays, one for each difference, and one for each warning with its remedy.
 fn described(report: &PolicyDiffReport) -> String {
     let mut text = String::new();
+    if let (Some(PolicyKept { classes, nodes, limits }), false) = (report.kept, report.steps.is_empty()) {
+        let _ = writeln!(text, "kept: {}", Kept { classes, nodes, limits });
+    }
     for step in &report.steps {
         let _ = writeln!(text, "{}", step.text);
     }

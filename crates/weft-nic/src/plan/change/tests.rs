@@ -209,12 +209,20 @@ fn a_class_without_a_spare_ring_is_named() {
     let mut nic = Nic::new(TWO, PortShare { spare: 0, ..SHARE });
     let before = (nic.port.clone(), nic.uses.clone());
     let error = nic.change(&policy(THREE), |_| true).expect_err("no ring");
-    assert_eq!(error, PlanError::NoSpareRing { class: "c".to_owned() });
+    assert_eq!(error, PlanError::NoSpareRing { class: "c".to_owned(), retired: RetiredRings::default() });
     assert_eq!((nic.port.clone(), nic.uses.clone()), before);
     // A class that goes makes room, after the rest.
     nic.to("class a = tcp\nroot = wfq { fair of a: 1, default: 1 }");
-    nic.change(&policy(THREE), |_| true).expect_err("too soon");
-    nic.wait(REST + Nanos(1));
+    let retired = nic.used(|of| matches!(of, RingUse::Retired(_))).len();
+    nic.wait(Nanos::from_millis(400));
+    let error = nic.change(&policy(THREE), |_| true).expect_err("too soon").to_string();
+    let words =
+        format!("wait 600 ms, in which the first of {retired} rings of removed classes becomes free, or");
+    assert!(error.contains(&words), "{error}");
+    nic.wait(REST);
+    let error = nic.change(&policy(THREE), |_| false).expect_err("packets are left").to_string();
+    let words = format!("wait until the packets in {retired} rings of removed classes have left, or");
+    assert!(error.contains(&words), "{error}");
     nic.to(THREE);
 }
 
@@ -400,7 +408,7 @@ proptest! {
                         prop_assert_eq!(old, new, "infrastructure keeps its lane");
                     }
                 }
-                Err(PlanError::NoSpareRing { class }) => {
+                Err(PlanError::NoSpareRing { class, .. }) => {
                     prop_assert!(draft.text().contains(&class) || class == "default" || class == INFRASTRUCTURE);
                     prop_assert_eq!((before.1, before.2), (nic.port.clone(), nic.uses.clone()));
                 }

@@ -1,10 +1,11 @@
 //! The comparison of two policies with common numbers.
 
-use super::Step;
-use crate::compiled::{CompiledPolicy, Destination};
-use std::collections::BTreeSet;
+use super::{Kept, Step};
+use crate::compiled::{ClassInfo, CompiledPolicy, Destination};
+use crate::program::placed::IN_ORDER;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::Match;
-use weft_sched::{Child, Discipline, LeafDiscipline, NodeSpec};
+use weft_sched::{Child, Custom, Discipline, LeafDiscipline, LimitSpec, NodeSpec};
 use weft_units::{ClassId, LaneId, LeafId, NodeId, Packets, Weight};
 
 /// A policy with what a comparison asks of it by number.
@@ -39,7 +40,21 @@ pub(in crate::change) fn steps(
     limits(&old, &new, &mut steps);
     leaves(&old, &new, &mut steps);
     nodes(&old, &new, &mut steps);
+    steps.sort_by_key(Step::phase);
     steps
+}
+
+/// The things that both policies have.
+pub(in crate::change) fn kept(old: &CompiledPolicy, new: &CompiledPolicy) -> Kept {
+    fn both<T>(old: &[T], new: &[T], is_vacant: fn(&T) -> bool) -> usize {
+        old.iter().zip(new).filter(|(old, new)| !is_vacant(old) && !is_vacant(new)).count()
+    }
+    let (before, after) = (&old.program, &new.program);
+    Kept {
+        classes: both(&old.classes, &new.classes, ClassInfo::is_vacant),
+        nodes: both(&before.nodes, &after.nodes, NodeSpec::is_vacant),
+        limits: both(&before.limits, &after.limits, LimitSpec::is_vacant),
+    }
 }
 
 impl<'a> View<'a> {
@@ -244,17 +259,53 @@ fn leaves(old: &View<'_>, new: &View<'_>, steps: &mut Vec<Step>) {
     for at in 0..old.leaf_parents.len().min(new.leaf_parents.len()) {
         let leaf = LeafId::from_index(at);
         let (Some(name), Some(_)) = (old.leaf_name(leaf), new.leaf_name(leaf)) else { continue };
-        let order = |view: &View<'_>| match view.policy.program.leaves[at].discipline {
-            LeafDiscipline::Fifo => "fifo",
-            LeafDiscipline::Fair => "fair",
-            LeafDiscipline::Custom(_) => "algorithm",
-        };
-        discipline(name, order(old), order(new), steps);
+        let order = |view: &View<'_>| view.policy.program.leaves[at].discipline.clone();
+        let (before, after) = (order(old), order(new));
+        discipline(name, leaf_word(&before), leaf_word(&after), steps);
+        if let (LeafDiscipline::Custom(before), LeafDiscipline::Custom(after)) = (&before, &after)
+            && !text_changed(name, before, after, steps)
+            && before != after
+        {
+            steps.push(Step::Arguments { name: name.to_owned(), of: name.to_owned() });
+        }
         moved(name, (old, old.leaf_parents[at]), (new, new.leaf_parents[at]), steps);
     }
 }
 
-fn discipline(name: &str, from: &'static str, to: &'static str, steps: &mut Vec<Step>) {
+fn leaf_word(discipline: &LeafDiscipline) -> String {
+    match discipline {
+        LeafDiscipline::Fifo => "fifo".to_owned(),
+        LeafDiscipline::Fair => "fair".to_owned(),
+        LeafDiscipline::Custom(custom) => custom_word(custom),
+    }
+}
+
+/// The names of an algorithm and of its dropper.
+fn custom_word(custom: &Custom) -> String {
+    let name = &custom.algorithm.name;
+    match &custom.dropper {
+        None => name.clone(),
+        Some(dropper) if name == IN_ORDER => format!("{} of fifo", dropper.algorithm.name),
+        Some(dropper) => format!("{} of {name}", dropper.algorithm.name),
+    }
+}
+
+/// Tells of an algorithm, or a dropper, that has the same name and another text. Returns whether the texts or the names differ.
+fn text_changed(name: &str, before: &Custom, after: &Custom, steps: &mut Vec<Step>) -> bool {
+    if custom_word(before) != custom_word(after) {
+        return true;
+    }
+    let droppers = before.dropper.as_ref().zip(after.dropper.as_ref());
+    let same =
+        |before: &Custom, after: &Custom| before.algorithm == after.algorithm && before.head == after.head;
+    let changed = !same(before, after) || droppers.is_some_and(|(before, after)| !same(before, after));
+    if changed {
+        steps.push(Step::Algorithm { name: name.to_owned(), algorithm: custom_word(after) });
+    }
+    changed
+}
+
+fn discipline(name: &str, from: String, to: String, steps: &mut Vec<Step>) {
     if from != to {
         steps.push(Step::Discipline { name: name.to_owned(), from, to });
     }
@@ -290,11 +341,11 @@ fn nodes(old: &View<'_>, new: &View<'_>, steps: &mut Vec<Step>) {
     }
 }
 
-fn word(node: &NodeSpec) -> &'static str {
-    match node.discipline {
-        Discipline::Priority => "priority",
-        Discipline::Wfq(_) => "wfq",
-        Discipline::Custom(_) => "algorithm",
+fn word(node: &NodeSpec) -> String {
+    match &node.discipline {
+        Discipline::Priority => "priority".to_owned(),
+        Discipline::Wfq(_) => "wfq".to_owned(),
+        Discipline::Custom(custom) => custom_word(custom),
     }
 }
 
@@ -320,6 +371,18 @@ fn children(before: &NodeSpec, after: &NodeSpec, new: &View<'_>, steps: &mut Vec
             let stays = |child: &&Child| old.contains(&key(child)) && new.contains(&key(child));
             if before.children.iter().filter(stays).ne(after.children.iter().filter(stays)) {
                 steps.push(Step::Order { node: after.name.clone() });
+            }
+        }
+        (Discipline::Custom(old_custom), Discipline::Custom(custom)) => {
+            if text_changed(&after.name, old_custom, custom, steps) {
+                return;
+            }
+            let known: BTreeMap<_, _> = before.children.iter().map(key).zip(&old_custom.parameters).collect();
+            for (child, list) in after.children.iter().zip(&custom.parameters) {
+                if known.get(&key(child)).is_some_and(|known| *known != list) {
+                    let name = new.child_name(*child).to_owned();
+                    steps.push(Step::Arguments { name, of: after.name.clone() });
+                }
             }
         }
         _ => {}

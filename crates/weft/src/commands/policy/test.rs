@@ -1,23 +1,30 @@
 //! `weft policy test`: arrivals and the order in which they must leave, run on the engine.
 
-use crate::output;
+use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use anyhow::anyhow;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_policy::trial::Trials;
-use weft_policy::trial::run::run as run_trial;
+use weft_policy::trial::run::{Outcome, run_changing};
+use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy};
+use weft_report::policy_test::{PolicyTest, PolicyTestReport, TestDeparture};
+use weft_report::record::Document;
+use weft_run::host_facts;
+use weft_units::Nanos;
 
-/// Run tests of a policy: arrivals as text, and the order in which they must leave; docs/algorithms.md has the grammar.
+/// Run tests of a policy: arrivals and changes as text, and the order in which packets must leave; docs/algorithms.md has the grammar.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft policy test policies/tests/*.wefttest
   weft policy test --policy my.weft mine.wefttest
   weft policy test --show mine.wefttest
+  weft policy test --json - mine.wefttest
 
-The tests run on the engine in virtual time, with nothing sent. A test that fails is a line with what was expected and what left; exit code 1.")]
+The tests run on the engine in virtual time, with nothing sent. A test that fails is a line with what was expected and what left; exit code 1. A line such as
+`change \"new.weft\" at 200ns` in a test changes the policy while packets wait.")]
 pub(crate) struct Args {
     /// The tests.
     #[arg(required = true, value_name = "FILE")]
@@ -28,38 +35,78 @@ pub(crate) struct Args {
     /// Print each departure with the time at which its transmission begins.
     #[arg(long)]
     show: bool,
+    /// Write the tests and what left in them to a file as JSON (`-` for standard output).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (mut passed, mut failed) = (0, 0);
+    let json = Target::open(args.json.as_deref())?;
+    let mut tests = Vec::new();
     for file in &args.files {
         let (name, trials) = read(file)?;
         let policy = policy_of(args, file, &name, &trials)?;
+        let others = changed_policies(file, &trials)?;
         for (number, trial) in trials.cases.iter().enumerate() {
             let title = match trial.name.as_str() {
                 "" => format!("test {}", number + 1),
                 title => title.to_owned(),
             };
-            let outcome = run_trial(trial, &policy).map_err(|error| anyhow!("{name}: {title}: {error}"))?;
-            match outcome.difference(trial) {
-                None => passed += 1,
-                Some(difference) => {
-                    failed += 1;
-                    output::print(&format!("{name}: {title}: {difference}\n"))?;
-                }
+            let outcome = run_changing(trial, &policy, &others);
+            let outcome = outcome.map_err(|error| anyhow!("{name}: {title}: {error}"))?;
+            let test = report(&name, title, trial, outcome);
+            if !json.is_stdout() {
+                output::print(&told(&test, args.show))?;
             }
-            if args.show {
-                let departures = outcome.sent.iter().map(|of| match of.at {
-                    Some(at) => format!("{} at {at}", of.name),
-                    None => of.name.clone(),
-                });
-                output::print(&format!("  {}\n", departures.collect::<Vec<_>>().join(", ")))?;
-            }
+            tests.push(test);
         }
     }
-    output::print(&format!("{passed} passed, {failed} failed\n"))?;
+    let failed = tests.iter().filter(|test| test.difference.is_some()).count();
+    if !json.is_stdout() {
+        output::print(&format!("{} passed, {failed} failed\n", tests.len() - failed))?;
+    }
+    let schema = PolicyTestReport::SCHEMA.to_owned();
+    json.write_json(&PolicyTestReport { schema, host: host_facts::detect(), tests })?;
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A test with its outcome.
+fn report(file: &str, name: String, trial: &Trial, outcome: Outcome) -> PolicyTest {
+    let difference = outcome.difference(trial);
+    let departure = |of: Departure| TestDeparture { packet: of.name, at_ns: of.at.unwrap_or_default().get() };
+    let sent = outcome.sent.into_iter().map(departure).collect();
+    PolicyTest { file: file.to_owned(), name, difference, sent, dropped: outcome.dropped }
+}
+
+/// The difference, and the departures if they are to be shown.
+fn told(test: &PolicyTest, show: bool) -> String {
+    let mut text = match &test.difference {
+        Some(difference) => format!("{}: {}: {difference}\n", test.file, test.name),
+        None => String::new(),
+    };
+    if show {
+        let departures = test.sent.iter().map(|of| format!("{} at {}", of.packet, Nanos(of.at_ns)));
+        text += &format!("  {}\n", departures.collect::<Vec<_>>().join(", "));
+    }
+    text
+}
+
+/// The policies that the tests of a file change to, by the paths that they give them.
+fn changed_policies(file: &Path, trials: &Trials) -> anyhow::Result<BTreeMap<String, CompiledPolicy>> {
+    let mut policies = BTreeMap::new();
+    for change in trials.cases.iter().flat_map(|trial| &trial.changes) {
+        if !policies.contains_key(&change.policy) {
+            let policy = PolicyText::read(&beside(file, &change.policy))?.load(&CompileOptions::default())?;
+            policies.insert(change.policy.clone(), policy);
+        }
+    }
+    Ok(policies)
+}
+
+/// A path that the file names.
+fn beside(file: &Path, path: &str) -> PathBuf {
+    file.parent().unwrap_or(Path::new("")).join(path)
 }
 
 /// The tests of a file.
@@ -75,7 +122,7 @@ fn read(file: &Path) -> anyhow::Result<(String, Trials)> {
 fn policy_of(args: &Args, file: &Path, name: &str, trials: &Trials) -> anyhow::Result<CompiledPolicy> {
     let path = match (&args.policy, &trials.policy) {
         (Some(path), _) => path.clone(),
-        (None, Some(path)) => file.parent().unwrap_or(Path::new("")).join(path),
+        (None, Some(path)) => beside(file, path),
         (None, None) => {
             return Err(anyhow!("{name} names no policy; begin it with `policy \"FILE\"`, or give --policy"));
         }
