@@ -1,6 +1,6 @@
 //! The rights of callers: who is at the other end of a socket, and what that user may do.
 //!
-//! A tenant's file is also changed by the user to whom the tenant's cgroup is delegated ([`delegation`]). Otherwise:
+//! A tenant's file is also changed by the user to whom the tenant's cgroup is delegated (`delegation`). Otherwise:
 //!
 //! Whoever may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must allow it:
 //! the daemon asks by `pkcheck`, which may let the caller's agent ask for a password. The answer comes later, so a
@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weft_host::{Hierarchy, programs, users};
+use weft_host::programs;
 
 /// The action of polkit that allows writing.
 pub const ACTION: &str = "io.weft.manage";
@@ -48,24 +48,6 @@ impl Peer {
     pub fn caller(self) -> Caller {
         Caller { uid: self.uid, is_admin: self.is_admin() }
     }
-}
-
-/// The user to whom a cgroup is delegated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Delegation {
-    /// This one.
-    To(u32),
-    /// Nobody: the directory and `cgroup.procs` have different owners, or one whom this user namespace does not know.
-    Nobody,
-    /// There is no such cgroup.
-    Missing,
-}
-
-/// The user to whom the cgroup at `path` below the root of the hierarchy is delegated.
-pub fn delegation(path: &str) -> Delegation {
-    let cgroup = Hierarchy::detect().and_then(|hierarchy| hierarchy.open(path.trim_start_matches('/')));
-    let Ok(owner) = cgroup.and_then(|cgroup| cgroup.owner()) else { return Delegation::Missing };
-    owner.filter(|owner| Some(*owner) != users::unknown()).map_or(Delegation::Nobody, Delegation::To)
 }
 
 /// The answer of a check.

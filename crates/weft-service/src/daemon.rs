@@ -5,10 +5,10 @@
 //! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
 //! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
 
-use crate::access::delegation;
 use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, UplinkConfig, Watchdog};
 use crate::data_path::session::{Sessions, abandon};
 use crate::data_path::{DataPathError, Maker, Started};
+use crate::delegation::delegation;
 use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;

@@ -8,6 +8,7 @@
 //! | [`data_path`] | the data path as the daemon uses it, and the session behind it |
 //! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
 //! | [`access`] | who is at the other end of a socket, and what that user may do |
+//! | [`delegation`] | the users to whom cgroups are delegated |
 //! | [`holding`] | the store that keeps the ports while no daemon runs |
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |
@@ -31,6 +32,7 @@ pub mod alarms;
 pub mod config;
 pub mod daemon;
 pub mod data_path;
+pub mod delegation;
 pub mod doctor;
 mod entitlement;
 pub mod holding;

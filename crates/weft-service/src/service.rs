@@ -14,9 +14,9 @@ mod tenants;
 mod throttle;
 mod uplink;
 
-use crate::access::Delegation;
 use crate::config::{Config, Folders, UplinkConfig};
 use crate::data_path::{DataPathError, Maker, Started};
+use crate::delegation::Delegation;
 use crate::holding::Given;
 use crate::log::Log;
 use crate::policy::{Policy, Refused};

@@ -5,7 +5,7 @@
 //! tenant's change is refused if it would cost another tenant its file.
 
 use super::{Caller, Uplink};
-use crate::access::Delegation;
+use crate::delegation::Delegation;
 use crate::policy::{Fallback, Policy, PolicyError, Refused};
 use crate::tenants::{AllGiven, Given, GivenFirst, Scope, is_below, is_given};
 use weft_control::error::{ControlError, Diagnostic};
