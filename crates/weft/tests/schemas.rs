@@ -74,8 +74,9 @@ const PROMISED: [&str; 19] = [
 /// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
 /// NIC that takes rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see
 /// `crates/weft-lab/tests/cross.rs`, and `crates/weft-report/tests/schemas.rs` for the document. Documents of a daemon: see
-/// `crates/weft/tests/daemon.rs` and `crates/weft/tests/tenants.rs`.
-const ELSEWHERE: [&str; 5] = ["weft-config", "weft-cross", "weft-status", "weft-steer-probe", "weft-tenants"];
+/// `crates/weft/tests/daemon.rs` and `crates/weft/tests/tenants.rs`; answers of the playground: `crates/weft-playground/tests/playground`.
+const ELSEWHERE: [&str; 6] =
+    ["weft-config", "weft-cross", "weft-playground", "weft-status", "weft-steer-probe", "weft-tenants"];
 
 #[test]
 fn every_schema_has_a_document_here() {
