@@ -205,6 +205,7 @@ fn odd_inputs() {
         format!("class a = {}", "tcp udp ".repeat(50_000)),
         format!("class a = dport {}", "80, ".repeat(100_000)),
         "root = priority a, b\n".repeat(20_000),
+        "root = strict { default: 2 }".to_owned(),
         "clas a = tcp\n".repeat(20_000),
         "root = wfq { wfq { a, b }, ".repeat(10_000),
         "\u{feff}root = default".to_owned(),
