@@ -72,6 +72,12 @@ struct weft_summary {
 #define WEFT_HEARTBEAT_NS 80000000ull
 
 /* The page of one port: an mmapable array map of one element. */
+/* What the sockets of a ring's packets have set, apart from the doorbell: few algorithms read it. */
+struct weft_ring_socket {
+	__u64 priority; /* the least priority (SO_PRIORITY) of packets posted since the NIC's last look, and 1; 0: none was posted */
+	__u64 pace; /* the least pacing rate of their sockets in bytes per second; 0: none is paced */
+};
+
 struct weft_doorbells {
 	__u64 ready[WEFT_RINGS / 64]; /* bit q: ring q was posted since the NIC last took the bits */
 	__u64 urgent[WEFT_RINGS / 64]; /* written by the NIC, bit q: ring q wakes it although the link is busy */
@@ -82,6 +88,7 @@ struct weft_doorbells {
 	struct weft_class_doorbell classes[WEFT_CLASSES];
 	struct weft_lane_flows lanes[WEFT_LANES];
 	__u64 awaited[WEFT_RINGS]; /* by ring, not 0: a flow that belongs to this lane waits until this count is done (WEFT_AWAITED) */
+	struct weft_ring_socket sockets[WEFT_RINGS];
 };
 
 struct weft_lane {
@@ -104,6 +111,7 @@ struct weft_config {
 	__u32 place; /* the port's bit in weft_summary */
 	__u32 net_cls; /* 1: the kernel has net_cls */
 	__u32 write_sequence; /* the offset of that field in the kernel's struct tcp_sock; 0: unknown */
+	__u32 pacing_rate; /* the offset of sk_pacing_rate in the kernel's struct sock; 0: unknown */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
@@ -113,6 +121,8 @@ struct weft_config {
 #define WEFT_READS_TIME 1     /* the time that a sender asks for by SO_TXTIME */
 #define WEFT_READS_LEFT 2     /* the bytes that it still has to send */
 #define WEFT_READS_DEADLINE 4 /* the deadline of its message */
+#define WEFT_READS_PRIORITY 8 /* the priority of its socket */
+#define WEFT_READS_PACE 16    /* the pacing rate of its socket */
 
 struct weft_flow {
 	__u64 cgroup;
@@ -179,6 +189,6 @@ _Static_assert(sizeof(struct weft_lane) == 32, "lane");
 _Static_assert(sizeof(struct weft_flow) == 56, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
-_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512 + 8 * 256, "doorbells");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512 + 8 * 256 + 16 * 256, "doorbells");
 _Static_assert(sizeof(struct weft_summary) == WEFT_PORTS / 8 + 64 + 64, "summary");
 #endif

@@ -10,6 +10,8 @@
  * |---|---|---|
  * | time asked for | SO_TXTIME, or the message's deadline | the message's deadline |
  * | bytes left | what is left of the message | the same, or what the socket has not sent yet |
+ * | priority | SO_PRIORITY | the same |
+ * | pacing rate | SO_MAX_PACING_RATE | the same, or the rate of the congestion control if that is less |
  */
 #ifndef WEFT_TOLD_H
 #define WEFT_TOLD_H
@@ -24,6 +26,8 @@ extern const volatile struct weft_config config;
 struct weft_told {
 	__u64 asked_ns; /* a deadline or a time of sending, as the algorithm reads it */
 	__u64 left;	/* the bytes left to send of its message or flow, with this packet */
+	__u64 priority; /* of its socket, and 1 */
+	__u64 pace;	/* of its socket, in bytes per second */
 };
 
 /* The attempts to lower a word. One that fails means that another core lowered it, or that the NIC took it. */
@@ -161,6 +165,24 @@ static __noinline int read_socket(struct __sk_buff *skb, __u32 transport, __u32 
 	return 0;
 }
 
+/* The pacing rate of the packet's socket in bytes per second; 0: it is not paced. */
+static __always_inline __u64 pace_of(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	__u64 address = 0;
+	unsigned long rate = 0;
+
+	if (!sk || !config.pacing_rate)
+		return 0;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 0;
+	/* As in write_sequence. */
+	bpf_probe_read_kernel(&address, sizeof(address), &sk);
+	bpf_probe_read_kernel(&rate, sizeof(rate), (void *)(address + config.pacing_rate));
+	return rate == ~0ul ? 0 : rate;
+}
+
 /* Reads what the sender of a packet tells, as far as `reads` has its kinds. */
 static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport, __u32 reads,
 				struct weft_told *told)
@@ -177,6 +199,10 @@ static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_ke
 	asked = reads & WEFT_READS_TIME ? time_of_datagram(skb, key) : 0;
 	if (asked)
 		told->asked_ns = asked;
+	if (reads & WEFT_READS_PRIORITY)
+		told->priority = (__u64)skb->priority + 1;
+	if (reads & WEFT_READS_PACE)
+		told->pace = pace_of(skb);
 	return 0;
 }
 
@@ -184,14 +210,20 @@ static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_ke
 static __noinline int tell(struct weft_doorbells *d, __u32 ring, const struct weft_told *told)
 {
 	struct weft_ring_doorbell *doorbell;
+	struct weft_ring_socket *socket;
 
 	if (!d || !told)
 		return 0;
 	doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
+	socket = &d->sockets[ring & (WEFT_RINGS - 1)];
 	if (told->asked_ns)
 		lower(&doorbell->asked_ns, told->asked_ns);
 	if (told->left)
 		lower(&doorbell->last_or_left, told->left);
+	if (told->priority)
+		lower(&socket->priority, told->priority);
+	if (told->pace)
+		lower(&socket->pace, told->pace);
 	return 0;
 }
 #endif

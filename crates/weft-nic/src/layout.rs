@@ -117,6 +117,18 @@ pub struct Shared {
     /// By ring, not 0: a flow waits for packets of this ring ([`awaited`]). Apart from the doorbells, since only flows that wait
     /// write it, and the worker reads it rarely.
     pub awaited: [AtomicU64; RINGS],
+    /// The facts of sockets, by ring. Apart from the doorbells, since few algorithms read them.
+    pub sockets: [RingSocket; RINGS],
+}
+
+/// The settings of the sockets of a ring's packets (`struct weft_ring_socket`).
+#[repr(C)]
+#[derive(Debug)]
+pub struct RingSocket {
+    /// The least priority of packets posted since the NIC's last look, and 1; 0 if none was posted.
+    pub priority: AtomicU64,
+    /// The least pacing rate of their sockets in bytes per second; 0 if none is paced.
+    pub pace: AtomicU64,
 }
 
 /// The lane of a flow that waits for packets of a ring, and the count of completed packets until which it waits, from the ring's
@@ -180,13 +192,15 @@ impl Default for Shared {
             classes: core::array::from_fn(class),
             lanes: core::array::from_fn(lane),
             awaited: zeros(),
+            sockets: core::array::from_fn(|_| RingSocket { priority: 0.into(), pace: 0.into() }),
         }
     }
 }
 
 const _: () = assert!(size_of::<RingBell>() == 64);
 const _: () = assert!(size_of::<ClassBell>() == 128);
-const _: () = assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES + 8 * RINGS);
+const _: () =
+    assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES + (8 + 16) * RINGS);
 
 const _: () = assert!(size_of::<Summary>() == PORTS / 8 + 64 * 2);
 
@@ -258,25 +272,31 @@ pub struct Reads {
     pub left: bool,
     /// The deadline of its message.
     pub deadline: bool,
+    /// The priority of its socket.
+    pub priority: bool,
+    /// The pacing rate of its socket.
+    pub pace: bool,
 }
 
 impl Reads {
     /// Nothing.
-    pub const NOTHING: Self = Self { time: false, left: false, deadline: false };
+    pub const NOTHING: Self =
+        Self { time: false, left: false, deadline: false, priority: false, pace: false };
 
     fn parse(bits: u8) -> Self {
-        Self { time: bits & 1 != 0, left: bits & 2 != 0, deadline: bits & 4 != 0 }
+        let [time, left, deadline, priority, pace] = [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
+        Self { time, left, deadline, priority, pace }
     }
 
     fn bits(self) -> u8 {
-        u8::from(self.time) | u8::from(self.left) << 1 | u8::from(self.deadline) << 2
+        let all = [self.time, self.left, self.deadline, self.priority, self.pace];
+        all.into_iter().enumerate().fold(0, |bits, (place, read)| bits | u8::from(read) << place)
     }
 
     /// The sum of both.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
-        let Self { time, left, deadline } = other;
-        Self { time: self.time || time, left: self.left || left, deadline: self.deadline || deadline }
+        Self::parse(self.bits() | other.bits())
     }
 
     /// Whether the socket option for messages tells any of it.

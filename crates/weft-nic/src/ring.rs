@@ -206,7 +206,7 @@ impl Ring {
     /// Notes the packets that were posted until `now`, and what their senders told of them.
     pub(crate) fn look_closely(&mut self, now: Instant) {
         let posted = self.look(now);
-        self.told.posted(posted, Told::take(self.bell()));
+        self.told.posted(posted, Told::take(self.bell(), &self.page.sockets[self.number]));
     }
 
     /// The known metadata of the next packet. One that no look has found has just arrived.

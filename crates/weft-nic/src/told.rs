@@ -8,11 +8,11 @@
 //! [`MARKS`] different looks; beyond that, neighbours share. Nothing is lent further: a packet of which nothing was told is ranked by
 //! what the algorithm writes behind `or`.
 
-use crate::layout::RingBell;
+use crate::layout::{RingBell, RingSocket};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::VecDeque;
-use weft_rank::{Metadata, Metadatum};
-use weft_units::Instant;
+use weft_rank::{Metadata, Metadatum, Scale};
+use weft_units::{BitsPerSec, Instant};
 
 /// The marks of a ring.
 const MARKS: usize = 32;
@@ -24,14 +24,23 @@ pub(crate) struct Told {
     pub(crate) asked: Option<Instant>,
     /// The fewest bytes that they leave to send of a message or a flow.
     pub(crate) left: Option<u64>,
+    /// The least priority of their sockets.
+    pub(crate) priority: Option<u64>,
+    /// The least pacing rate of their sockets, in bytes per second.
+    pub(crate) pace: Option<u64>,
 }
 
 impl Told {
     /// Takes what was told since the last call. Read the ring's count before: a word that is found then is that of a packet in the
     /// count, since a packet is counted before it tells. One that tells later sets the ring's bit afterwards, so the next
     /// look finds it.
-    pub(crate) fn take(bell: &RingBell) -> Self {
-        Self { asked: take(&bell.asked).map(Instant::from_nanos), left: take(&bell.last_or_left) }
+    pub(crate) fn take(bell: &RingBell, socket: &RingSocket) -> Self {
+        Self {
+            asked: take(&bell.asked).map(Instant::from_nanos),
+            left: take(&bell.last_or_left),
+            priority: take(&socket.priority).map(|word| word - 1),
+            pace: take(&socket.pace),
+        }
     }
 
     /// The lesser of each kind.
@@ -39,13 +48,22 @@ impl Told {
         Self {
             asked: self.asked.into_iter().chain(other.asked).min(),
             left: self.left.into_iter().chain(other.left).min(),
+            priority: self.priority.into_iter().chain(other.priority).min(),
+            pace: self.pace.into_iter().chain(other.pace).min(),
         }
     }
 
     /// The metadata of a packet that arrived at `at`.
     pub(crate) fn metadata(self, at: Instant) -> Metadata {
         let arrived = Metadata::UNKNOWN.with(Metadatum::Arrived, at.as_nanos());
-        let known = self.left.map_or(arrived, |left| arrived.with(Metadatum::Left, left));
+        let pace = |rate: u64| Scale::time_per_byte(BitsPerSec(rate.saturating_mul(8))).word();
+        let known = [
+            (Metadatum::Left, self.left),
+            (Metadatum::Priority, self.priority),
+            (Metadatum::Pace, self.pace.map(pace)),
+        ];
+        let known = known.into_iter().filter_map(|(of, value)| Some((of, value?)));
+        let known = known.fold(arrived, |known, (of, value)| known.with(of, value));
         let Some(asked) = self.asked else { return known };
         known
             .with(Metadatum::Deadline, asked.as_nanos())

@@ -7,6 +7,7 @@ mod bench;
 use bench::{Bench, conserved, set_mark};
 use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::{libc, setsockopt_impl, sockopt_impl};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,15 @@ use weft_units::Nanos;
 const PORT: u16 = 6000;
 /// On the wire: 8.5 kbit.
 const PAYLOAD: usize = 1000;
+
+sockopt_impl!(
+    /// The rate of a socket in bytes per second.
+    MaxPacingRate,
+    SetOnly,
+    libc::SOL_SOCKET,
+    libc::SO_MAX_PACING_RATE,
+    u32
+);
 
 /// The socket option is the host's: a test that wants nobody to offer it writes, the others read.
 static OPTION: RwLock<()> = RwLock::new(());
@@ -148,6 +158,57 @@ fn a_datagram_is_held_until_its_time() {
     assert_eq!(received(&sink, 1), "t");
     assert!(now() >= at, "before its time");
     conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
+}
+
+#[test]
+fn the_lesser_priority_of_a_socket_leaves_first() {
+    let Some(_shared) = shared("the_lesser_priority_of_a_socket_leaves_first") else { return };
+    let own = "algorithm by_priority { rank = head.prio }";
+    let policy =
+        |order: &str| format!("{own}\nclass rpc = udp\nroot = priority {{ {order} of rpc, default }}");
+    let leave = |role: &str, order: &str| {
+        let bench = Bench::roomy(role, &policy(order), 2);
+        let sink = bench.receiver(false, PORT);
+        sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
+        for (name, priority) in [(b'c', 6), (b'l', 4), (b's', 1)] {
+            let socket = sender(&bench);
+            setsockopt(&socket, sockopt::Priority, &priority).expect("up to 6 without any right");
+            send(&socket, name, if name == b'c' { 60 } else { 40 }, None);
+        }
+        let order = received(&sink, 140);
+        conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
+        order
+    };
+    by_deadlines(&leave("prio", "by_priority"));
+    let null = leave("prionull", "fair");
+    assert!(between(&null, 's') >= 30, "fair knows no priorities: {null}");
+}
+
+#[test]
+fn the_packets_of_a_socket_are_spaced_by_its_own_rate() {
+    let Some(_shared) = shared("the_packets_of_a_socket_are_spaced_by_its_own_rate") else { return };
+    // Ten datagrams of 1066 bytes on the wire at 20 kB/s take 0.5 s, and 0.9 ms on the link.
+    let leave = |role: &str, order: &str| {
+        let policy = format!("class rpc = udp\nroot = priority {{ {order} of rpc, default }}");
+        let bench = Bench::roomy(role, &policy, 100);
+        let sink = bench.receiver(false, PORT);
+        sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
+        let [paced, other] = [(); 2].map(|()| sender(&bench));
+        setsockopt(&paced, MaxPacingRate, &20_000).expect("without any right");
+        let begin = now();
+        send(&paced, b'p', 10, None);
+        send(&other, b'o', 30, None);
+        let order = received(&sink, 40);
+        let took = now() - begin;
+        conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
+        (took, order)
+    };
+    let (took, order) = leave("pace", "paced");
+    // The first leaves at once, and so may the second: a flow without a next packet has no rate.
+    assert!(took >= Duration::from_millis(400), "{took:?}: {order}");
+    assert!(order.ends_with("ppp"), "who is not paced does not wait: {order}");
+    let (_, null) = leave("pacenull", "fair");
+    assert!(null.ends_with('o'), "fair knows no rates: {null}");
 }
 
 /// The bytes of a first TCP connection that have arrived when the second, which begins to write 50 ms later, has all of its

@@ -3,7 +3,7 @@
 use super::OBJECT;
 use super::guard::Guard;
 use crate::layout::{
-    ClassBell, LaneEntry, LaneFlows, Reads, Record, RecordKind, RingBell, Shared, Spread, Summary,
+    ClassBell, LaneEntry, LaneFlows, Reads, Record, RecordKind, RingBell, RingSocket, Shared, Spread, Summary,
 };
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
@@ -35,7 +35,8 @@ macro_rules! same {
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last_or_left, passed = "passed_ns",
         drained, drained_done, asked = "asked_ns");
-    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes, awaited);
+    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes, awaited, sockets);
+    same!(RingSocket, "weft_ring_socket": priority, pace);
     same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
@@ -90,7 +91,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         first_ring: 2,
         rings: 3,
         spread: Spread::Queues,
-        reads: Reads { time: true, left: true, deadline: true },
+        reads: Reads { time: true, left: true, deadline: true, priority: true, pace: true },
         flow_bound: 4,
         qdisc_class: 5,
         packet_bound: 6,
@@ -103,7 +104,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("first_ring", 2, 2),
         ("rings", 2, 3),
         ("spread", 1, 2),
-        ("reads", 1, 7),
+        ("reads", 1, 31),
         ("flow_bound", 4, 4),
         ("qdisc_class", 4, 5),
         ("packet_bound", 8, 6),
@@ -114,8 +115,8 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
     let numbers = super::PortNumbers { place: 5, name: 3 };
-    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, 1234), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 6));
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, [1234, 567]), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 7));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());
     let words = [
         ("rings", 2),
@@ -124,6 +125,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("place", 5),
         ("net_cls", net_cls),
         ("write_sequence", 1234),
+        ("pacing_rate", 567),
     ];
     for (field, value) in words {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");

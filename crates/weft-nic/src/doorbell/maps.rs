@@ -195,9 +195,10 @@ impl NicMaps {
         self.messages.missing()
     }
 
-    /// The offset of `write_seq` in the kernel's `struct tcp_sock`; 0 if programs cannot read it.
-    pub(super) fn write_sequence(&self) -> u32 {
-        self.messages.write_sequence()
+    /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs
+    /// cannot read them.
+    pub(super) fn socket_fields(&self) -> [u32; 2] {
+        self.messages.socket_fields()
     }
 
     /// The summary of all ports.

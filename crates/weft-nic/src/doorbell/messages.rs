@@ -57,10 +57,12 @@ impl MessageOption {
         Self { program: load(map), offered: Mutex::new(Offer::NotNeeded) }
     }
 
-    /// The offset of `write_seq` in the kernel's `struct tcp_sock`; 0 if programs cannot read it.
-    pub(super) fn write_sequence(&self) -> u32 {
+    /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs
+    /// cannot read them.
+    pub(super) fn socket_fields(&self) -> [u32; 2] {
         // What the option's program may read, those of the ports may, too.
-        self.program.as_ref().map_or(0, |_| write_sequence().unwrap_or(0))
+        let fields = self.program.as_ref().ok().and_then(|_| socket_fields().ok());
+        fields.unwrap_or_default()
     }
 
     /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
@@ -89,21 +91,25 @@ impl MessageOption {
 }
 
 fn load(map: &MapFd) -> Result<Object, BpfError> {
-    let config = write_sequence()?.to_ne_bytes();
+    let [write_sequence, _] = socket_fields()?;
+    let config = write_sequence.to_ne_bytes();
     let reuse = [(MAP, map)];
     let options =
         ObjectOptions { name: "message", rodata: Some(&config), reuse: &reuse, ..ObjectOptions::default() };
     Object::load_with(OBJECT, &options)
 }
 
-/// The offset of the field in the running kernel.
-fn write_sequence() -> Result<u32, BpfError> {
-    static OFFSET: OnceLock<u32> = OnceLock::new();
-    if let Some(offset) = OFFSET.get() {
-        return Ok(*offset);
+/// The offsets of `tcp_sock.write_seq` and `sock.sk_pacing_rate` in the running kernel.
+fn socket_fields() -> Result<[u32; 2], BpfError> {
+    static OFFSETS: OnceLock<[u32; 2]> = OnceLock::new();
+    if let Some(offsets) = OFFSETS.get() {
+        return Ok(*offsets);
     }
-    let offset = StructLayout::of_kernel("tcp_sock")?.offset("write_seq");
-    let absent = || BpfError::Absent { what: "field", name: "tcp_sock.write_seq".to_owned() };
-    let offset = offset.and_then(|offset| u32::try_from(offset).ok()).ok_or_else(absent)?;
-    Ok(*OFFSET.get_or_init(|| offset))
+    let offset = |of: &str, field: &str| {
+        let found = StructLayout::of_kernel(of)?.offset(field);
+        let absent = || BpfError::Absent { what: "field", name: format!("{of}.{field}") };
+        found.and_then(|offset| u32::try_from(offset).ok()).ok_or_else(absent)
+    };
+    let offsets = [offset("tcp_sock", "write_seq")?, offset("sock", "sk_pacing_rate")?];
+    Ok(*OFFSETS.get_or_init(|| offsets))
 }

@@ -104,12 +104,13 @@ pub struct PortNumbers {
     pub name: u16,
 }
 
-/// The read-only data of the programs (`struct weft_config`). No count is 0.
-fn config_bytes(plan: &RingPlan, port: PortNumbers, write_sequence: u32) -> [u8; CONFIG] {
+/// The read-only data of the programs (`struct weft_config`), with the places of the kernel's fields. No count is 0.
+fn config_bytes(plan: &RingPlan, port: PortNumbers, [write_sequence, pacing_rate]: [u32; 2]) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
     let net_cls = u32::from(weft_host::net_cls::has_net_cls());
     let rings = plan.rings.len().max(1) as u32;
-    let words = [rings, queues.max(1) as u32, u32::from(port.name), port.place, net_cls, write_sequence];
+    let queues = queues.max(1) as u32;
+    let words = [rings, queues, u32::from(port.name), port.place, net_cls, write_sequence, pacing_rate];
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -118,7 +119,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers, write_sequence: u32) -> [u8;
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 24;
+const CONFIG: usize = 28;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
@@ -167,7 +168,7 @@ impl Doorbells {
         place: RingPlace,
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
-        let config = config_bytes(plan, port, maps.write_sequence());
+        let config = config_bytes(plan, port, maps.socket_fields());
         let object = load_programs(maps, &config, plan.flow_table, place, own)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;

@@ -1,8 +1,8 @@
 //! The algorithms of one's own that the NIC can run.
 //!
 //! Before a packet is fetched, its doorbell tells its arrival, as finely as the worker looks, the time that its sender asks for (a
-//! deadline or a time of sending, as the algorithm reads it), and the bytes that the sender has left of a message or in
-//! its socket. The packet's length, priority and flow are unknown, and so are the bytes that wait. Algorithms that read these would order by nothing, so their policies are refused.
+//! deadline or a time of sending, as the algorithm reads it), the bytes that the sender has left of a message or in
+//! its socket, and the priority and the pacing rate of the socket. The packet's length and lateness are unknown, and so are the bytes that wait. Algorithms that read these would order by nothing, so their policies are refused.
 
 use super::PlanError;
 use crate::layout::{LaneEntry, Reads};
@@ -69,7 +69,9 @@ fn reads_of(custom: &Custom) -> Reads {
     let read = custom.algorithm.reads();
     let deadline = read.contains(&Metadatum::Deadline) || read.contains(&Metadatum::Slack);
     let time = deadline || read.contains(&Metadatum::SendTime);
-    Reads { time, left: read.contains(&Metadatum::Left), deadline }
+    let [left, priority, pace] =
+        [Metadatum::Left, Metadatum::Priority, Metadatum::Pace].map(|of| read.contains(&of));
+    Reads { time, left, deadline, priority, pace }
 }
 
 /// Enters what the algorithms of `program` read into `lanes`.
@@ -96,11 +98,11 @@ fn unknown(of: Metadatum) -> Option<&'static str> {
         | Metadatum::Deadline
         | Metadatum::Slack
         | Metadatum::SendTime
-        | Metadatum::Left => None,
+        | Metadatum::Left
+        | Metadatum::Priority
+        | Metadatum::Pace => None,
         Metadatum::Length => Some("the next packet's length"),
         Metadatum::Late => Some("the lateness of packets"),
-        Metadatum::Priority => Some("the priority of packets"),
-        Metadatum::Pace => Some("the flow's pacing rate"),
     }
 }
 
@@ -110,7 +112,8 @@ mod tests {
 
     /// The refusal of `order` of a class, if there is one.
     fn refusal(order: &str) -> Option<String> {
-        let text = format!("class a = udp\nroot = priority {{ {order} of a, default }}");
+        let own = "algorithm by_priority { rank = head.prio }";
+        let text = format!("{own}\nclass a = udp\nroot = priority {{ {order} of a, default }}");
         let source = weft_policy::Source { name: "test", text: &text };
         let compiled = weft_policy::compile(source, &weft_policy::CompileOptions::default());
         check(&compiled.policy.expect("a policy").program).err().map(|error| error.to_string())
@@ -132,16 +135,13 @@ mod tests {
             "srpt",
             "pfabric",
             "least_slack line 1gbps",
+            "paced",
+            "by_priority",
         ];
         for order in runs {
             assert_eq!(refusal(order), None, "{order}");
         }
-        let refused = [
-            ("wf2q", "length"),
-            ("fifo_plus", "lateness"),
-            ("paced", "pacing rate"),
-            ("codel", "drop packets"),
-        ];
+        let refused = [("wf2q", "length"), ("fifo_plus", "lateness"), ("codel", "drop packets")];
         for (order, word) in refused {
             let said = refusal(order).unwrap_or_else(|| panic!("{order} runs"));
             assert!(said.contains(word) && said.contains("what doorbells tell"), "{order}: {said}");
@@ -162,7 +162,7 @@ mod tests {
                 policy.program.lanes.iter().position(|lane| lane.class.index() == class).expect("a lane");
             reads(&policy.program)[lane]
         };
-        let deadlines = Reads { time: true, deadline: true, left: false };
+        let deadlines = Reads { time: true, deadline: true, ..Reads::NOTHING };
         assert_eq!(of("c"), Reads { time: true, ..Reads::NOTHING }, "a time of sending is no deadline");
         assert_eq!([of("b"), of("e")], [deadlines; 2], "a node that follows heads");
         assert_eq!(of("a"), Reads { left: true, ..deadlines });

@@ -4,10 +4,15 @@ use super::*;
 use proptest::prelude::*;
 
 fn asked(milliseconds: u64) -> Told {
-    Told { asked: Some(Instant::from_millis(milliseconds)), left: Some(1000 * milliseconds) }
+    Told {
+        asked: Some(Instant::from_millis(milliseconds)),
+        left: Some(1000 * milliseconds),
+        priority: Some(milliseconds),
+        pace: Some(1 + milliseconds),
+    }
 }
 
-const NOTHING: Told = Told { asked: None, left: None };
+const NOTHING: Told = Told { asked: None, left: None, priority: None, pace: None };
 
 #[test]
 fn what_was_told_stays_with_its_packets() {
