@@ -224,13 +224,23 @@ pub(crate) fn set_traffic_class(socket: &UdpSocket, class: u8) {
     }
 }
 
+/// The longest wait for the first datagram of a stream, and the silence after which it is over.
+const FIRST: Duration = Duration::from_secs(20);
+const SILENCE: Duration = Duration::from_secs(1);
+
 /// Reads numbered packets until none arrives for a while. Checks that each flow's numbers only grow, and returns the
 /// count.
 pub(crate) fn in_order(socket: &UdpSocket) -> usize {
     let mut last = std::collections::HashMap::new();
     let mut buffer = [0; 2000];
     let mut count = 0;
+    let silence = |longest| socket.set_read_timeout(Some(longest)).expect("timeout");
+    // Senders need a while to begin, and longer on a machine that does other things.
+    silence(FIRST);
     while let Ok((length, from)) = socket.recv_from(&mut buffer) {
+        if count == 0 {
+            silence(SILENCE);
+        }
         let number = buffer[..length].first_chunk().map(|b| u32::from_ne_bytes(*b)).expect("a number");
         if let Some(before) = last.insert(from, number) {
             assert!(number > before, "{from}: {number} after {before}");
