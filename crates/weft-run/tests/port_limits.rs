@@ -7,7 +7,7 @@ mod numbered;
 use common::{FAR, World, add_namespace, address, finish, udp, until};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
-use numbered::{receive, send};
+use numbered::{on_schedule, receive, send};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
 use weft_host::testing::privileged;
@@ -86,12 +86,6 @@ fn check(readings: &[Reading]) -> f64 {
     (last.bytes - first.bytes) as f64 / allowed(last.before - first.after)
 }
 
-/// The part of what the limit lets pass in `span` that `datagrams` can fill: less than 1 where the senders get too little of the
-/// processor to reach the limit.
-fn fillable(datagrams: u64, span: Duration) -> f64 {
-    ((datagrams * FRAME) as f64 / allowed(span)).min(1.0)
-}
-
 /// A session with the ports `p0` and `p1`, and their namespaces.
 fn session(world: &World, limits: &[&str], ingress: Option<PortLimit>) -> (Session, [NetNs; 2]) {
     let mut session = world.session(POLICY, LINK.get() / 1_000_000);
@@ -124,26 +118,30 @@ fn a_limit_of_a_port_holds_from_its_first_packet_and_holds_no_other_port_back() 
         let mut readings = vec![read(&counters, class)];
         let flood = send(scope, (&slow, (FAR, 7000)), (12, DATAGRAM, Duration::from_millis(2)), &stop);
         let other = send(scope, (&free, (FAR, 7001)), (20, DATAGRAM, Duration::from_millis(2)), &stop);
-        while begin.elapsed() < Duration::from_millis(2500) {
-            std::thread::sleep(Duration::from_millis(10));
-            readings.push(read(&counters, class));
+        // A machine that stands still for a second loses a part of the link's time; it gets another 2.5 s.
+        let mut used = 0.0;
+        for _ in 0..5 {
+            let (from, start) = (readings.len() - 1, Instant::now());
+            while start.elapsed() < Duration::from_millis(2500) {
+                std::thread::sleep(Duration::from_millis(10));
+                readings.push(read(&counters, class));
+            }
+            used = check(&readings[from..]);
+            if used > 0.8 {
+                break;
+            }
         }
         stop.store(true, Ordering::Relaxed);
-        let span = begin.elapsed();
         let (sent, passed) = (other.join().expect("sender"), sink.join().expect("sink"));
-        let (offered, _) = (flood.join().expect("sender"), idle.join());
+        let _ = (flood.join(), idle.join());
         let first =
             readings.iter().take_while(|r| r.after < begin + Duration::from_secs(1)).last().expect("one");
         let most = RATE.get() / 8 + BURST.get() + FRAME;
         println!("first second: {} bytes of {most}", first.bytes - readings[0].bytes);
         assert!(first.bytes - readings[0].bytes <= most, "{} of {most}", first.bytes - readings[0].bytes);
-        let used = check(&readings);
-        let fillable = fillable(offered, span);
-        println!(
-            "{used:.3} of what is allowed, {fillable:.3} offered; the other port {} of {sent}",
-            passed.count
-        );
-        assert!(used > 0.8 * fillable, "the rate is not reached: {used} of {fillable}");
+        check(&readings);
+        println!("{used:.3} of what is allowed; the other port {} of {sent}", passed.count);
+        assert!(used > 0.8, "the rate is not reached: {used}");
         // The receiver's socket may have been full.
         assert_eq!(counters.sent(free_class).packets.get(), sent, "the other port loses nothing");
         assert_eq!(passed.overtaken, 0);
@@ -166,7 +164,7 @@ fn limits_come_and_go_under_load_and_another_port_loses_nothing() {
         let sinks = [7000, 7001].map(|port| receive(scope, (&world.far, (FAR, port)), &stop));
         let senders = [(&slow, 7000), (&free, 7001)]
             .map(|(ns, port)| send(scope, (ns, (FAR, port)), (4, DATAGRAM, Duration::from_millis(2)), &stop));
-        let (start, mut all) = (Instant::now(), 0.0);
+        let mut all = 0.0;
         for _ in 0..ROUNDS {
             limit(&mut session, &["p0"]);
             let mut readings = Vec::new();
@@ -181,12 +179,10 @@ fn limits_come_and_go_under_load_and_another_port_loses_nothing() {
             std::thread::sleep(Duration::from_millis(100));
         }
         stop.store(true, Ordering::Relaxed);
-        let span = start.elapsed();
         let sent = senders.map(|sender| sender.join().expect("sender"));
         let passed = sinks.map(|sink| sink.join().expect("sink"));
         println!("sent {sent:?}, arrived {passed:?}, {:.3} of what is allowed", all / f64::from(ROUNDS));
-        let due = 0.5 * f64::from(ROUNDS) * fillable(sent[0], span);
-        assert!(all > due, "limits do not stop the port: {all} of {due}");
+        assert!(all > 0.5 * f64::from(ROUNDS), "limits do not stop the port: {all}");
         // The receiver's socket may have been full.
         assert_eq!(counters.sent(other).packets.get(), sent[1], "the other port loses nothing");
         assert_eq!((passed[0].overtaken, passed[1].overtaken), (0, 0), "and both keep their order");
@@ -211,12 +207,9 @@ fn what_a_port_receives_is_limited_and_goes_with_the_port() {
         std::thread::scope(|scope| {
             let sender = scope.spawn(|| {
                 let mut sent = 0_u64;
-                while !stop.load(Ordering::Relaxed) {
-                    for _ in 0..12 {
-                        sent += u64::from(source.send_to(&[7; DATAGRAM], (address(number), 7000)).is_ok());
-                    }
-                    std::thread::sleep(Duration::from_millis(2));
-                }
+                on_schedule((12, Duration::from_millis(2)), &stop, || {
+                    sent += u64::from(source.send_to(&[7; DATAGRAM], (address(number), 7000)).is_ok());
+                });
                 sent
             });
             let (mut buffer, mut count) = ([0; 2000], 0_u64);
@@ -235,8 +228,7 @@ fn what_a_port_receives_is_limited_and_goes_with_the_port() {
             let most = allowed(begin.elapsed() + Duration::from_millis(25));
             println!("port {number}: {count} of {sent} datagrams, {bytes} bytes, {most:.0} allowed");
             if limited {
-                let least = RATE.get() as f64 / 8.0 * 0.7 * fillable(sent, begin.elapsed());
-                assert!(bytes as f64 <= most && bytes as f64 > least, "{bytes} of {least} to {most}");
+                assert!(bytes as f64 <= most && bytes > RATE.get() / 8 * 7 / 10, "{bytes} of {most}");
             } else {
                 assert!(count + 20 > sent, "{count} of {sent}");
             }
