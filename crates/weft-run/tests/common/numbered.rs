@@ -16,20 +16,6 @@ pub(crate) struct Arrived {
     pub(crate) overtaken: u64,
 }
 
-/// Calls `send` `each` times per `pause` until `stop`. A sender that did not get the processor for a while makes up for it, so that
-/// what is offered does not depend on the machine.
-pub(crate) fn on_schedule((each, pause): (usize, Duration), stop: &AtomicBool, mut send: impl FnMut()) {
-    let (begin, mut calls) = (std::time::Instant::now(), 0);
-    while !stop.load(Ordering::Relaxed) {
-        let due = (begin.elapsed().as_nanos() / pause.as_nanos() + 1) as usize * each;
-        while calls < due && !stop.load(Ordering::Relaxed) {
-            send();
-            calls += 1;
-        }
-        std::thread::sleep(pause);
-    }
-}
-
 /// Sends `each` numbered datagrams of `bytes` per `pause` from `from` to `to` until `stop`. Returns the number that the port
 /// took.
 pub(crate) fn send<'s>(
@@ -42,10 +28,13 @@ pub(crate) fn send<'s>(
     scope.spawn(move || {
         let mut datagram = vec![0; bytes];
         let mut number = 0_u64;
-        on_schedule((each, pause), stop, || {
-            datagram[..8].copy_from_slice(&number.to_be_bytes());
-            number += u64::from(socket.send_to(&datagram, to).is_ok());
-        });
+        while !stop.load(Ordering::Relaxed) {
+            for _ in 0..each {
+                datagram[..8].copy_from_slice(&number.to_be_bytes());
+                number += u64::from(socket.send_to(&datagram, to).is_ok());
+            }
+            std::thread::sleep(pause);
+        }
         number
     })
 }
