@@ -44,6 +44,7 @@
 #include "guard.h"
 #include "match.h"
 #include "moves.h"
+#include "process.h"
 #include "queues.h"
 #include "tap.h"
 #include "told.h"

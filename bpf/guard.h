@@ -101,6 +101,16 @@ static __always_inline __u64 joined(__u64 number, __u64 with)
 	return number ^ number >> 29;
 }
 
+/* One number of a number and the name of the process that made the packet's socket. */
+static __always_inline __u64 joined_with_process(__u64 number, struct __sk_buff *skb)
+{
+	const __u32 *name = process_of(skb);
+
+	if (!name)
+		return joined(number, 0);
+	return joined(joined(number, (__u64)name[0] << 32 | name[1]), (__u64)name[2] << 32 | name[3]);
+}
+
 /*
  * The owner of a packet, as far as rows test it: the same five-tuple of two owners is two flows, as that of two cgroups
  * that ping one host, or of two VLANs with the same addresses. The number of the cgroup, if rows test nothing else of it.
@@ -115,6 +125,8 @@ static __noinline __u64 owner_of(struct __sk_buff *skb, __u32 flags, __u32 frame
 		owner = joined(owner, classid_of(skb));
 	if (flags & WEFT_TABLES_COOKIES)
 		owner = joined(owner, bpf_get_socket_cookie(skb));
+	if (flags & WEFT_TABLES_PROCESSES)
+		owner = joined_with_process(owner, skb);
 	if (frame & WEFT_FRAME_VLAN)
 		owner = joined(owner, frame & WEFT_FRAME_VLAN);
 	return owner;

@@ -29,13 +29,16 @@ union weft_flow_words {
 
 /* The words behind mark and priority. */
 struct weft_origin {
-	__u32 frame, user, classid, cookie[2];
+	__u32 frame, user, classid, cookie[2], process;
 };
 
 #define WEFT_ORIGIN_WORDS (sizeof(struct weft_origin) / 4)
 
 /* Whether the kernel has net_cls; set before loading, since one without it has no such helper. */
 static __always_inline int has_net_cls(void);
+
+/* The name of the process that made the sender's socket, in four words; 0: unknown. */
+static __always_inline const __u32 *process_of(struct __sk_buff *skb);
 
 /* The user of the sender's socket, as the socket's network namespace numbers users. */
 static __always_inline __u32 user_of(struct __sk_buff *skb)
@@ -53,6 +56,12 @@ static __always_inline __u32 frame_of(const struct weft_headers *headers)
 	return WEFT_FRAME_CLASS(headers->traffic_class) | (headers->tagged ? WEFT_FRAME_TAG(headers->tci) : 0);
 }
 
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define UPPER_HALF(number) ((__u32)(number) << 16)
+#else
+#define UPPER_HALF(number) ((__u32)(__u16)(number))
+#endif
+
 struct search {
 	struct __sk_buff *skb;
 	struct weft_bank *bank;
@@ -62,8 +71,8 @@ struct search {
 	__u32 from;    /* the first group */
 	struct weft_entry best;
 	const union weft_flow_words *packet;
-	__u32 port;    /* the field `port` of the packet, in its upper half as in struct weft_fields */
-	__u32 number;  /* of the port */
+	__u16 port;    /* the field `port` of the packet, in the upper half of its word */
+	__u16 number;  /* of the port */
 	union {
 		struct weft_origin origin;
 		__u32 word[WEFT_ORIGIN_WORDS];
@@ -140,7 +149,7 @@ static long try_group(__u32 index, struct search *s)
 #pragma unroll
 	for (i = 0; i < WEFT_FLOW_WORDS - 1; i++)
 		s->key.word[i] = s->packet->word[i] & g->mask[i];
-	s->key.word[i] = (s->packet->word[i] | s->port) & g->mask[i];
+	s->key.word[i] = (s->packet->word[i] | UPPER_HALF(s->port)) & g->mask[i];
 	s->key.fields.mark = s->skb->mark & g->mask[WEFT_FLOW_WORDS];
 	s->key.fields.priority = s->skb->priority & g->mask[WEFT_FLOW_WORDS + 1];
 #pragma unroll
@@ -157,12 +166,6 @@ static long try_group(__u32 index, struct search *s)
 	return 0;
 }
 
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define UPPER_HALF(number) ((__u32)(number) << 16)
-#else
-#define UPPER_HALF(number) ((__u32)(__u16)(number))
-#endif
-
 static __always_inline void read_origin(struct __sk_buff *skb, __u32 flags, __u32 frame, struct weft_origin *origin)
 {
 	__u64 cookie = flags & WEFT_TABLES_COOKIES ? bpf_get_socket_cookie(skb) : 0;
@@ -172,6 +175,21 @@ static __always_inline void read_origin(struct __sk_buff *skb, __u32 flags, __u3
 	origin->classid = flags & WEFT_TABLES_CLASSIDS ? classid_of(skb) : 0;
 	origin->cookie[0] = (__u32)cookie;
 	origin->cookie[1] = cookie >> 32;
+}
+
+/* The number that the rows have for the process that made the packet's socket. */
+static __always_inline __u32 number_of_process(struct search *s)
+{
+	const __u32 *name = process_of(s->skb);
+	void *map = name ? bpf_map_lookup_elem(&entries, &s->index) : 0;
+	struct weft_entry *e;
+
+	if (!map)
+		return 0;
+	__builtin_memcpy(s->key.fields.src, name, sizeof(s->key.fields.src));
+	s->key.fields.group = WEFT_NAMES;
+	e = bpf_map_lookup_elem(map, &s->key);
+	return e ? e->row : 0;
 }
 
 /*
@@ -189,14 +207,16 @@ __noinline __u32 classify(struct __sk_buff *skb, struct weft_flow_key *key, __u6
 		return 0;
 	s.bank = bank_of(t, current);
 	s.packet = (const union weft_flow_words *)key;
-	s.port = UPPER_HALF(port);
+	s.port = port;
 	s.number = port;
 	read_origin(skb, s.bank->tested.flags, frame, &s.origin);
+	if (s.bank->tested.flags & WEFT_TABLES_PROCESSES)
+		s.origin.process = number_of_process(&s);
 	bpf_loop(s.bank->cgroups, try_cgroup, &s, 0);
 	bpf_loop(s.bank->groups, try_group, &s, 0);
 	if (s.best.class == WEFT_ANY_DESTINATION)
 		return s.best.given;
-	s.port = UPPER_HALF(s.best.class);
+	s.port = s.best.class;
 	s.from = s.bank->groups;
 	s.best.row = ~0u;
 	bpf_loop(s.bank->destinations, try_group, &s, 0);

@@ -30,6 +30,7 @@ typedef struct {
 } possible_net_t;
 struct net_device {
 	possible_net_t nd_net;
+	int ifindex;
 };
 struct nsproxy {
 	struct net *net_ns;
@@ -52,6 +53,7 @@ const volatile struct {
 	__u32 receiver; /* and of the receiver's */
 	__u32 every;    /* mean distance of samples, at least 1 */
 	__u32 any;      /* not 0: all namespaces */
+	__u32 device;   /* not 0: packets of this device of the namespaces only */
 } config;
 
 #define BUCKETS 65
@@ -127,6 +129,8 @@ static __always_inline void count(struct sizes *sizes, __u32 size)
 
 static __always_inline int is_in(const struct net_device *dev, __u32 netns)
 {
+	if (config.device && dev->ifindex != config.device)
+		return 0;
 	return config.any || dev->nd_net.net->ns.inum == netns;
 }
 
@@ -206,11 +210,14 @@ int BPF_PROG(weft_copy, struct sk_buff *skb, int length)
 	__u32 zero = 0, bucket;
 	__u64 key = (__u64)skb;
 
-	if (!config.any && task->nsproxy->net_ns->ns.inum != config.receiver)
-		return 0;
-	sizes = sampled(COPY);
-	if (sizes)
-		count(sizes, length);
+	/* A copy names no device, and the reader may be in another namespace than the device: only followed packets count then. */
+	if (!config.device) {
+		if (!config.any && task->nsproxy->net_ns->ns.inum != config.receiver)
+			return 0;
+		sizes = sampled(COPY);
+		if (sizes)
+			count(sizes, length);
+	}
 	entry = bpf_map_lookup_elem(&entries, &key);
 	if (!entry)
 		return 0;

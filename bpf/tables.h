@@ -20,7 +20,7 @@
 
 #define WEFT_CGROUPS 64
 #define WEFT_GROUPS 1024
-#define WEFT_FIELD_WORDS 17
+#define WEFT_FIELD_WORDS 18
 
 struct weft_cgroup {
 	__u64 id; /* 0: matches nothing */
@@ -44,6 +44,7 @@ struct weft_fields {
 	__u32 user;    /* of the sender's socket, or WEFT_NO_USER */
 	__u32 classid; /* of the sender's net_cls group (cgroup v1); 0: none */
 	__u32 cookie[2]; /* of the sender's socket, the lower half first; 0: none */
+	__u32 process; /* the number of the process that made the sender's socket (WEFT_NAMES); 0: none that rows test */
 	__u16 group; /* these two are not masked */
 	__u16 member; /* of a group by cgroup its number, of one by port the number of the port, else 0 */
 };
@@ -60,7 +61,6 @@ struct weft_group {
 	__u32 mask[WEFT_FIELD_WORDS]; /* of the first words of struct weft_fields */
 	__u32 first; /* its smallest row */
 	__u32 by; /* WEFT_BY_* */
-	__u32 pad;
 };
 
 #define WEFT_BY_CGROUP 1 /* the rows test a cgroup */
@@ -74,11 +74,15 @@ struct weft_entry {
 
 #define WEFT_ANY_DESTINATION 0xffff
 
+/* The group of entries that have, for the name of a process in `src`, its number in `row`. No rows have this group. */
+#define WEFT_NAMES 0xffff
+
 #define WEFT_TABLES_PORTS 1   /* rows test the ports of packets */
 #define WEFT_TABLES_CGROUPS 2 /* rows test cgroups */
 #define WEFT_TABLES_USERS 4   /* rows test users */
 #define WEFT_TABLES_CLASSIDS 8 /* rows test classes of net_cls */
 #define WEFT_TABLES_COOKIES 16 /* rows test cookies of sockets */
+#define WEFT_TABLES_PROCESSES 32 /* rows test processes */
 
 /* What rows test of a packet's sender and of its frame. */
 struct weft_tested {
@@ -149,7 +153,7 @@ static __always_inline struct weft_group *group_of(struct weft_bank *bank, __u32
 	return &bank->group[number & (WEFT_GROUPS - 1)];
 }
 
-_Static_assert(sizeof(struct weft_fields) == 72, "fields");
+_Static_assert(sizeof(struct weft_fields) == 76, "fields");
 _Static_assert(sizeof(struct weft_group) == 80, "group");
 _Static_assert(sizeof(struct weft_entry) == 8, "entry");
 _Static_assert(sizeof(struct weft_bank) == 64 + 16 * WEFT_CGROUPS + 80 * WEFT_GROUPS, "bank");

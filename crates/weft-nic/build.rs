@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The objects of this crate, each `bpf/NAME.bpf.c`, and the headers that they include.
-const OBJECTS: [&str; 3] = ["doorbell", "message", "receive"];
-const HEADERS: [&str; 11] = [
+const OBJECTS: [&str; 4] = ["doorbell", "message", "process", "receive"];
+const HEADERS: [&str; 12] = [
     "admit.h",
     "doorbell.h",
     "flow_key.h",
@@ -13,6 +13,7 @@ const HEADERS: [&str; 11] = [
     "match.h",
     "message.h",
     "moves.h",
+    "process.h",
     "queues.h",
     "tables.h",
     "tap.h",

@@ -42,7 +42,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use thiserror::Error;
 
-pub use cgroup::{CgroupLink, has_socket_option_programs};
+pub use cgroup::{CgroupLink, has_new_socket_programs, has_socket_option_programs};
 pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;

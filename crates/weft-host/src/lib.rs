@@ -42,6 +42,7 @@ pub mod store;
 pub mod sysctl;
 pub mod tap;
 mod tap_queue;
+pub mod tasks;
 pub mod tbf;
 mod tc;
 pub mod tc_filter;

@@ -1,7 +1,10 @@
 //! Counters of a network namespace's IP and TCP, from `/proc/net/snmp` and `/proc/net/netstat`.
 
+use std::collections::BTreeMap;
+
 use crate::error::OsError;
 use crate::netns::{NetNs, NetNsError};
+use crate::tasks;
 
 /// The files, of this thread's namespace: `/proc/net` is that of the process's first thread.
 const FILES: [&str; 2] = ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"];
@@ -47,6 +50,20 @@ impl NetCounters {
             texts.push_str(&text.map_err(|e| OsError::new(format!("read {file}"), e))?);
         }
         Self::parse(&texts)
+    }
+
+    /// Reads the counters of each namespace in which a process runs, by its inode number. A namespace whose processes end meanwhile is
+    /// left out.
+    pub fn of_host() -> BTreeMap<u64, Self> {
+        let mut all = BTreeMap::new();
+        for pid in tasks::processes() {
+            let Some(netns) = tasks::netns(pid).filter(|netns| !all.contains_key(netns)) else { continue };
+            let file = |name| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+            if let Ok(counters) = Self::parse(&(file("snmp") + &file("netstat"))) {
+                all.insert(netns, counters);
+            }
+        }
+        all
     }
 
     fn parse(texts: &str) -> Result<Self, CounterError> {
@@ -103,6 +120,12 @@ mod tests {
         assert_eq!(read.since(&read), NetCounters::default());
         let missing = NetCounters::parse("Ip: InReceives\nIp: 1\n").expect_err("no bytes");
         assert_eq!(missing.to_string(), "the kernel counts no InOctets; is /proc mounted?");
+    }
+
+    #[test]
+    fn the_namespace_of_this_process_is_among_those_of_the_host() {
+        let own = tasks::netns(std::process::id()).expect("a namespace");
+        assert!(NetCounters::of_host().contains_key(&own));
     }
 
     #[test]

@@ -8,7 +8,8 @@ use weft_policy::{Source, library, parse, words};
 /// The tests of a condition.
 const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
-    "mark", "priority", "cgroup", "not",
+    "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "process",
+    "not",
 ];
 /// The tests that a value follows.
 const VALUED: &[&str] = &[
@@ -21,6 +22,14 @@ const VALUED: &[&str] = &[
     "mark",
     "priority",
     "cgroup",
+    "vlan",
+    "pcp",
+    "dscp",
+    "ecn",
+    "user",
+    "classid",
+    "cookie",
+    "process",
     "burst",
     "destination",
 ];

@@ -221,6 +221,8 @@ fn completion_offers_what_may_stand_there() {
     );
     let tests = labels(POLICY, "class voice = ");
     assert!(has(&tests, &["tcp", "cgroup", "mark", "not"]) && !has(&tests, &["web"]), "{tests:?}");
+    assert!(has(&tests, &["vlan", "dscp", "user", "cookie", "process"]), "{tests:?}");
+    assert!(labels("class a = process ", "process ").is_empty());
     let joins = labels(POLICY, "cgroup \"/😀\" ");
     assert_eq!(joins, ["and", "or"]);
     assert!(has(&labels("class a = tcp\nbound 5 packets of ", "of "), &["a"]));

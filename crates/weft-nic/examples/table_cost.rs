@@ -38,16 +38,16 @@ fn mixed(n: u32) -> Match {
 
 /// A user, a VLAN with a DSCP, a socket, a mark, a port: five groups.
 fn origins(n: u32) -> Match {
-    let of = |attribute| AttributeTests::one(attribute, u64::from(n / 5 + 1));
+    let of = |attribute| AttributeTests::one(attribute, u128::from(n / 5 + 1));
     match n % 5 {
         0 => Match { attributes: of(Attribute::User), ..Match::default() },
         1 => Match {
-            attributes: AttributeTests::one(Attribute::Vlan, u64::from(n / 5 % 4096))
-                .with(Attribute::Dscp, u64::from(n / 5 / 4096) + 1),
+            attributes: AttributeTests::one(Attribute::Vlan, u128::from(n / 5 % 4096))
+                .with(Attribute::Dscp, u128::from(n / 5 / 4096) + 1),
             ..Match::default()
         },
         2 => Match {
-            attributes: AttributeTests::one(Attribute::Cookie, u64::MAX - u64::from(n)),
+            attributes: AttributeTests::one(Attribute::Cookie, u128::from(u64::MAX - u64::from(n))),
             ..Match::default()
         },
         3 => Match { mark: Some((n, u32::MAX)), ..Match::default() },

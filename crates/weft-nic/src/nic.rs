@@ -255,6 +255,7 @@ impl SoftwareNic {
     fn start_over(plan: NicPlan, uplink: Uplink, maps: Arc<NicMaps>) -> Result<Self, NicError> {
         let (config, rings) = (plan.config(), plan.rings());
         maps.offer_messages(rings);
+        maps.note_makers(rings);
         let engine = make_engine(rings)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);

@@ -2,6 +2,8 @@
 
 #[path = "common/bench.rs"]
 mod bench;
+#[path = "classify/processes.rs"]
+mod processes;
 
 use bench::{Bench, config, conserved, in_order, posted, set_mark, set_priority, set_traffic_class};
 use core::net::{IpAddr, SocketAddr};
@@ -13,10 +15,10 @@ use weft_host::netns::NetNs;
 use weft_host::{Hierarchy, Spawn};
 use weft_nic::doorbell::CgroupEntry;
 use weft_nic::testbed::{RECEIVER, SENDER};
-use weft_units::{FlowKey, Nanos, PacketMeta, Protocol};
+use weft_units::{FlowKey, Nanos, PacketMeta, ProcessName, Protocol};
 
-/// The conditions of the random policies' classes.
-const CONDITIONS: [&str; 20] = [
+/// The conditions of the random policies' classes. `ME` stands for the name of this process.
+const CONDITIONS: [&str; 21] = [
     "udp and dport 2000..2999",
     "udp and port 1000",
     "tcp",
@@ -37,7 +39,14 @@ const CONDITIONS: [&str; 20] = [
     "ecn ect0 and dport 1..2000",
     "dscp af11 or ecn ce",
     "user 1000",
+    "process \"ME\" and dport 1000..2500",
 ];
+
+/// The name of this process: that of its first thread, and not that of the one that runs a test.
+fn me() -> ProcessName {
+    let name = std::fs::read("/proc/self/comm").expect("a name");
+    ProcessName::new(name.trim_ascii_end()).expect("a name")
+}
 
 fn pick<T: Copy>(rng: &mut TestRng, of: &[T]) -> T {
     use proptest::prelude::Rng as _;
@@ -53,7 +62,7 @@ fn random_policy(rng: &mut TestRng) -> String {
         text += &format!("class c{i} = {condition}\n");
     }
     let children: Vec<String> = (0..8).map(|i| format!("c{i}: 1")).collect();
-    text + &format!("root = wfq {{ {} }}\n", children.join(", "))
+    text.replace("ME", &me().to_string()) + &format!("root = wfq {{ {} }}\n", children.join(", "))
 }
 
 #[test]
@@ -115,7 +124,7 @@ fn send_one(bench: &Bench, rng: &mut TestRng) -> PacketMeta {
     let sport = socket.local_addr().expect("address").port();
     let key = FlowKey { src, dst, sport, dport, protocol: Protocol::UDP };
     let (key, priority, user) = (Some(key), priority as u32, Some(user));
-    PacketMeta { key, mark, priority, traffic_class, user, ..PacketMeta::default() }
+    PacketMeta { key, mark, priority, traffic_class, user, process: Some(me()), ..PacketMeta::default() }
 }
 
 /// Makes `user` the owner of a socket.
@@ -211,6 +220,76 @@ fn cgroups_count_with_all_that_lies_below_them() {
     assert_eq!(bench.of(&totals, "inner").fetched.packets.get(), 3);
     assert_eq!(bench.of(&totals, "outer").fetched.packets.get(), 12);
     assert_eq!(bench.of(&totals, "default").fetched.packets.get(), 11);
+    conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+}
+
+/// An operator's policy with two tenants; their files test cgroups below their own, headers, and what is not theirs.
+const OPERATOR: &str = "vm1 = tenant \"vm1.weft\" of cgroup \"/vm1\"\n\
+    vm2 = tenant \"vm2.weft\" of cgroup \"/vm2\" and udp\nroot = wfq { vm1: 1, vm2: 2, default: 1 }";
+const TENANTS: [(&str, &str); 2] = [
+    (
+        "vm1.weft",
+        "class low = udp and dport 1..1023\nclass db = cgroup \"db\"\nclass vm2 = cgroup \"/vm2\"\nroot = wfq { low: 1, db: 1, vm2: 1 }",
+    ),
+    ("vm2.weft", "class db = cgroup \"db\" and udp\nclass rest = any\nroot = priority { db, rest }"),
+];
+/// The cgroups of senders, which are the classes of scenarios.
+const SENDERS: [&str; 6] = ["vm1", "vm1/db", "vm1/vm2", "vm2", "vm2/db", "db"];
+
+/// The class that the simulator gives the datagrams of a scenario's class.
+fn simulated_class(sender: &str) -> String {
+    let files: String = TENANTS.iter().map(|(name, text)| format!("\"{name}\" = '''{text}'''\n")).collect();
+    let text = format!(
+        "warm_up = \"0s\"\nduration = \"1ms\"\nclasses = [\"{sender}\"]\n[host.nic]\nscheduler = \"policy\"\n\
+         transmit_queues = \"per-flow\"\n[host.stack]\npolicy = '''{OPERATOR}'''\n\
+         [[flows]]\ntraffic = {{ udp = {{ rate = \"1gbps\" }} }}\n[files]\n{files}"
+    );
+    let missing = |path: &str| Err(weft_policy::FileError::Missing(path.to_owned()));
+    let scenario = weft_sim::scenario::read(&text, "a.toml", &mut |path| missing(path)).expect("a scenario");
+    let outcome = weft_sim::run::simulate(&scenario, 1).expect("a run");
+    let used = outcome.policies[0].classes.iter().filter(|class| class.sent.packets.get() > 0);
+    let used: Vec<&str> = used.map(|class| class.class.as_str()).collect();
+    assert_eq!(used.len(), 1, "{sender}: {used:?}");
+    used[0].to_owned()
+}
+
+/// One policy with two tenants in the NIC and in the simulator: the same packets have the same classes.
+#[test]
+fn tenants_classify_as_in_the_simulator() {
+    if !weft_host::testing::privileged("tenants_classify_as_in_the_simulator") {
+        return;
+    }
+    let hierarchy = Hierarchy::detect().expect("cgroup2");
+    let base = hierarchy.create(&weft_host::testing::unique("tnt")).expect("cgroup");
+    let top = ["vm1", "vm2", "db"].map(|name| base.child(name).expect("cgroup"));
+    let inner = [top[0].child("db"), top[0].child("vm2"), top[1].child("db")].map(|of| of.expect("cgroup"));
+    let groups = [&top[0], &inner[0], &inner[1], &top[1], &inner[2], &top[2]];
+    let texts = TENANTS.map(|(name, text)| {
+        let tenant = name.trim_end_matches(".weft").to_owned();
+        (tenant, weft_policy::FileText { name: name.to_owned(), text: text.to_owned() })
+    });
+    let texts = weft_policy::TenantTexts(texts.into_iter().collect());
+    let source = weft_policy::Source { name: "op.weft", text: OPERATOR };
+    let compiled = weft_policy::compile_with(source, &texts, &weft_policy::CompileOptions::default());
+    let policy = compiled.policy.unwrap_or_else(|| panic!("{:?}", compiled.diagnostics));
+    let entry = |path: &String| {
+        let at = SENDERS.iter().position(|known| *known == path.trim_start_matches('/'));
+        let group = at.map(|at| groups[at]);
+        group.map(|of| CgroupEntry { id: of.id().expect("id"), level: of.level() })
+    };
+    let config =
+        weft_nic::nic::NicConfig { cgroups: policy.cgroups.iter().map(entry).collect(), ..config(100) };
+    let bench = Bench::start_compiled("tnt", policy, &config);
+    for (sender, group) in SENDERS.iter().zip(groups) {
+        let before = posted(&bench.settle(Duration::from_secs(1)));
+        let script = format!("for i in $(seq 9); do echo $i > /dev/udp/{RECEIVER}/6000; done");
+        let spawn = Spawn::new("bash").args(["-c", &script]).netns(&bench.bed.sender).cgroup(group);
+        assert!(spawn.start().expect("bash").wait().expect("end").success());
+        let after = posted(&bench.settle(Duration::from_secs(1)));
+        let got = after.iter().zip(&before).position(|(after, before)| after - before >= 9);
+        let class = got.and_then(|at| bench.policy.classes.get(at)).map(|class| class.name.clone());
+        assert_eq!(class, Some(simulated_class(sender)), "{sender}: {before:?}, then {after:?}");
+    }
     conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 

@@ -63,7 +63,7 @@ fn alternative(rng: &mut TestRng) -> String {
         11 => format!("{} {}", pick(rng, &["vlan", "pcp"]), low & 3),
         12 => format!("dscp {}", low & 3),
         13 => format!("ecn {}", low & 3),
-        14 => pick(rng, &["user 0", "user 7", "classid 1:1", "cookie 1"]).to_owned(),
+        14 => pick(rng, &["user 0", "user 7", "classid 1:1", "cookie 1", "process \"nginx\""]).to_owned(),
         _ => format!("port \"{}\"", pick(rng, &["a", "b"])),
     };
     let first = test(rng);
@@ -91,7 +91,7 @@ fn random_policy(rng: &mut TestRng, each: usize) -> String {
     )
 }
 
-/// The sender of a frame of a test: a socket of the kernel, whose user is root, and whose cookie is none of a policy's.
+/// The sender of a frame of a test: a socket of the kernel, whose user is root, whose cookie is none of a policy's, and which no process made.
 const SENDER: PacketMeta = PacketMeta {
     key: None,
     mark: 0,
@@ -102,6 +102,7 @@ const SENDER: PacketMeta = PacketMeta {
     traffic_class: 0,
     user: Some(0),
     cookie: u64::MAX,
+    process: None,
     classid: 0,
 };
 

@@ -6,7 +6,7 @@ use crate::classifier::{Attribute, AttributeTests, Match, PortRange, Prefix};
 use core::ops::Range;
 use proptest::option::of as maybe;
 use proptest::prelude::*;
-use weft_units::{PacketMeta, Protocol, VlanTag};
+use weft_units::{PacketMeta, ProcessName, Protocol, VlanTag};
 
 /// The numbers from which rows take their values.
 #[derive(Clone, Debug)]
@@ -54,20 +54,35 @@ pub fn row(
 fn attributes(values: Range<u64>) -> impl Strategy<Value = AttributeTests> {
     let one = (proptest::sample::select(Attribute::ALL.as_slice()), values);
     proptest::collection::vec(one, 0..3).prop_map(|tests| {
-        tests.into_iter().fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
+        let tests = tests.into_iter().map(|(attribute, number)| (attribute, value_of(attribute, number)));
+        tests.fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value))
     })
+}
+
+/// The value of an attribute that a small number stands for.
+fn value_of(attribute: Attribute, number: u64) -> u128 {
+    match attribute {
+        Attribute::Process => name_of(number).map_or(0, ProcessName::number),
+        _ => number.into(),
+    }
+}
+
+/// The name of a process that a number stands for.
+fn name_of(number: u64) -> Option<ProcessName> {
+    ProcessName::new(format!("p{number}").as_bytes())
 }
 
 /// Packets with attributes and nothing else.
 pub fn origin() -> impl Strategy<Value = PacketMeta> {
     let tag = maybe((0_u16..3, 0_u8..3).prop_map(|(id, priority)| VlanTag { id, priority }));
-    (tag, 0_u8..12, maybe(0_u32..3), 0_u32..3, 0_u64..3).prop_map(
-        |(vlan, traffic_class, user, classid, cookie)| PacketMeta {
+    (tag, 0_u8..12, maybe(0_u32..3), 0_u32..3, 0_u64..3, maybe(0_u64..3)).prop_map(
+        |(vlan, traffic_class, user, classid, cookie, process)| PacketMeta {
             vlan,
             traffic_class,
             user,
             classid,
             cookie,
+            process: process.and_then(name_of),
             ..PacketMeta::default()
         },
     )

@@ -1,5 +1,5 @@
 // Colours of policies and of arrivals: a text becomes pieces [start, end, class]. The words are the compiler's own.
-const TESTS = new Set("any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port protocol sctp sport tcp to udp user vlan".split(" "));
+const TESTS = new Set("any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port process protocol sctp sport tcp to udp user vlan".split(" "));
 const TYPES = new Set("count bytes time duration rate vtime weight signed".split(" "));
 const PIECE = /#[^\n]*|"[^"\n]*"?|\d[\w.:%/]*|[A-Za-z_][\w.-]*|[{}=]/g;
 

@@ -2,9 +2,10 @@
 
 use weft_packet::Attribute;
 use weft_text::nearest;
+use weft_units::ProcessName;
 
 /// The names of code points of differentiated services (RFC 2474, 2597, 3246, 5865, 8622).
-const DSCP: [(&str, u64); 24] = [
+const DSCP: [(&str, u128); 24] = [
     ("cs0", 0),
     ("le", 1),
     ("cs1", 8),
@@ -32,10 +33,10 @@ const DSCP: [(&str, u64); 24] = [
 ];
 
 /// The names of the code points of ECN (RFC 3168, section 5).
-const ECN: [(&str, u64); 4] = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
+const ECN: [(&str, u128); 4] = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
 
 /// The names of an attribute's values. Of two names of one value, the first is written.
-fn names(attribute: Attribute) -> &'static [(&'static str, u64)] {
+fn names(attribute: Attribute) -> &'static [(&'static str, u128)] {
     match attribute {
         Attribute::Dscp => &DSCP,
         Attribute::Ecn => &ECN,
@@ -44,7 +45,10 @@ fn names(attribute: Attribute) -> &'static [(&'static str, u64)] {
 }
 
 /// The value that `text` is, if a packet may have it.
-pub(crate) fn read(attribute: Attribute, text: &str) -> Option<u64> {
+pub(crate) fn read(attribute: Attribute, text: &str) -> Option<u128> {
+    if attribute == Attribute::Process {
+        return process(text).map(ProcessName::number);
+    }
     let named = names(attribute).iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
     let class = || text.split_once(':').filter(|_| attribute == Attribute::ClassId).and_then(class_of);
     let (least, most) = attribute.range();
@@ -52,29 +56,40 @@ pub(crate) fn read(attribute: Attribute, text: &str) -> Option<u64> {
     value.filter(|value| (least..=most).contains(value))
 }
 
-/// A class as tc writes it: major and minor number in hexadecimal digits.
-fn class_of((major, minor): (&str, &str)) -> Option<u64> {
-    let half = |text: &str| u16::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
-    Some(u64::from(half(major)?) << 16 | u64::from(half(minor)?))
+/// The name of a process, which quotes may surround. No name has a sign that a policy cannot have.
+pub(crate) fn process(text: &str) -> Option<ProcessName> {
+    let name = text.trim_matches('"');
+    ProcessName::new(name.as_bytes()).filter(|_| !name.chars().any(char::is_control))
 }
 
-fn number(text: &str) -> Option<u64> {
+/// A class as tc writes it: major and minor number in hexadecimal digits.
+fn class_of((major, minor): (&str, &str)) -> Option<u128> {
+    let half = |text: &str| u16::from_str_radix(text, 16).ok().filter(|_| !text.starts_with('+'));
+    Some(u128::from(half(major)?) << 16 | u128::from(half(minor)?))
+}
+
+fn number(text: &str) -> Option<u128> {
     let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
     let (digits, radix) = hex.map_or((text, 10), |digits| (digits, 16));
     if !digits.chars().all(|c| c.is_digit(radix)) {
         return None;
     }
-    u64::from_str_radix(digits, radix).ok()
+    u128::from_str_radix(digits, radix).ok()
 }
 
 /// The value in the language's form.
-pub(crate) fn write(attribute: Attribute, value: u64) -> String {
+pub(crate) fn write(attribute: Attribute, value: u128) -> String {
     if let Some((name, _)) = names(attribute).iter().find(|(_, known)| *known == value) {
         return (*name).to_owned();
     }
     match attribute {
         Attribute::ClassId => format!("{:x}:{:x}", value >> 16, value & 0xffff),
         Attribute::Cookie => format!("{value:#x}"),
+        Attribute::Process => {
+            let name =
+                ProcessName::of_number(value).map_or_else(|| value.to_string(), |name| name.to_string());
+            format!("\"{name}\"")
+        }
         _ => value.to_string(),
     }
 }
@@ -94,6 +109,7 @@ pub(crate) fn noun(attribute: Attribute) -> &'static str {
         Attribute::User => "a user",
         Attribute::ClassId => "a class of net_cls",
         Attribute::Cookie => "the cookie of a socket",
+        Attribute::Process => "the name of a process",
     }
 }
 
@@ -111,6 +127,7 @@ pub(crate) fn help(attribute: Attribute) -> &'static str {
         Attribute::Cookie => {
             "such as `cookie 0x1f`, from `ss --extended` (the number behind `sk:`) or SO_COOKIE"
         }
+        Attribute::Process => "such as `process \"nginx\"`: at most 15 bytes, as `ps -e -o comm` shows it",
     }
 }
 
@@ -120,7 +137,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_as_the_same() {
-        for attribute in Attribute::ALL {
+        for attribute in Attribute::ALL.into_iter().filter(|attribute| *attribute != Attribute::Process) {
             let (least, most) = attribute.range();
             for value in (least..=most.min(least + 5000)).chain([most]) {
                 let text = write(attribute, value);
@@ -144,5 +161,18 @@ mod tests {
             [Some(0x10_0001), Some(0x10_0001), None, None]
         );
         assert_eq!(meant(Attribute::Dscp, "EF"), Some("ef"));
+    }
+
+    #[test]
+    fn names_of_processes() {
+        let named = |text: &str| read(Attribute::Process, text);
+        for text in ["\"nginx\"", "\"tmux: server\"", "\"fifteen letters\""] {
+            let value = named(text).expect(text);
+            assert_eq!(
+                (write(Attribute::Process, value), named(text.trim_matches('"'))),
+                (text.to_owned(), Some(value))
+            );
+        }
+        assert_eq!(["", "\"\"", "sixteen letters!", "a\tb"].map(named), [None; 4]);
     }
 }

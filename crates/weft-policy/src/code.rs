@@ -83,7 +83,8 @@ codes! {
     BadPortName "E0116" "The name of a port is invalid.";
     BadAttribute "E0117" "A VLAN, priority code point, DSCP, ECN, user, class of net_cls or cookie cannot be read.";
     UnknownUser "E0118" "The host has no user of this name.";
-    NoProcess "E0119" "A packet does not say which process sent it.";
+    NoProcess "E0119" "A packet does not say the number or the file of the process that sent it.";
+    BadProcess "E0120" "The name of a process is empty, too long, or has a control character.";
 
     UnknownName "E0201" "Nothing in the policy has this name.";
     DefinedTwice "E0202" "A name is defined twice.";

@@ -5,7 +5,7 @@
 
 use crate::region::{Region, Regions};
 use std::collections::BTreeSet;
-use weft_packet::{Match, Prefix};
+use weft_packet::{Attribute, Match, Prefix};
 use weft_sched::Program;
 use weft_sched::program::{Child, Discipline};
 use weft_units::{BitsPerSec, ClassId, LaneId, Nanos, PacketMeta};
@@ -106,6 +106,11 @@ impl CompiledPolicy {
     /// The least latency that a class asks for.
     pub fn least_latency(&self) -> Option<Nanos> {
         self.classes.iter().filter_map(|class| class.latency).min()
+    }
+
+    /// Whether a row tests `attribute`.
+    pub fn tests(&self, attribute: Attribute) -> bool {
+        self.rules.iter().any(|rule| rule.matcher.attributes.get(attribute).is_some())
     }
 
     /// The lane of a packet by both tables.

@@ -64,6 +64,39 @@ impl TenantFiles for TenantTexts {
     }
 }
 
+/// Whether `tenant` is below the tenant `above`.
+pub fn is_below(tenant: &str, above: &str) -> bool {
+    tenant.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
+}
+
+/// Whether a file, or its absence, was given to `tenant` or to a tenant above it.
+pub fn is_given<T>(given: &BTreeMap<String, T>, tenant: &str) -> bool {
+    given.contains_key(tenant) || tenant.match_indices('.').any(|(dot, _)| given.contains_key(&tenant[..dot]))
+}
+
+/// Files that were given while a policy is in force, before those that it comes with. Below a tenant that was given a file, or was
+/// left without one, files are given too, or missing.
+#[derive(Clone, Copy)]
+pub struct GivenFirst<'a, T> {
+    /// The files or their absence, by the tenants' names.
+    pub given: &'a BTreeMap<String, T>,
+    /// The file of what was given; `None` for a tenant that was left without one.
+    pub file: fn(&T) -> Option<&FileText>,
+    /// The files that the policy comes with.
+    pub others: &'a dyn TenantFiles,
+}
+
+impl<T> TenantFiles for GivenFirst<'_, T> {
+    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
+        let file = match self.given.get(wanted.tenant) {
+            Some(given) => (self.file)(given),
+            None if is_given(self.given, wanted.tenant) => None,
+            None => return self.others.read(wanted),
+        };
+        file.cloned().ok_or_else(|| FileError::Missing(wanted.path.to_owned()))
+    }
+}
+
 /// A tenant of a compiled policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tenant {
@@ -75,6 +108,11 @@ pub struct Tenant {
     pub file: Option<FileText>,
     /// Its quotas, each with the use of its file and what is below it.
     pub quotas: Vec<QuotaUse>,
+}
+
+/// The texts of tenants' files, by which a policy compiles again.
+pub fn texts_of(tenants: &[Tenant]) -> TenantTexts {
+    TenantTexts(tenants.iter().filter_map(|of| Some((of.name.clone(), of.file.clone()?))).collect())
 }
 
 /// A quota of a tenant, and its use.
@@ -118,3 +156,27 @@ impl Quota {
 
 /// The tenants whose files are refused, each with its first error.
 pub type AtFault = BTreeMap<String, Diagnostic>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Option<FileText> {
+        Some(FileText { name: "n".to_owned(), text: text.to_owned() })
+    }
+
+    #[test]
+    fn nothing_below_a_given_file_comes_with_the_policy() {
+        let given = [("a", file("1")), ("b", None), ("a.x.y", file("2"))];
+        let given: BTreeMap<_, _> = given.into_iter().map(|(name, file)| (name.to_owned(), file)).collect();
+        let names = ["a", "a.x", "a.x.y", "ab", "b", "b.x"];
+        let all = names.map(|name| (name.to_owned(), file("the policy's").expect("a file")));
+        let others = TenantTexts(all.into_iter().collect());
+        let files = GivenFirst { given: &given, file: Option::as_ref, others: &others };
+        let read = |tenant| {
+            let read = files.read(Wanted { tenant, path: "p", named_in: "q" });
+            read.map_or("missing".to_owned(), |file| file.text)
+        };
+        assert_eq!(names.map(read), ["1", "missing", "2", "the policy's", "missing", "missing"]);
+    }
+}

@@ -52,6 +52,7 @@ pub mod machine_code;
 mod program;
 mod region;
 mod render;
+pub mod senders;
 mod spanned;
 mod steering;
 pub mod syntax;
@@ -66,8 +67,8 @@ pub use change::{
 };
 pub use code::{Code, Severity};
 pub use compile::{
-    Compilation, CompileOptions, DIAGNOSTICS_MAX, PortLimit, Source, compile, compile_with, draw, parse,
-    price, price_with, steer_with,
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, PortLimit, Source, TooManyRefused, compile,
+    compile_around, compile_with, draw, parse, price, price_with, steer_with,
 };
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause};
 pub use decode::decode;
@@ -75,7 +76,8 @@ pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
 pub use explain::{explain, explain_with};
 pub use files::{
-    AtFault, FileError, FileText, NoFiles, Quota, QuotaUse, Tenant, TenantFiles, TenantTexts, Wanted,
+    AtFault, FileError, FileText, GivenFirst, NoFiles, Quota, QuotaUse, Tenant, TenantFiles, TenantTexts,
+    Wanted, is_below, is_given, texts_of,
 };
 pub use format::reformat;
 pub use fuzz::fuzz_policy;

@@ -87,6 +87,10 @@ fn not_for_titan(test: &SyntaxNode, place: Place) -> Option<SpannedDiagnostic> {
             format!("Titan has no cgroup of its own, below which {} could be", quoted(path)),
             "write the whole path, from the root of the cgroup2 hierarchy, with a slash before it",
         ),
+        "process" => (
+            format!("Titan cannot match the process {}: it does not note who makes sockets", quoted(path)),
+            "test the cgroup in which the process runs, or its user",
+        ),
         _ => return None,
     };
     let range = test.text_range();

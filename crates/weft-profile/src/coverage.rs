@@ -1,10 +1,15 @@
-//! The table of categories beside a kernel's functions.
+//! The table of categories beside a kernel's functions, and beside the time of a profile.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weft_host::kallsyms::KernelSymbols;
+use weft_report::profile::attached::{AttachedReport, Direction};
+use weft_report::profile::{Category, ProfileReport, Side, SideTime};
 
 use crate::categories::Categories;
+
+/// The share of unmapped time from which a table does not cover a kernel.
+pub const UNMAPPED_MAX: f64 = 0.02;
 
 /// Beginnings of names, leading underscores aside, by which a function is one of the network stack's data path.
 const NETWORK: [&str; 14] = [
@@ -55,10 +60,80 @@ pub fn of(symbols: &KernelSymbols, table: &Categories) -> Coverage {
     }
 }
 
+/// The time of a part of a profile that has no category.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Unmapped {
+    /// The part: a level and a side, or a direction.
+    pub part: String,
+    /// Its kernel time in seconds.
+    pub kernel_s: f64,
+    /// Share of it without a category: no function of the call chain has a rule.
+    pub share: f64,
+}
+
+impl Unmapped {
+    /// Whether the table covers this part.
+    pub fn is_covered(&self) -> bool {
+        self.share < UNMAPPED_MAX
+    }
+
+    /// The part with these seconds by category; `None` without time.
+    fn of(part: String, categories: &BTreeMap<Category, f64>) -> Option<Self> {
+        let kernel_s: f64 = categories.values().sum();
+        let unmapped = categories.get(&Category::Unmapped).copied().unwrap_or(0.0);
+        (kernel_s > 0.0).then(|| Self { part, kernel_s, share: unmapped / kernel_s })
+    }
+}
+
+/// The unmapped time of each level and side of a profile.
+pub fn unmapped(report: &ProfileReport) -> Vec<Unmapped> {
+    let side = |level: &str, time: Vec<&SideTime>, side: Side| {
+        let mut all: BTreeMap<Category, f64> = BTreeMap::new();
+        for (category, seconds) in time.into_iter().flat_map(|time| &time.categories_s) {
+            *all.entry(*category).or_default() += seconds;
+        }
+        Unmapped::of(format!("{level}, {}", side.name()), &all)
+    };
+    let sides = report.configs.iter().flat_map(|config| Side::ALL.map(|of| (config, of)));
+    sides
+        .filter_map(|(config, of)| {
+            side(&config.level, config.runs.iter().map(|run| run.side(of)).collect(), of)
+        })
+        .collect()
+}
+
+/// The unmapped time of each direction of an attached profile.
+pub fn unmapped_attached(report: &AttachedReport) -> Vec<Unmapped> {
+    let direction = |(direction, categories): (&Direction, &BTreeMap<_, _>)| {
+        Unmapped::of(format!("attached, {}", direction.title()), categories)
+    };
+    report.network_s.iter().filter_map(direction).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use weft_host::testing;
+    use weft_report::profile::{ConfigReport, Run};
+
+    #[test]
+    fn unmapped_time_is_judged_by_side_over_all_runs() {
+        let time = |unmapped, copies| SideTime {
+            categories_s: [(Category::Unmapped, unmapped), (Category::DataCopy, copies)].into(),
+            ..SideTime::default()
+        };
+        let run = |unmapped| Run { sender: time(unmapped, 1.0), receiver: time(0.0, 0.5), ..Run::default() };
+        let configs = vec![ConfigReport::conclude("noopt", 1, [1, 1], vec![run(0.0), run(0.1)])];
+        let found = unmapped(&ProfileReport { configs, ..ProfileReport::default() });
+        let parts: Vec<(&str, bool)> =
+            found.iter().map(|one| (one.part.as_str(), one.is_covered())).collect();
+        assert_eq!(parts, [("noopt, sender", false), ("noopt, receiver", true)]);
+        assert!((found[0].share - 0.1 / 2.1).abs() < 1e-12 && found[1].kernel_s == 1.0);
+        let network_s = [(Direction::Receive, time(0.01, 0.99).categories_s)];
+        let attached =
+            unmapped_attached(&AttachedReport { network_s: network_s.into(), ..AttachedReport::default() });
+        assert!(attached.len() == 1 && attached[0].is_covered() && attached[0].part == "attached, receive");
+    }
 
     #[test]
     fn names_are_counted_once() {

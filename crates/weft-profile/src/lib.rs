@@ -11,10 +11,13 @@
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
 //!    [`statements`] judges the study's statements.
 //!
+//! [`attach`] profiles what runs on the host anyway, with the instrument of step 3 and directions instead of sides.
+//!
 //! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
 //! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed.
 
 mod advice;
+pub mod attach;
 pub mod attribution;
 pub mod categories;
 pub mod coverage;

@@ -1,10 +1,12 @@
 //! Sizes of skbs and the latency to the copy, from tracepoints: `bpf/profile.bpf.c`.
 
-use weft_host::NetNs;
 use weft_host::bpf::{BpfError, Object, ObjectOptions, RunStats, TracingLink};
+use weft_host::bpf_stats::BpfStats;
 use weft_host::netns::NetNsError;
+use weft_host::{NetNs, OsError, clock};
 use weft_report::profile::{Latency, Sizes, SkbSizes};
 use weft_report::stats;
+use weft_units::{Instant, Nanos};
 
 /// The compiled program.
 const IMAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
@@ -17,6 +19,9 @@ const PLACES: [u32; 4] = [0, 1, 2, 3];
 /// `LATENCY_BUCKETS`.
 const LATENCY_BUCKETS: usize = 512;
 
+/// The time for which the programs' cost is counted.
+pub const COST_SPAN: Nanos = Nanos::from_millis(300);
+
 /// An error of the probes.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
@@ -26,6 +31,9 @@ pub enum ProbeError {
     /// A namespace could not be queried.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
+    /// The kernel refused its statistics.
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
 
 /// The packets that count.
@@ -40,6 +48,34 @@ pub enum Scope<'a> {
     },
     /// All of the host.
     Host,
+    /// Those of a device.
+    Device {
+        /// The device's namespace.
+        namespace: &'a NetNs,
+        /// The device's number in it.
+        index: u32,
+    },
+}
+
+impl Scope<'_> {
+    /// `config` of the program, without the distance of samples: sender, receiver, all namespaces, device.
+    fn words(self) -> Result<[u32; 4], NetNsError> {
+        // The kernel's inode numbers of namespaces have 32 bits (`struct ns_common`).
+        let number = |ns: &NetNs| Ok::<u32, NetNsError>(ns.inode()? as u32);
+        Ok(match self {
+            Scope::Between { sender, receiver } => [number(sender)?, number(receiver)?, 0, 0],
+            Scope::Host => [0, 0, 1, 0],
+            Scope::Device { namespace, index } => [number(namespace)?, number(namespace)?, 0, index],
+        })
+    }
+}
+
+/// Statistics of the kernel that count the programs' time, with the time so far.
+#[derive(Debug)]
+pub struct Counted {
+    _statistics: BpfStats,
+    before: RunStats,
+    since: Instant,
 }
 
 /// Attached programs. They are detached when the value is dropped.
@@ -56,13 +92,9 @@ impl Probes {
     /// # Errors
     /// If the kernel refuses: CAP_BPF is missing, or the kernel has no type information (CONFIG_DEBUG_INFO_BTF).
     pub fn attach(scope: Scope<'_>) -> Result<Self, ProbeError> {
-        // The kernel's inode numbers of namespaces have 32 bits (`struct ns_common`).
-        let (sender, receiver, any) = match scope {
-            Scope::Between { sender, receiver } => (sender.inode()? as u32, receiver.inode()? as u32, 0_u32),
-            Scope::Host => (0, 0, 1),
-        };
-        let rodata: Vec<u8> =
-            [sender, receiver, EVERY, any].iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let [sender, receiver, any, device] = scope.words()?;
+        let words = [sender, receiver, EVERY, any, device];
+        let rodata: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         let options = ObjectOptions { name: "profile", rodata: Some(&rodata), ..Default::default() };
         let object = Object::load_with(IMAGE, &options)?;
         let links = PROGRAMS.map(|program| object.attach_tracing(program));
@@ -107,6 +139,25 @@ impl Probes {
             all.nanos += one.nanos;
         }
         Ok(all)
+    }
+
+    /// Turns on the kernel's statistics, by which [`Self::cores`] tells the programs' cost. They cost time of their own.
+    ///
+    /// # Errors
+    /// If the kernel has none, or a program cannot be queried.
+    pub fn count(&self) -> Result<Counted, ProbeError> {
+        let _statistics = BpfStats::enable()?;
+        Ok(Counted { _statistics, before: self.cost()?, since: clock::now() })
+    }
+
+    /// Processors that the programs have used since `counted`; the statistics' own 20 ns for each run are among it.
+    ///
+    /// # Errors
+    /// If a program cannot be queried.
+    pub fn cores(&self, counted: &Counted) -> Result<f64, ProbeError> {
+        let nanos = self.cost()?.nanos.saturating_sub(counted.before.nanos);
+        let span = clock::now().saturating_since(counted.since);
+        Ok(nanos as f64 / span.get().max(1) as f64)
     }
 }
 

@@ -6,7 +6,7 @@ use weft_host::kallsyms::KernelSymbols;
 use weft_host::perf_event::{Clock, SampleRate, Sampler};
 use weft_host::{clock, require_network_rights};
 use weft_report::profile::{
-    Category, Conditions, ConfigReport, FOREIGN_MAX, Flame, ProfileReport, Run, Side,
+    Category, Conditions, ConfigReport, FOREIGN_MAX, Flame, ProfileReport, Run, Side, largest,
 };
 use weft_report::record::{Document, Host};
 use weft_units::Nanos;
@@ -76,8 +76,6 @@ pub struct Profile {
     pub report: ProfileReport,
     /// Stacks of each level and side, for flame graphs.
     pub flames: Vec<Flame>,
-    /// Kernel time by functions that the table does not have, in seconds.
-    pub missing: BTreeMap<String, f64>,
 }
 
 /// The time for which a machine is watched before the runs.
@@ -118,18 +116,27 @@ pub fn run(
         }
     }
     labels.push(all.no_probes.clone().map_or_else(String::new, |why| format!("no sizes and latency: {why}")));
-    if all.clock.is_some_and(Clock::has_skid) {
+    if let (Some(clock), Some(rate)) = (all.clock, all.rate) {
+        labels.extend(sampling_labels(clock, rate, options.rate));
+    }
+    labels.retain(|label| !label.is_empty());
+    Ok(all.conclude(options, &layout, categories, host, labels))
+}
+
+/// The limits of samples that `clock` took at `rate`, where `wanted` was asked for.
+pub(crate) fn sampling_labels(clock: Clock, rate: SampleRate, wanted: SampleRate) -> Vec<String> {
+    let mut labels = Vec::new();
+    if clock.has_skid() {
         labels
             .push("cpu-clock: time in sections with interrupts off shows where they come back on".to_owned());
     }
-    if let Some(rate) = all.rate.filter(|rate| *rate < options.rate) {
-        let (taken, wanted) = (rate.hertz(), options.rate.hertz());
+    if rate < wanted {
+        let (taken, wanted) = (rate.hertz(), wanted.hertz());
         labels.push(format!(
             "{taken} samples a second instead of {wanted}: kernel.perf_event_max_sample_rate allows no more"
         ));
     }
-    labels.retain(|label| !label.is_empty());
-    Ok(all.conclude(options, &layout, categories, host, labels))
+    labels
 }
 
 /// The processors that this process may use.
@@ -247,9 +254,10 @@ impl Collected {
             repeats: options.repeats,
             advice: configs.iter().flat_map(advice::of).collect(),
             configs,
+            missing: largest(self.missing),
             labels,
         };
-        Profile { report, flames, missing: self.missing }
+        Profile { report, flames }
     }
 }
 
@@ -257,7 +265,7 @@ fn flames(level: Level, stacks: &Stacks) -> Vec<Flame> {
     let of = |side: Side| {
         let own = stacks.iter().filter(|((s, ..), _)| *s == side);
         let stacks = own.map(|((_, category, frames), seconds)| (*category, frames.clone(), *seconds));
-        Flame { level: level.name().to_owned(), side, stacks: stacks.collect() }
+        Flame { level: level.name().to_owned(), part: side.name(), stacks: stacks.collect() }
     };
     Side::ALL.map(of).into_iter().filter(|flame| !flame.stacks.is_empty()).collect()
 }

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 use weft_report::profile::Flame;
 
-/// Folded stacks: a line of frames from the outermost, separated by semicolons, and microseconds. Level, side and category are the
-/// outermost frames.
+/// Folded stacks: a line of frames from the outermost, separated by semicolons, and microseconds. Level, side (or direction) and category
+/// are the outermost frames.
 pub fn folded(flames: &[Flame]) -> String {
     let mut out = String::new();
     for flame in flames {
@@ -15,7 +15,7 @@ pub fn folded(flames: &[Flame]) -> String {
             if micros == 0 {
                 continue;
             }
-            let _ = write!(out, "{};{};{}", flame.level, flame.side.name(), category.name());
+            let _ = write!(out, "{};{};{}", flame.level, flame.part, category.name());
             for frame in frames {
                 out.push(';');
                 out.push_str(frame);
@@ -47,7 +47,7 @@ pub fn speedscope(flames: &[Flame]) -> Value {
             weights.push(*seconds);
         }
         let end: f64 = weights.iter().sum();
-        let name = format!("{}, {}", flame.level, flame.side.name());
+        let name = format!("{}, {}", flame.level, flame.part);
         profiles.push(json!({
             "type": "sampled", "name": name, "unit": "seconds", "startValue": 0.0, "endValue": end,
             "samples": samples, "weights": weights,
@@ -65,14 +65,14 @@ pub fn speedscope(flames: &[Flame]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_report::profile::{Category, Side};
+    use weft_report::profile::Category;
 
     fn flames() -> Vec<Flame> {
         let stack = |frames: &[&str], seconds| {
             (Category::DataCopy, frames.iter().map(|f| (*f).to_owned()).collect(), seconds)
         };
         let stacks = vec![stack(&["entry", "copy"], 0.002), stack(&["entry"], 1e-9)];
-        vec![Flame { level: "jumbo".into(), side: Side::Receiver, stacks }]
+        vec![Flame { level: "jumbo".into(), part: "receiver", stacks }]
     }
 
     #[test]

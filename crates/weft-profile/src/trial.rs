@@ -15,12 +15,12 @@ use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
-use crate::probes::{Probes, Scope};
+use crate::probes::{COST_SPAN, Probes, Scope};
 use crate::testbed::Testbed;
 use crate::traffic::{Flows, Load, waits};
 
 /// The interval at which samples are read and applications are looked at.
-const LOOK: Duration = Duration::from_millis(50);
+pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
 /// The conditions of all trials of a session.
 pub struct Instrument<'a> {
@@ -39,10 +39,10 @@ pub struct Instrument<'a> {
 }
 
 impl Instrument<'_> {
-    /// Seconds that the applications may take: both parts, and time for slow machines.
+    /// Seconds that the applications may take: both parts, the cost of the probes, and time for slow machines.
     fn seconds(&self) -> u64 {
         const SPARE: u64 = 20;
-        (self.warm_up.as_secs_f64() + 2.0 * self.span.as_secs_f64()).ceil() as u64 + SPARE
+        ((self.warm_up + COST_SPAN).as_secs_f64() + 2.0 * self.span.as_secs_f64()).ceil() as u64 + SPARE
     }
 }
 
@@ -180,6 +180,8 @@ impl Measuring<'_> {
         self.rest(self.instrument.span, |_| sampler.drain(|sample| trace.add(sample)))?;
         sampler.drain(|sample| trace.add(sample));
         let after = self.read()?;
+        let lost_samples = sampler.losses().lost;
+        let probe_cores = probes.as_ref().ok().map(|probes| self.probe_cores(probes)).transpose()?.flatten();
         let (sizes, no_probes) = match probes.and_then(|p| Ok((p.sizes()?, p.latency()?))) {
             Ok(found) => (Some(found), None),
             Err(error) => (None, Some(error.to_string())),
@@ -200,12 +202,21 @@ impl Measuring<'_> {
                 .into_iter()
                 .map(|(side, counter)| (side, miss_rate(counter.as_ref())))
                 .collect(),
-            lost_samples: sampler.losses().lost,
+            lost_samples,
+            probe_cores,
             latency: sizes.as_ref().and_then(|(_, latency)| *latency),
             sizes: sizes.map(|(sizes, _)| sizes),
             ..Run::default()
         };
         Ok(Trial { run, clock: sampler.clock(), rate: sampler.rate(), attribution, no_probes })
+    }
+
+    /// Processors that the programs at the tracepoints use under this traffic; `None` where the kernel has no statistics of programs.
+    /// The statistics have a cost of their own, so they are taken after everything else.
+    fn probe_cores(&mut self, probes: &Probes) -> Result<Option<f64>, ProfileError> {
+        let Ok(counted) = probes.count() else { return Ok(None) };
+        self.rest(COST_SPAN, |_| ())?;
+        Ok(probes.cores(&counted).ok())
     }
 
     /// Counters of each side's processes; `None` where the machine has none.

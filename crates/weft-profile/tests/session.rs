@@ -1,14 +1,20 @@
 //! Short sessions on real traffic. They check the instrument, not the machine: figures of a busy machine are not judged.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_host::net_counters::NetCounters;
 use weft_host::perf_event::SampleRate;
+use weft_host::process::Output;
 use weft_host::testing::{has_program, privileged};
+use weft_host::{NetNs, Process, Spawn, link};
+use weft_profile::attach::{self, Of};
 use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::probes::{Probes, Scope};
 use weft_profile::session::{Loaded, Options, Profile, run};
 use weft_profile::traffic::Load;
+use weft_report::profile::attached::Direction;
 use weft_report::profile::{Category, Side};
 use weft_report::record::{Document, Host};
 use weft_report::table::render_all;
@@ -37,7 +43,7 @@ fn profile(options: &Options) -> Profile {
     assert_eq!(heard, options.levels.len());
     // Seen when a test fails.
     println!("{}", render_all(&profile.report.tables(), false));
-    println!("{:?}", profile.missing);
+    println!("{:?}", profile.report.missing);
     profile
 }
 
@@ -115,6 +121,95 @@ fn a_stop_ends_a_session_and_removes_everything() {
     let stop = || begin.elapsed().as_millis() > 1500;
     let error = run(&options, &table, Host::default(), &stop, |_| ()).err();
     assert!(error.is_none_or(|e| e.to_string() == "stopped"));
+}
+
+/// An iperf3 over the loopback of a namespace: the server and the client.
+fn loopback_traffic(ns: &NetNs) -> [Process; 2] {
+    let start = |args: &[&str]| {
+        let spawn = Spawn::new("iperf3").args(args).netns(ns);
+        spawn.stdout(Output::Null).stderr(Output::Null).start().expect("iperf3")
+    };
+    let segments = || NetCounters::read(ns).expect("counters").segments_in;
+    let server = start(&["--server", "--one-off", "--bind", "127.0.0.1"]);
+    // The client gives up at once where nobody listens, so the server is waited for by its socket.
+    until(|| {
+        ns.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))
+            .expect("enter")
+            .expect("table")
+            .contains(" 0A ")
+    });
+    let client = start(&["--client", "127.0.0.1", "--time", "30"]);
+    until(|| segments() > 200);
+    [server, client]
+}
+
+fn until(ready: impl Fn() -> bool) {
+    let begin = std::time::Instant::now();
+    while !ready() {
+        assert!(begin.elapsed().as_secs() < 20, "waited too long");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_runs_is_profiled_without_traffic_of_its_own() {
+    let name = "what_runs_is_profiled_without_traffic_of_its_own";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let _turn = turn();
+    let ns = NetNs::anonymous().expect("a namespace");
+    link::set_up(&ns, "lo").expect("up");
+    let [server, _client] = loopback_traffic(&ns);
+    let options = |of: Of, span| attach::Options {
+        of,
+        span,
+        clock: None,
+        rate: SampleRate::new(999).expect("a rate"),
+        by: attach::By::Process,
+        top: 5,
+    };
+    let table = Categories::shipped().expect("table");
+    let attached = |of: Of, span, stop: &(dyn Fn() -> bool + Sync)| {
+        let run = || attach::run(&options(of, span), &table, Host::default(), &|| stop()).expect("a profile");
+        ns.run(run).expect("enter").report
+    };
+    let report = attached(Of::Device("lo".to_owned()), Nanos::from_millis(800), &|| false);
+    println!("{}", render_all(&report.tables(), false));
+    assert!(
+        report.devices.iter().any(|device| device.counted && device.moved.tx_bytes > 1_000_000),
+        "{:?}",
+        report.devices
+    );
+    for direction in [Direction::Transmit, Direction::Receive] {
+        let figure: f64 = report.ns_per_byte[&direction].values().sum();
+        assert!(figure > 0.0, "{direction:?}");
+        assert!(
+            report.network_s[&direction].get(&Category::Unmapped).copied().unwrap_or(0.0)
+                < 0.02 * report.span_s
+        );
+    }
+    let iperf = report.rows.iter().filter(|row| row.name.starts_with("iperf3"));
+    assert!(iperf.map(|row| row.time.in_network_s()).sum::<f64>() > 0.0, "{:?}", report.rows);
+    let used = report.utilisation.total();
+    assert!(used > 0.0 && used < 1.1 * f64::from(report.processors), "{:?}", report.utilisation);
+    let sizes = report.skb_bytes.as_ref();
+    assert!(sizes.is_none_or(|sizes| sizes.transmit.total() > 0), "{:?}", report.labels);
+    assert_eq!(report.windows.len(), 8);
+
+    let pid = server.pid().as_raw_nonzero().get() as u32;
+    // Asked about every 50 ms.
+    let asked = AtomicU32::new(0);
+    let stop = || asked.fetch_add(1, Ordering::Relaxed) > 20;
+    let report = attached(Of::Process(pid), Nanos::from_secs(60), &stop);
+    let [sent, received] = [Direction::Transmit, Direction::Receive].map(|direction| {
+        report.network_s.get(&direction).map_or(0.0, |categories| categories.values().sum())
+    });
+    assert!(received > sent && report.span_s < 30.0, "it ended early with what it had: {sent} {received}");
+    assert!(
+        attach::run(&options(Of::Process(u32::MAX), Nanos::from_secs(1)), &table, Host::default(), &|| false)
+            .is_err()
+    );
 }
 
 /// The programs at the tracepoints take less than 3 % of the processors' time, by the kernel's own statistics (which add their own

@@ -41,6 +41,9 @@ pub struct SimReport {
     pub conservation: Conservation,
     /// Counters of all hosts together, first seed, warm-up included.
     pub counters: BTreeMap<String, u64>,
+    /// Changes of hosts' policies, first seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub policy_changes: Vec<SimPolicyChange>,
     /// Whether the user stopped the run: more seeds than `seeds` were requested, and the document has only the completed ones.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
@@ -64,6 +67,37 @@ pub struct SimFlow {
     pub completion_s: Option<f64>,
     /// Retransmitted packets.
     pub retransmitted: u64,
+}
+
+/// A change of a host's policy.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimPolicyChange {
+    /// Its time, from the start of the run, in seconds.
+    pub at_s: f64,
+    /// The index of the host.
+    pub host: u32,
+    /// The tenant and its file, or the policy.
+    pub what: String,
+    /// The reason why it was refused, so that what was in force stayed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// The differences, in the policy's words.
+    pub steps: Vec<String>,
+    /// Tenants that do without their files, and effects that the author may not have meant.
+    pub warnings: Vec<String>,
+    /// The classes of the policies before and after.
+    pub classes: Vec<SimPolicyClass>,
+}
+
+/// A class of a policy that changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SimPolicyClass {
+    /// Its name.
+    pub class: String,
+    /// The rate of its departing frames from the change before, or the start of the run, to this one; `None` for a class that is new.
+    pub before_bps: Option<f64>,
+    /// The rate from this change to the next, or to the end of the run; `None` for a class that is gone.
+    pub after_bps: Option<f64>,
 }
 
 /// NFM over an interval.
@@ -132,7 +166,8 @@ impl Document for SimReport {
 
     fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.overview(), self.flows_table()];
-        tables.extend([self.latency_table(), self.cpu_table()].into_iter().filter(|table| !table.is_empty()));
+        let more = [self.changes_table(), self.latency_table(), self.cpu_table()];
+        tables.extend(more.into_iter().filter(|table| !table.is_empty()));
         tables.push(by_kind(&self.conservation).table("Conservation, first seed, with its warm-up"));
         tables
     }
@@ -216,6 +251,31 @@ impl SimReport {
                 human::or_none(stats::max(&done), human::time),
                 human::count(here().map(|flow| flow.retransmitted).sum()),
             ]);
+        }
+        table
+    }
+
+    /// A line for each class of each change of a policy.
+    fn changes_table(&self) -> Table {
+        let mut table = Table::new("Changes of policies, classes before and after").columns([
+            Column::left("at"),
+            Column::left("host"),
+            Column::left("change"),
+            Column::left("class"),
+            Column::right("before"),
+            Column::right("after"),
+        ]);
+        for change in &self.policy_changes {
+            let refused = if change.refused.is_some() { ", refused" } else { "" };
+            let mut head = [human::time(change.at_s), change.host.to_string(), change.what.clone() + refused];
+            for class in &change.classes {
+                let rates = [class.before_bps, class.after_bps].map(|rate| human::or_none(rate, human::rate));
+                let cells = core::mem::take(&mut head).into_iter().chain([class.class.clone()]).chain(rates);
+                table.row(cells.map(Cell::plain));
+            }
+            for reason in change.refused.iter().chain(&change.warnings) {
+                table.note(format!("{}: {reason}", change.what));
+            }
         }
         table
     }

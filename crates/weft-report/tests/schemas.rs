@@ -47,6 +47,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::bench_report());
     check(&fixture::cost::cost_report());
     check(&fixture::profile::profile_report());
+    check(&fixture::profile::attached_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
     check(&fixture::policy_cost_report());
@@ -197,6 +198,12 @@ fn a_profile_s_page_names_its_clock_and_shows_all_categories() {
         assert!(page.contains(text), "{text}");
     }
     assert!(!page.contains("src=\"http"));
+    let attached = weft_report::profile::attached::attached_html(&fixture::profile::attached_report(), &[]);
+    for text in
+        ["Mode: attached", "cpu-clock at 999 Hz", "interrupts off", "unmapped", "web", "not told apart"]
+    {
+        assert!(attached.contains(text), "{text}");
+    }
 }
 
 /// Each verdict is told from the others in the tables, and the reason and the disturbance stand below.

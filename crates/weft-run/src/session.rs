@@ -31,6 +31,7 @@ mod ports;
 mod report;
 mod settings;
 mod source;
+mod unmet;
 
 use std::time::{Duration, Instant};
 use weft_host::bpf::RunStats;
@@ -322,7 +323,7 @@ impl Session {
     }
 
     /// Warnings for the operator: ports whose devices or namespaces were deleted, an uplink that is gone, a store that
-    /// failed, a socket option that cannot be offered.
+    /// failed, what the policy needs of the kernel and does not get.
     pub fn warnings(&self) -> Vec<String> {
         let warning = |port: &ports::SessionPort| port.warning(self.nic.port(port.id())?);
         let held = self.not_held.as_ref().map(|why| format!("the ports will end with this process: {why}"));
@@ -333,12 +334,8 @@ impl Session {
                  carrier; move it back, or start again with the uplink's new place"
             )
         });
-        let messages = self.nic.messages_missing().map(|why| {
-            format!(
-                "an algorithm reads what applications tell of their messages, and they cannot tell: {why}"
-            )
-        });
-        self.ports.iter().filter_map(warning).chain(held).chain(gone).chain(messages).collect()
+        let unmet = unmet::of(&self.nic);
+        self.ports.iter().filter_map(warning).chain(held).chain(gone).chain(unmet).collect()
     }
 
     /// The carrier of packets received by the first port.

@@ -13,13 +13,20 @@ pub struct Beside;
 impl TenantFiles for Beside {
     fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
         let path = Path::new(wanted.named_in).parent().unwrap_or(Path::new("")).join(wanted.path);
-        let name = path.display().to_string();
-        match text(&path) {
-            Ok(text) => Ok(FileText { name, text }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FileError::Missing(name)),
-            Err(error) => Err(FileError::Unreadable(format!("{name}: {error}"))),
-        }
+        Ok(FileText { text: read(&path)?, name: path.display().to_string() })
     }
+}
+
+/// The text of the file at `path`.
+///
+/// # Errors
+/// When there is none, or it is not a regular file of text of at most [`TEXT_MAX`] bytes.
+pub fn read(path: &Path) -> Result<String, FileError> {
+    let name = path.display().to_string();
+    text(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => FileError::Missing(name),
+        _ => FileError::Unreadable(format!("{name}: {error}")),
+    })
 }
 
 /// The text of a regular file of at most [`TEXT_MAX`] bytes: anything else may be endless.

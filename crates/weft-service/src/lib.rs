@@ -15,6 +15,7 @@
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`steering`] | the receive steering of the host's NIC |
 //! | [`waiting`] | the reasons for which packets wait |
+//! | [`in_use`] | what classes sent in a span, and the processor time of their processes |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -36,6 +37,7 @@ pub mod delegation;
 pub mod doctor;
 mod entitlement;
 pub mod holding;
+pub mod in_use;
 pub mod log;
 pub mod metrics;
 pub mod notify;

@@ -8,10 +8,11 @@ use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, FileError, FileText, PortLimit, Source, Tenant, TenantFiles,
-    TenantTexts, Users, Wanted, compile_with,
+    Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Tenant, TenantFiles,
+    TenantTexts, TooManyRefused, compile_around, texts_of,
 };
 use weft_run::tenant_files::Beside;
+use weft_titan::host_users::host_users;
 use weft_units::BitsPerSec;
 
 /// A policy that compiles.
@@ -52,16 +53,14 @@ pub enum PolicyError {
     #[error("{}", lines(.0))]
     Refused(Vec<Diagnostic>),
     /// Too many files of tenants are refused one after the other.
-    #[error("the files of more than {ROUNDS_MAX} tenants of {file} are beyond what all tenants share")]
+    #[error("{file}: {reason}")]
     Tenants {
         /// The policy.
         file: String,
+        /// The reason.
+        reason: TooManyRefused,
     },
 }
-
-/// The most compilations in which files of tenants are refused. One finds all files that are wrong by themselves, so there are more
-/// only where tenants together use up what all share, such as cgroups.
-const ROUNDS_MAX: usize = 32;
 
 /// The tenants that do without their files, each with the error in a line.
 pub type Refused = BTreeMap<String, String>;
@@ -106,36 +105,25 @@ impl Policy {
         (rate, port_limits): (Option<BitsPerSec>, Vec<PortLimit>),
         fallback: Fallback<'_>,
     ) -> Result<(Self, Refused), PolicyError> {
-        let users = Users::from_passwd(&weft_host::users::passwd());
+        let users = host_users();
         let options = CompileOptions { link: rate, port_limits, users, ..CompileOptions::default() };
-        let mut instead = Instead { files, texts: BTreeMap::new() };
-        let mut refused = Refused::new();
-        for _ in 0..ROUNDS_MAX {
-            let compilation = compile_with(Source { name, text: &text }, &instead, &options);
-            let Compilation { policy, diagnostics, tenants, at_fault } = compilation;
-            let diagnostics = diagnostics.iter().map(diagnostic).collect();
-            if let Some(mut compiled) = policy {
-                let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
-                let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
-                let policy =
-                    Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted };
-                return Ok((policy, refused));
-            }
-            let stepped = at_fault.keys().all(|of| (fallback.yields)(of) && instead.step(of, fallback.good));
-            if at_fault.is_empty() || !stepped {
-                return Err(PolicyError::Refused(diagnostics));
-            }
-            for (tenant, error) in at_fault {
-                refused.entry(tenant).or_insert_with(|| error.one_line());
-            }
-        }
-        Err(PolicyError::Tenants { file: name.to_owned() })
+        let around = compile_around(Source { name, text: &text }, files, &options, fallback);
+        let (compilation, refused) =
+            around.map_err(|reason| PolicyError::Tenants { file: name.to_owned(), reason })?;
+        let Compilation { policy, diagnostics, tenants, .. } = compilation;
+        let diagnostics = diagnostics.iter().map(diagnostic).collect();
+        let Some(mut compiled) = policy else { return Err(PolicyError::Refused(diagnostics)) };
+        let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
+        let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
+        let policy =
+            Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted };
+        let refused = refused.into_iter().map(|(tenant, error)| (tenant, error.one_line())).collect();
+        Ok((policy, refused))
     }
 
     /// The texts of its tenants' files, by which it compiles again.
     pub fn tenant_texts(&self) -> TenantTexts {
-        let files = self.tenants.iter().filter_map(|of| Some((of.name.clone(), of.file.clone()?)));
-        TenantTexts(files.collect())
+        texts_of(&self.tenants)
     }
 
     /// The same text with other limits of ports.
@@ -183,43 +171,6 @@ fn read(path: &Path) -> Result<String, PolicyError> {
     read.map_err(|e| failed(e.to_string()))?;
     String::from_utf8(bytes)
         .map_err(|e| failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to())))
-}
-
-/// The stand-ins for files of tenants that are refused.
-#[derive(Clone, Copy)]
-pub struct Fallback<'a> {
-    /// Whether the policy can do without the file of a tenant.
-    pub yields: &'a dyn Fn(&str) -> bool,
-    /// The files in their place. A tenant without one, or whose file of these is refused as well, has none.
-    pub good: &'a TenantTexts,
-}
-
-/// Files, with others in the place of some.
-struct Instead<'a> {
-    files: &'a dyn TenantFiles,
-    texts: BTreeMap<String, Option<FileText>>,
-}
-
-impl Instead<'_> {
-    /// Takes the next file of `tenant`. Returns whether there was one to do without.
-    fn step(&mut self, tenant: &str, good: &TenantTexts) -> bool {
-        let next = match self.texts.get(tenant) {
-            None => good.0.get(tenant).cloned(),
-            Some(Some(_)) => None,
-            Some(None) => return false,
-        };
-        self.texts.insert(tenant.to_owned(), next);
-        true
-    }
-}
-
-impl TenantFiles for Instead<'_> {
-    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
-        match self.texts.get(wanted.tenant) {
-            Some(file) => file.clone().ok_or_else(|| FileError::Missing(wanted.path.to_owned())),
-            None => self.files.read(wanted),
-        }
-    }
 }
 
 fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weft_policy::{FileError, FileText, Tenant, TenantFiles, TenantTexts, Wanted};
+use weft_policy::{FileText, Tenant, TenantTexts};
 use weft_report::tenants::{StatusQuota, StatusRefusal, StatusTenant, TenantOrigin};
 
 use crate::policy::{Policy, Refused, hash};
@@ -53,36 +53,6 @@ pub struct Tenants(BTreeMap<String, Known>);
 /// The time in seconds since 1970.
 fn unix_now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Whether `tenant` is below the tenant `above`.
-pub fn is_below(tenant: &str, above: &str) -> bool {
-    tenant.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
-}
-
-/// Whether a file was given to `tenant`, or to a tenant above it.
-pub fn is_given(given: &AllGiven, tenant: &str) -> bool {
-    given.contains_key(tenant) || tenant.match_indices('.').any(|(dot, _)| given.contains_key(&tenant[..dot]))
-}
-
-/// The files that were given, before those of the operator.
-#[derive(Debug)]
-pub struct GivenFirst<'a> {
-    /// The files that were given.
-    pub given: &'a AllGiven,
-    /// The operator's.
-    pub operators: &'a TenantTexts,
-}
-
-impl TenantFiles for GivenFirst<'_> {
-    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
-        let file = match self.given.get(wanted.tenant) {
-            Some(given) => given.file.clone(),
-            None if is_given(self.given, wanted.tenant) => None,
-            None => return self.operators.read(wanted),
-        };
-        file.ok_or_else(|| FileError::Missing(wanted.path.to_owned()))
-    }
 }
 
 impl Tenants {
@@ -156,33 +126,5 @@ impl Tenants {
             refusal: known.refusal,
             uplink: uplink.cloned(),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(text: &str) -> Option<FileText> {
-        Some(FileText { name: "n".to_owned(), text: text.to_owned() })
-    }
-
-    #[test]
-    fn nothing_below_a_given_file_is_the_operator_s() {
-        let given = |file| Given { uid: 7, cgroup: None, file };
-        let given = AllGiven::from([
-            ("a".to_owned(), given(file("1"))),
-            ("b".to_owned(), given(None)),
-            ("a.x.y".to_owned(), given(file("2"))),
-        ]);
-        let names = ["a", "a.x", "a.x.y", "ab", "b", "b.x"];
-        let all = names.map(|name| (name.to_owned(), file("operator's").expect("a file")));
-        let operators = TenantTexts(all.into_iter().collect());
-        let files = GivenFirst { given: &given, operators: &operators };
-        let read = |tenant| {
-            let read = files.read(Wanted { tenant, path: "p", named_in: "q" });
-            read.map_or("missing".to_owned(), |file| file.text)
-        };
-        assert_eq!(names.map(read), ["1", "missing", "2", "operator's", "missing", "missing"]);
     }
 }

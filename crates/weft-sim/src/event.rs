@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Probe { probe: ProbeId },
     /// Queue weights reach a host's NIC.
     Weights { host: HostId },
+    /// The policy of a host's NIC changes.
+    Policy { host: HostId },
     /// The measured part begins.
     Measure,
     /// A window of unfairness ends.

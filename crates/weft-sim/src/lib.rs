@@ -29,6 +29,7 @@ pub mod network;
 pub mod nic;
 pub mod outcome;
 mod packet;
+mod policy;
 pub mod qdisc;
 mod random;
 pub mod run;

@@ -24,6 +24,45 @@ pub struct Outcome {
     pub counters: Counters,
     /// By stage: the balance of its packets, whole run.
     pub balances: Vec<StageBalance>,
+    /// By host whose NIC has a policy tree, and by change of its policy: the bytes that each class sent, whole run.
+    pub policies: Vec<PolicyPhase>,
+}
+
+/// The policy of a host's NIC from one change to the next, or to the end of the run.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PolicyPhase {
+    /// Index of the host.
+    pub host: u32,
+    /// Its beginning.
+    pub from: Nanos,
+    /// Its end.
+    pub until: Nanos,
+    /// The change at its beginning; `None` for the first one.
+    pub change: Option<PolicyChanged>,
+    /// The classes of the policy in force.
+    pub classes: Vec<ClassSent>,
+}
+
+/// A change of a policy.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PolicyChanged {
+    /// The tenant and its file, or the policy.
+    pub what: String,
+    /// The reason why it was refused, so that what was in force stayed.
+    pub refused: Option<String>,
+    /// The differences, in the policy's words.
+    pub steps: Vec<String>,
+    /// Tenants that do without their files, each with the first error, and effects that the author may not have meant.
+    pub warnings: Vec<String>,
+}
+
+/// A class of a policy, and what its flows have sent.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ClassSent {
+    /// Its name.
+    pub class: String,
+    /// Frames put on the wire.
+    pub sent: Amount,
 }
 
 /// A flow.

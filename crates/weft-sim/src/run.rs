@@ -1,6 +1,6 @@
 //! Running scenarios.
 
-pub use crate::run_error::RunError;
+pub use crate::run_error::{PolicyDiagnostic, RunError};
 
 use crate::outcome::Outcome;
 use crate::scenario::Scenario;
@@ -13,6 +13,11 @@ use crate::world;
 /// The scenario's parts are inconsistent.
 pub fn simulate(scenario: &Scenario, seed: u64) -> Result<Outcome, RunError> {
     simulate_observed(scenario, seed, NoObserver).map(|(outcome, _)| outcome)
+}
+
+/// Returns the diagnostics of the first policies of hosts whose NIC has a policy tree, each once. A policy with an error cannot run.
+pub fn policy_diagnostics(scenario: &Scenario) -> Vec<PolicyDiagnostic> {
+    world::policy_diagnostics(scenario)
 }
 
 /// Runs a scenario with a seed, and reports every packet to an observer; returns the observer.

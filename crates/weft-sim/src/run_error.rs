@@ -1,6 +1,16 @@
-//! Errors of a scenario as a whole.
+//! Errors of a scenario as a whole, and diagnostics of its policies.
 
 use thiserror::Error;
+use weft_policy::Diagnostic;
+
+/// A diagnostic of a policy, and the text in which it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PolicyDiagnostic {
+    /// The diagnostic; its file is relative to the scenario's folder, or `policy` for a text in the scenario.
+    pub diagnostic: Diagnostic,
+    /// The text.
+    pub text: String,
+}
 
 /// The reason why a scenario cannot run although each of its values is valid.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]

@@ -1,6 +1,5 @@
 //! Rare events of whole runs: drops behind the qdiscs, as observers see them, and the senders' timers.
 
-use core::convert::Infallible;
 use weft_sim::outcome::{Amount, Outcome};
 use weft_sim::run::{simulate, simulate_observed};
 use weft_sim::scenario::{Scenario, read};
@@ -9,8 +8,7 @@ use weft_units::{Bytes, Nanos, Packets};
 
 fn scenario(text: &str) -> Scenario {
     let text = format!("warm_up = \"0s\"\n{text}");
-    read(&text, "drops.toml", &mut |_| Ok::<_, Infallible>(String::new()))
-        .unwrap_or_else(|error| panic!("{error}"))
+    read(&text, "drops.toml", &mut |_| Ok(String::new())).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The sum of the packets dropped behind the qdiscs, and the latest of them.

@@ -1,10 +1,15 @@
-//! The policy tree as a NIC's scheduler, compared with the same tree driven directly.
+//! The policy tree as a NIC's scheduler, compared with the same tree driven directly; policies with tenants, and their changes in runs.
 
 use proptest::prelude::*;
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::SeedableRng as _;
 use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
 use weft_sim::nic::scheduler::{After, NicScheduler, Pick, PolicyScheduler, QueueError};
+use weft_sim::outcome::{Outcome, PolicyPhase};
+use weft_sim::run::{policy_diagnostics, simulate};
+use weft_sim::scenario::{Scenario, read};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 const NOW: Nanos = Nanos::ZERO;
@@ -166,4 +171,245 @@ fn flows_that_do_not_fit_are_refused() {
     with.activate(flow);
     let mut scheduler = PolicyScheduler::new(with);
     assert_eq!(scheduler.next(NOW), Pick::Idle);
+}
+
+/// Two hosts, each with a NIC that runs a policy with two tenants. Both send.
+const TENANTS: &str = r#"
+warm_up = "0s"
+duration = "60ms"
+classes = ["vm1/web", "/vm1/db", "vm2", "other"]
+
+[network]
+rate = "1gbps"
+
+[host.stack]
+policy_file = "h/host.weft"
+[host.nic]
+transmit_queues = "per-flow"
+scheduler = "policy"
+
+[[flows]]
+class = "vm1/web"
+count = 2
+[[flows]]
+class = "/vm1/db"
+[[flows]]
+class = "vm2"
+traffic = { udp = { rate = "400mbps" } }
+[[flows]]
+class = "other"
+[[flows]]
+from = 1
+to = 0
+class = "vm2"
+count = 3
+
+[files]
+"h/host.weft" = """
+vm1  = tenant "vm1.weft" of cgroup "/vm1" { classes 2 }
+vm2  = tenant "t/vm2.weft" of cgroup "vm2" and udp
+root = wfq { vm1: 2, vm2: 1, default: 1 }
+"""
+"h/vm1.weft" = """
+class db = cgroup "db"
+class all = from 192.0.2.0/24 and tcp
+root = wfq { db: 1, all: 1, default: 1 }
+"""
+"h/t/vm2.weft" = """
+class mine = udp
+root = priority { mine, default }
+"""
+"new.weft" = """
+class db = cgroup "/db"
+root = priority { default, db }
+"""
+"broken.weft" = """
+class db = cgroup "db"
+
+root = priority { bd, default }
+"""
+"large.weft" = """
+class a = cgroup "a"
+class b = cgroup "b"
+class c = cgroup "c"
+root = fifo { a, b, c, default }
+"""
+"h/other.weft" = """
+vm1  = tenant "../broken.weft" of cgroup "/vm1"
+root = wfq { vm1: 1, vm2: 1, default: 1 }
+vm2  = tenant "t/vm2.weft" of cgroup "vm2" and udp
+"""
+"h/../broken.weft" = "root = nothing"
+"#;
+
+fn tenants(changes: &str) -> Scenario {
+    let text = format!("{TENANTS}{changes}");
+    let scenario = read(&text, "a.toml", &mut |path| Err(weft_policy::FileError::Missing(path.to_owned())));
+    scenario.unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn ran(scenario: &Scenario, seed: u64) -> Outcome {
+    let outcome = simulate(scenario, seed).unwrap_or_else(|error| panic!("{error}"));
+    outcome.balances.iter().for_each(|stage| assert!(stage.is_balanced(), "{stage:?}"));
+    // The classes of all phases have what left the hosts' NICs, which other counters have.
+    let mut sent = (0, 0);
+    for class in outcome.policies.iter().flat_map(|phase| &phase.classes) {
+        sent = (sent.0 + class.sent.packets.0, sent.1 + class.sent.bytes.0);
+    }
+    let wire = outcome.balances.iter().find(|stage| stage.name == "network").expect("the network").entered;
+    assert_eq!(sent, (wire.packets.0, wire.bytes.0), "{:#?}", outcome.policies);
+    assert_eq!(outcome.counters.reordered, 0, "a change lets no packet overtake another of its flow");
+    outcome
+}
+
+/// The classes that sent anything in a phase, with their shares in percent.
+fn shares(phase: &PolicyPhase) -> Vec<(&str, u64)> {
+    let all: u64 = phase.classes.iter().map(|class| class.sent.bytes.0).sum();
+    let of = |class: &'_ weft_sim::outcome::ClassSent| (100 * class.sent.bytes.0 + all / 2) / all.max(1);
+    let used = phase.classes.iter().filter(|class| class.sent.bytes.0 > 0);
+    used.map(|class| (class.class.as_str(), of(class))).collect()
+}
+
+#[test]
+fn tenants_have_their_places_conditions_and_cgroups() {
+    let outcome = ran(&tenants(""), 1);
+    let [first, second] = &outcome.policies[..] else { panic!("{:?}", outcome.policies) };
+    assert_eq!((first.host, second.host, &first.change), (0, 1, &None));
+    let of = |name: &str| {
+        let class = first.classes.iter().find(|class| class.class == name);
+        class.unwrap_or_else(|| panic!("{name}: {first:?}")).sent.bytes.0
+    };
+    // Acknowledgements of the other host's flows are of class `default`, since they are not UDP.
+    let names = ["vm1.db", "vm1.all", "vm2.mine", "default"].map(of);
+    assert!(names.iter().all(|sent| *sent > 500_000), "{first:?}");
+    assert_eq!(["vm1.default", "vm2.default"].map(of), [0, 0]);
+    let ratio = names[0] as f64 / names[1] as f64;
+    assert!((0.9..1.1).contains(&ratio), "vm1 shares equally: {first:?}");
+}
+
+#[test]
+fn what_is_wrong_in_a_tenants_file_is_said_with_its_place() {
+    let mut scenario = tenants("");
+    let large = scenario.files["large.weft"].clone();
+    for (file, text, said) in [
+        (
+            "h/vm1.weft",
+            "class db = cgroup \"db\"\nroot = priority { bd, default }",
+            "h/vm1.weft:2:19: error[E0",
+        ),
+        ("h/t/vm2.weft", "class a = any\n class b = a", "h/t/vm2.weft:2:12: error[E0"),
+        ("h/vm1.weft", large.as_str(), "h/vm1.weft:3:7: error[E0606]"),
+    ] {
+        let right = scenario.files.insert(file.to_owned(), text.to_owned()).expect("a text");
+        let error = simulate(&scenario, 1).expect_err(text).to_string();
+        assert!(error.starts_with(said), "{error}");
+        let found = policy_diagnostics(&scenario);
+        let first = found.iter().find(|of| of.diagnostic.is_error()).expect("an error");
+        assert_eq!((first.diagnostic.file.as_str(), first.text.as_str()), (file, text));
+        scenario.files.insert(file.to_owned(), right);
+    }
+    scenario.files.remove("h/t/vm2.weft");
+    let said: Vec<String> = policy_diagnostics(&scenario).iter().map(|of| of.diagnostic.one_line()).collect();
+    assert!(said.iter().any(|line| line.starts_with("h/host.weft:2:15: warning[W0005]")), "{said:?}");
+    assert!(simulate(&scenario, 1).is_ok(), "it is a FIFO");
+}
+
+#[test]
+fn a_tenants_file_is_replaced_refused_and_taken_away() {
+    let change = |at: u32, what: &str| format!("[[changes]]\nat = \"{at}ms\"\n{what}\n");
+    let text = [
+        change(30, "tenant = \"vm1\"\nfile = \"broken.weft\""),
+        change(15, "tenant = \"vm1\"\nfile = \"new.weft\""),
+        change(35, "tenant = \"vm1\"\nfile = \"large.weft\""),
+        change(40, "tenant = \"vm1\"\nfile = \"off\""),
+        change(40, "tenant = \"vm1\"\nfile = \"off\""),
+        change(45, "tenant = \"vm3\"\nfile = \"new.weft\""),
+        change(50, "tenant = \"vm1\"\nfile = \"h/vm1.weft\""),
+    ];
+    let outcome = ran(&tenants(&text.concat()), 1);
+    let phases: Vec<_> = outcome.policies.iter().filter(|phase| phase.host == 0).collect();
+    let times: Vec<u64> = phases.iter().map(|phase| phase.from.0 / 1_000_000).collect();
+    assert_eq!(times, [0, 15, 30, 35, 40, 40, 45, 50], "in the order of time");
+    let refused = |at: usize| {
+        let change = phases[at].change.as_ref().expect("a change");
+        change.refused.clone().unwrap_or_default()
+    };
+    assert_eq!([1, 4, 7].map(refused), ["", "", ""]);
+    assert!(refused(2).starts_with("broken.weft:3:19: error[E0"), "{}", refused(2));
+    assert!(refused(3).starts_with("large.weft:3:7: error[E0606]"), "{}", refused(3));
+    assert_eq!(refused(5), "tenant vm1 has no file that could be taken away");
+    assert_eq!(refused(6), "the policy has no tenant vm3; it has: vm1, vm2");
+    let of_vm1 = |at: usize| -> Vec<&str> {
+        shares(phases[at]).into_iter().map(|(name, _)| name).filter(|name| name.starts_with("vm1")).collect()
+    };
+    assert_eq!(of_vm1(0), ["vm1.db", "vm1.all"]);
+    // The new file has the web flows, in its `default`, before the db's.
+    assert_eq!([1, 2, 3].map(|at| of_vm1(at).contains(&"vm1.default")), [true; 3], "{phases:#?}");
+    assert_eq!((of_vm1(4), of_vm1(6)), (vec![], vec!["vm1.default"]), "a FIFO; nothing is sent in no time");
+    assert_eq!(of_vm1(7), ["vm1.db", "vm1.all"]);
+    let share =
+        |at: usize, name: &str| shares(phases[at]).iter().find(|of| of.0 == name).map_or(0, |of| of.1);
+    assert!(share(2, "vm1.default") > 4 * share(2, "vm1.db"), "strict: {phases:#?}");
+}
+
+#[test]
+fn a_new_policy_does_without_a_broken_file_and_keeps_what_was_given() {
+    let text = "[[changes]]\nat = \"20ms\"\npolicy_file = \"h/other.weft\"\n\
+                [[changes]]\nat = \"30ms\"\ntenant = \"vm1\"\nfile = \"new.weft\"\n\
+                [[changes]]\nat = \"40ms\"\npolicy_file = \"h/host.weft\"\n\
+                [[changes]]\nat = \"50ms\"\npolicy = \"root = nothing\"\n";
+    let outcome = ran(&tenants(text), 2);
+    let phases: Vec<_> = outcome.policies.iter().filter(|phase| phase.host == 0).collect();
+    let change = |at: usize| phases[at].change.as_ref().expect("a change");
+    let said = &change(1).warnings[0];
+    assert!(said.starts_with("tenant vm1 does without the file: h/../broken.weft:1:8: error["), "{said}");
+    let names = |at: usize| phases[at].classes.iter().map(|of| of.class.as_str()).collect::<Vec<_>>();
+    assert_eq!(change(1).refused, None);
+    assert!(names(1).contains(&"vm1.all"), "the last good one: {:?}", names(1));
+    assert!(!names(2).contains(&"vm1.all") && !names(3).contains(&"vm1.all"), "{:?}", names(3));
+    assert!(change(4).refused.as_ref().is_some_and(|of| of.starts_with("policy:1:8: error[")));
+    assert_eq!(names(4), names(3));
+}
+
+/// The NIC sleeps until a limit permits the next packet; a policy without the limit wakes it.
+#[test]
+fn a_change_wakes_a_nic_that_a_limit_holds_back() {
+    let text = "warm_up = \"0s\"\nduration = \"40ms\"\n[network]\nrate = \"1gbps\"\n[host.nic]\nscheduler = \"policy\"\n\
+                transmit_queues = \"per-flow\"\n[host.stack]\npolicy = \"root = limit 10kbps burst 1600b of default\"\n\
+                [[flows]]\ntraffic = { udp = { rate = \"900mbps\" } }\n\
+                [[changes]]\nat = \"20ms\"\npolicy = \"root = default\"\n";
+    let scenario = read(text, "a.toml", &mut |path| Err(weft_policy::FileError::Missing(path.to_owned())));
+    let outcome = ran(&scenario.expect("a scenario"), 1);
+    let sent = |at: usize| outcome.policies[at].classes.iter().map(|of| of.sent.bytes.0).sum::<u64>();
+    assert!(sent(0) < 10_000 && sent(1) > 1_500_000, "{:#?}", outcome.policies);
+}
+
+/// Conservation and order through random changes at random times, with TCP and datagrams.
+#[test]
+fn random_changes_lose_nothing() {
+    let mut random = Pcg64Mcg::seed_from_u64(7);
+    let mut refused = 0;
+    let mut pick = |of: &[&'static str]| of[random.next_u64() as usize % of.len()];
+    for seed in 0..12 {
+        let mut text = String::new();
+        for _ in 0..8 {
+            let at = pick(&["1ms", "3ms", "7ms", "7001us", "20ms", "33ms", "50ms"]);
+            let what = match pick(&["policy", "file", "file", "off"]) {
+                "policy" => {
+                    format!("policy_file = \"{}\"", pick(&["h/host.weft", "h/other.weft", "new.weft"]))
+                }
+                "off" => format!("tenant = \"{}\"\nfile = \"off\"", pick(&["vm1", "vm2"])),
+                _ => {
+                    let file = pick(&["h/vm1.weft", "new.weft", "large.weft", "broken.weft", "h/t/vm2.weft"]);
+                    format!("tenant = \"{}\"\nfile = \"{file}\"", pick(&["vm1", "vm2"]))
+                }
+            };
+            text += &format!("[[changes]]\nat = \"{at}\"\nhost = {}\n{what}\n", pick(&["0", "0", "1"]));
+        }
+        let outcome = ran(&tenants(&text), seed);
+        assert_eq!(outcome.policies.len(), 10, "all changes come in the run");
+        let changes = outcome.policies.iter().filter_map(|phase| phase.change.as_ref());
+        refused += changes.filter(|change| change.refused.is_some()).count();
+    }
+    assert!((10..80).contains(&refused), "{refused} of 96");
 }

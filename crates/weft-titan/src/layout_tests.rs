@@ -6,7 +6,7 @@ use crate::programs::OBJECT;
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
 use weft_packet::{Attribute, AttributeTests, Match, PortRange, Prefix};
-use weft_units::{Protocol, TxQueueId};
+use weft_units::{ProcessName, Protocol, TxQueueId};
 
 fn of(name: &str) -> StructLayout {
     StructLayout::of(OBJECT, name).expect("the object has its types")
@@ -172,6 +172,7 @@ fn an_entry_is_the_programs_field_by_field() {
             (Attribute::User, 1000),
             (Attribute::ClassId, 0x10_0001),
             (Attribute::Cookie, 0x5_0000_0006),
+            (Attribute::Process, ProcessName::new(b"fifteen letters").expect("a name").number()),
         ]
         .into_iter()
         .fold(AttributeTests::NONE, |all, (attribute, value)| all.with(attribute, value)),
@@ -214,7 +215,12 @@ fn an_entry_is_the_programs_field_by_field() {
     assert_eq!((field("group", 2), field("member", 2)), (&0_u16.to_ne_bytes()[..], &8_u16.to_ne_bytes()[..]));
     let upper = layout.offset("cookie").expect("the cookie") + 4;
     assert_eq!(key[upper..upper + 4], 5_u32.to_ne_bytes());
-    assert_eq!(layout.offsets.len(), 15, "the fields have some that nobody compares");
+    // The first process that rows test.
+    assert_eq!((field("process", 4), mask("process", 4)), (&1_u32.to_ne_bytes()[..], &[255; 4][..]));
+    let named = crate::match_table::key_of_process(u128::from_be_bytes(*b"fifteen letters\0"));
+    assert_eq!(part(&named, &layout, "src", 16), b"fifteen letters\0");
+    assert_eq!(part(&named, &layout, "group", 2), [255; 2]);
+    assert_eq!(layout.offsets.len(), 16, "the fields have some that nobody compares");
     let layout = of("weft_entry");
     assert_eq!((value.len(), layout.offsets.len()), (layout.size, 3));
     assert_eq!(part(&value, &layout, "row", 4), 0_u32.to_ne_bytes());

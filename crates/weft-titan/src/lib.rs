@@ -9,6 +9,7 @@ pub mod driver_sync;
 pub mod error;
 pub mod flow_word;
 mod found;
+pub mod host_users;
 pub mod kernel_support;
 pub mod layout;
 pub mod match_table;

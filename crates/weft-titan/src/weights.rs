@@ -22,14 +22,15 @@
 //!
 //! A policy alone is a file of weights, too: the weight of a flow is that of its class in the tree ([`weigh`]).
 
+use crate::host_users::host_users;
 use serde::Deserialize;
 use std::io::Read;
 use std::path::Path;
 use toml::Spanned;
 use weft_host::{Cgroup, Hierarchy};
-use weft_packet::Match;
+use weft_packet::{Attribute, Match};
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, ROWS_MAX, Source, TenantFiles, Users, Weighed, compile_with,
+    Compilation, CompileOptions, CompiledPolicy, ROWS_MAX, Source, TenantFiles, Weighed, compile_with,
     is_policy, weigh,
 };
 use weft_text::{LocatedError, ParseError, Span, hint, quoted};
@@ -287,6 +288,14 @@ impl WeightTable {
                 return Err(ParseError::new(class.span(), what, hint(class.as_ref(), &names, &[])));
             }
         }
+        if policy.tests(Attribute::Process) {
+            let what = "the policy tests the process that made a socket, which Titan does not note";
+            return Err(ParseError::new(
+                place,
+                what,
+                "test the cgroup in which the process runs, or its user",
+            ));
+        }
         for rule in &policy.rules {
             let name = policy.classes.get(rule.class.index()).map(|class| &class.name);
             let weight =
@@ -313,8 +322,7 @@ fn too_many(place: Span) -> ParseError {
 
 /// The options of a compilation with this host's users.
 fn options() -> CompileOptions {
-    let users = Users::from_passwd(&weft_host::users::passwd());
-    CompileOptions { users, ..CompileOptions::default() }
+    CompileOptions { users: host_users(), ..CompileOptions::default() }
 }
 
 /// The error of a refused policy: its diagnostics, one per line.
@@ -478,6 +486,15 @@ mod tests {
         let error =
             WeightTable::of_policy(Source { name: "p", text: relative }, &NoFiles).expect_err("refused");
         assert!(error.to_string().starts_with("p:1:11: error[E0704]"), "{error}");
+    }
+
+    #[test]
+    fn a_policy_that_tests_processes_is_refused_beside_weights_too() {
+        let text = "policy = \"p.weft\"\n[[flow]]\nclass = \"b\"\nweight = 2\n";
+        let policy = "class a = process \"nginx\"\nclass b = tcp\nroot = fifo { a, b }\n";
+        let error = WeightTable::read(text, "w", |_| compiled(Source { name: "p", text: policy }, &NoFiles));
+        let error = error.expect_err("refused").to_string();
+        assert!(error.starts_with("w:1:10: ") && error.contains("the process that made a socket"), "{error}");
     }
 
     #[test]

@@ -17,5 +17,5 @@ pub mod testing;
 pub use exact_rate::{BIT_NANOS_PER_BYTE, ExactRate};
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, LoggedFlowId, NodeId, RingId, RxQueueId, TxQueueId};
 pub use instant::Instant;
-pub use packet::{FlowKey, PacketMeta, Protocol, VlanTag};
+pub use packet::{FlowKey, PacketMeta, ProcessName, Protocol, VlanTag};
 pub use quantity::{BitsPerSec, Bytes, Nanos, Packets, ParseUnitError, Weight};

@@ -27,6 +27,11 @@ impl Socket {
         Ok(Client::connect(&self.socket)?)
     }
 
+    /// Connects to the daemon, if there is one that may be asked.
+    pub(crate) fn try_connect(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.socket)
+    }
+
     /// Connects to the daemon for calls about an uplink.
     pub(crate) fn connect_about(&self, uplink: &UplinkName) -> anyhow::Result<Client> {
         Ok(self.connect()?.about(uplink.uplink.clone()))

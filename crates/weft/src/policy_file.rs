@@ -8,10 +8,11 @@ use std::path::Path;
 use weft_control::interface::TenantText;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, FileText, Source, Style, Tenant, Users,
-    compile_with, decode, render,
+    Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Fallback, FileText, Source, Style, Tenant,
+    TenantTexts, compile_around, compile_with, decode, render,
 };
 use weft_run::tenant_files::Beside;
+use weft_titan::host_users::host_users;
 
 /// The wish of a user for the executor of a policy's algorithms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -38,6 +39,12 @@ impl Algorithms {
         }
         Ok(())
     }
+}
+
+/// Options with this host's users.
+fn with_users(options: &CompileOptions) -> CompileOptions {
+    let users = host_users();
+    CompileOptions { users, ..options.clone() }
 }
 
 /// A policy's text and its name.
@@ -84,9 +91,7 @@ impl PolicyText {
 
     /// Compiles the policy, with this host's users.
     pub(crate) fn compile(&self, options: &CompileOptions) -> Compilation {
-        let users = Users::from_passwd(&weft_host::users::passwd());
-        let options = CompileOptions { users, ..options.clone() };
-        compile_with(Source { name: &self.name, text: &self.text }, &Beside, &options)
+        compile_with(Source { name: &self.name, text: &self.text }, &Beside, &with_users(options))
     }
 
     /// The files of the policy's tenants, for a daemon, which reads none itself.
@@ -109,7 +114,32 @@ impl PolicyText {
         &self,
         options: &CompileOptions,
     ) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
-        let compilation = self.compile(options);
+        self.told(self.compile(options))
+    }
+
+    /// Compiles the policy with its tenants, as [`load_whole`](Self::load_whole). A tenant whose file is refused has the one of `good`, or
+    /// none, which a warning says.
+    pub(crate) fn load_around(
+        &self,
+        options: &CompileOptions,
+        good: &TenantTexts,
+    ) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
+        let source = Source { name: &self.name, text: &self.text };
+        let fallback = Fallback { yields: &|_| true, good };
+        let (compilation, refused) = compile_around(source, &Beside, &with_users(options), fallback)
+            .map_err(|error| anyhow!("{}: {error}", self.name))?;
+        for (tenant, error) in &refused {
+            let file =
+                compilation.tenants.iter().find(|of| of.name == *tenant).and_then(|of| of.file.as_ref());
+            let keeps =
+                file.map_or("is one FIFO".to_owned(), |file| format!("keeps its last good {}", file.name));
+            output::warn(&format!("tenant {tenant} {keeps}: {}", error.one_line()));
+        }
+        self.told(compilation)
+    }
+
+    /// Prints the diagnostics of a compilation of this text to standard error.
+    fn told(&self, compilation: Compilation) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
         let pretty = std::io::stderr().is_terminal();
         let text = self.diagnostics(&compilation, pretty, output::stderr_style());
         if !text.is_empty() {

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Running, assert_conserved, assert_head, json, left_by, until, weft};
+use common::{Running, assert_conserved, assert_head, file, json, left_by, until, weft};
 use rustix::process::Signal;
 use std::time::Duration;
 use weft_host::testing::{privileged, skip};
@@ -164,4 +164,29 @@ fn an_unfair_policy_fails_the_strict_demo() {
     assert_eq!(said.code, 1, "{}", said.err);
     let lenient = start(&["--policy", policy.to_str().expect("UTF-8")]).wait(Duration::from_secs(40));
     assert_eq!(lenient.code, 0, "{}", lenient.err);
+}
+
+/// The simulated demo has the files of its policy's tenants, like the measured one.
+#[test]
+fn a_simulated_demo_reads_the_files_of_tenants() {
+    let folder = tempfile::tempdir().expect("folder");
+    let tenants =
+        [0, 1, 2, 3, 4].map(|i| format!("T{i} = tenant \"T{i}.weft\" of cgroup \"T{i}\"\n")).concat();
+    let policy =
+        file(&folder, "op.weft", format!("{tenants}root = wfq {{ T0: 1, T1: 1, T2: 1, T3: 1, T4: 1 }}\n"));
+    for i in 0..5 {
+        file(&folder, &format!("T{i}.weft"), "class web = tcp\nroot = priority { fair of web, default }\n");
+    }
+    let short =
+        ["demo", "--simulated", "--no-html", "--duration", "3", "--modes", "loom", "--rate", "20mbps"];
+    let run = || {
+        let mut weft = weft();
+        let demo = weft.args(short).args(["--policy", &policy]).spawn().expect("start weft");
+        Running(demo).wait(Duration::from_secs(60))
+    };
+    let said = run();
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    file(&folder, "T3.weft", "class web = tcp\nroot = priority { wbe }\n");
+    let said = run();
+    assert!(said.code == 1 && said.err.contains("T3.weft:2:19: error["), "{}", said.err);
 }

@@ -290,6 +290,20 @@ fn the_tools_read_the_files_of_tenants() {
     let test = "policy \"op.weft\"\ntest \"t\"\npacket a 1000 class vm1.default\npacket b 1000 class vm1.web\nexpect b a\n";
     let tested = run(&["policy", "test", &file(&folder, "t.wefttest", test)]);
     assert_eq!((tested.code, tested.out.as_str()), (0, "1 passed, 0 failed\n"), "{}", tested.err);
+    let broken =
+        "link 10gbps\nvm1 = tenant \"t/broken.weft\" of cgroup \"/vm1\"\nroot = wfq { vm1: 1, default: 1 }\n";
+    file(&folder, "broken.weft", broken);
+    file(&folder, "t/broken.weft", "class web = tcp and port 80\nroot = priority { wbe }\n");
+    let test = test.replace("packet a", "change \"broken.weft\" at 0ns\npacket a");
+    let kept = run(&["policy", "test", &file(&folder, "kept.wefttest", test)]);
+    assert_eq!((kept.code, kept.out.as_str()), (0, "1 passed, 0 failed\n"), "{}", kept.err);
+    assert!(
+        kept.err.contains("warning: tenant vm1 keeps its last good ")
+            && kept.err.contains("t/vm1.weft: ")
+            && kept.err.contains("t/broken.weft:2:19: error["),
+        "{}",
+        kept.err
+    );
 
     file(
         &folder,

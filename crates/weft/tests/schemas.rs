@@ -49,7 +49,7 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 19] = [
+const PROMISED: [&str; 20] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
@@ -60,6 +60,7 @@ const PROMISED: [&str; 19] = [
     "weft-policy-explain",
     "weft-policy-test",
     "weft-profile",
+    "weft-profile-attached",
     "weft-replay",
     "weft-reproduce",
     "weft-run",
@@ -139,6 +140,7 @@ fn profiles() {
         "100ms",
     ];
     check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
+    check(&written(&["profile", "--attach", "--span", "200ms"], &[0]), "weft-profile-attached");
 }
 
 #[test]

@@ -233,3 +233,55 @@ fn the_demo_can_be_simulated_without_rights() {
     assert_eq!(wrong.code, 2, "{}", wrong.err);
     assert!(wrong.err.contains("loom-fig11"), "{}", wrong.err);
 }
+
+#[test]
+fn tenants_and_their_changes_are_told() {
+    let folder = tempfile::tempdir().expect("folder");
+    let path = file(&folder, "tenants.toml", run(&["sim", "--example", "tenants"]).out);
+    let out = folder.path().join("out.json");
+    let said = run(&["sim", &path, "--json", out.to_str().expect("UTF-8")]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""), "{}", said.out);
+    let document = json(&out);
+    let changes = document["policy_changes"].as_array().expect("changes");
+    let told: Vec<(&str, bool)> =
+        changes.iter().map(|of| (of["what"].as_str().expect("a text"), of["refused"].is_string())).collect();
+    let expected = [
+        ("tenant vm1: vm1-new.weft", false),
+        ("tenant vm1: vm1-broken.weft", true),
+        ("tenant vm2: no file", false),
+        ("policy host-new.weft", false),
+    ];
+    assert_eq!(told, expected);
+    let refused = changes[1]["refused"].as_str().expect("a reason");
+    assert!(refused.starts_with("vm1-broken.weft:2:24: error["), "{refused}");
+    assert!(
+        said.out.contains("tenant vm1: vm1-broken.weft, refused") && said.out.contains(refused),
+        "{}",
+        said.out
+    );
+    let rate = |change: usize, class: &str, when: &str| -> f64 {
+        let classes = changes[change]["classes"].as_array().expect("classes");
+        let class = classes.iter().find(|of| of["class"] == class).expect(class);
+        class[when].as_f64().expect("a rate")
+    };
+    // The files share vm1's part 1:1, then 4:1; the operator at last shares the link 1:3.
+    let share = |change, when| rate(change, "vm1.web", when) / rate(change, "vm1.db", when);
+    assert!((share(0, "before_bps") - 1.0).abs() < 0.1 && (share(0, "after_bps") / 4.0 - 1.0).abs() < 0.1);
+    assert!((share(1, "after_bps") / 4.0 - 1.0).abs() < 0.1, "the last good file stays");
+    let both = rate(3, "vm1.web", "after_bps") + rate(3, "vm1.db", "after_bps");
+    // The policy comes with a file of vm2, so it has one again.
+    let vm2 = rate(3, "vm2.web", "after_bps") + rate(3, "vm2.default", "after_bps");
+    assert!((vm2 / both / 3.0 - 1.0).abs() < 0.1, "{vm2} against {both}");
+
+    // Files beside the scenario; what is wrong in one is said with its place.
+    let text = "[host.nic]\nscheduler = \"policy\"\ntransmit_queues = \"per-flow\"\n[host.stack]\npolicy_file = \"op.weft\"\n";
+    let path = file(&folder, "beside.toml", format!("{SCENARIO}{text}"));
+    file(&folder, "op.weft", "a = tenant \"a.weft\" of tcp\nroot = wfq { a: 1, default: 1 }\n");
+    let said = run(&["sim", &path]);
+    assert!(said.code == 0 && said.err.contains("op.weft:1:12: warning[W0005]"), "{}", said.err);
+    file(&folder, "a.weft", "class b = dport 80\nroot = fifo { bb, default }\n");
+    let said = run(&["sim", &path]);
+    assert_eq!((said.code, said.out.as_str()), (1, ""));
+    let place = format!("{}: error[", folder.path().join("a.weft:2:15").display());
+    assert!(said.err.starts_with(&place), "{}", said.err);
+}

@@ -9,7 +9,7 @@ syntax iskeyword @,48-57,_,.,-
 syntax keyword weftItem auto bound class classes cost flow flows latency limits link nodes packets queue queues steer tenant trust
 syntax keyword weftGoal balance expression isolate locality on rate static weight
 syntax keyword weftNode burst by destination fair fifo limit of priority wfq
-syntax keyword weftTest any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port protocol sctp sport tcp to udp user vlan
+syntax keyword weftTest any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port process protocol sctp sport tcp to udp user vlan
 syntax keyword weftOperator and not or
 
 syntax match weftNumber /\<\d[0-9A-Za-z.:%]*\%(\/[0-9A-Fa-fx.]\+\)\?/

@@ -41,7 +41,18 @@ impl Object {
 /// # Errors
 /// If it cannot be tried, since capabilities are missing.
 pub fn has_socket_option_programs() -> Result<bool, BpfError> {
+    has(ProgramType::CgroupSockopt, "cgroup/setsockopt")
+}
+
+/// Whether the kernel has programs that see new sockets (CONFIG_CGROUP_BPF).
+///
+/// # Errors
+/// If it cannot be tried, since capabilities are missing.
+pub fn has_new_socket_programs() -> Result<bool, BpfError> {
+    has(ProgramType::CgroupSock, "cgroup/sock_create")
+}
+
+fn has(kind: ProgramType, section: &str) -> Result<bool, BpfError> {
     super::quiet();
-    let supported = ProgramType::CgroupSockopt.is_supported();
-    supported.map_err(|e| refused("try a program of type", "cgroup/setsockopt", e))
+    kind.is_supported().map_err(|e| refused("try a program of type", section, e))
 }

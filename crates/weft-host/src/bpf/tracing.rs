@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use libbpf_rs::{Iter, Link};
+use libbpf_rs::{Iter, IterOpts, Link};
 
 use super::{BpfError, MapFd, Object, failed, refused};
 
@@ -69,6 +69,20 @@ impl Object {
             .map_err(|e| failed("attach iterator program", name, e))?;
         let iterator = Iter::new(&link).map_err(|e| failed("open iterator program", name, e))?;
         read_all(iterator).map_err(|e| refused("read iterator program", name, e.into()))
+    }
+
+    /// Runs the iterator program `name` over all objects of the kind that its section names, such as `iter/task_file`. Its output is
+    /// left out.
+    ///
+    /// # Errors
+    /// If the program is missing, or the kernel refuses it.
+    pub fn run_iterator(&self, name: &str) -> Result<(), BpfError> {
+        let link = self
+            .programs_mut(name)?
+            .attach_iter_with_opts(IterOpts::None)
+            .map_err(|e| failed("attach iterator program", name, e))?;
+        let iterator = Iter::new(&link).map_err(|e| failed("open iterator program", name, e))?;
+        read_all(iterator).map(drop).map_err(|e| refused("read iterator program", name, e.into()))
     }
 
     fn programs_mut(&self, name: &str) -> Result<libbpf_rs::ProgramMut<'_>, BpfError> {

@@ -1,6 +1,6 @@
 //! The kernel itself: release, cores, cgroups, eBPF.
 
-use std::fs;
+use std::{fs, io};
 
 use super::{Facility, State};
 use crate::bpf_stats::BpfStats;
@@ -13,8 +13,8 @@ const BPF_QDISC_TYPE: &[u8] = b"\0bpf_struct_ops_Qdisc_ops\0";
 
 pub(super) fn survey() -> Vec<Facility> {
     let btf = fs::read(BTF);
-    let has_btf = btf.is_ok();
-    vec![
+    let programs = cgroup_programs(&btf);
+    let mut all = vec![
         Facility {
             id: "kernel",
             title: "Linux kernel",
@@ -61,37 +61,58 @@ pub(super) fn survey() -> Vec<Facility> {
             remedy: "use Linux 6.16 or later with CONFIG_NET_SCH_BPF",
         },
         Facility {
-            id: "message-option",
-            title: "messages told by a socket option",
-            state: message_option(
-                has_btf,
-                Hierarchy::detect().map(drop).map_err(|e| e.to_string()),
-                crate::bpf::has_socket_option_programs().map_err(|e| e.to_string()),
-            ),
-            brings: "deadlines and sizes of messages from applications, for algorithms that read them",
-            remedy: "run as root on a kernel with CONFIG_CGROUP_BPF and CONFIG_DEBUG_INFO_BTF, with cgroup2 mounted",
-        },
-        Facility {
             id: "bpf-stats",
             title: "run-time statistics of eBPF programs",
             state: State::tried(BpfStats::enable()),
             brings: "the cost of classification, in ns for each packet",
             remedy: "run as root on Linux 5.8 or later",
         },
+    ];
+    all.extend(programs);
+    all
+}
+
+/// The facilities of programs at cgroups.
+fn cgroup_programs(types: &io::Result<Vec<u8>>) -> [Facility; 2] {
+    let hierarchy = || Hierarchy::detect().map(drop).map_err(|e| e.to_string());
+    let known = |unknown| types.as_ref().map(drop).map_err(|_| unknown);
+    [
+        Facility {
+            id: "message-option",
+            title: "messages told by a socket option",
+            state: cgroup_program(
+                known("the place of a message in a TCP stream is unknown"),
+                hierarchy(),
+                crate::bpf::has_socket_option_programs().map_err(|e| e.to_string()),
+            ),
+            brings: "deadlines and sizes of messages from applications, for algorithms that read them",
+            remedy: "run as root on a kernel with CONFIG_CGROUP_BPF and CONFIG_DEBUG_INFO_BTF, with cgroup2 mounted",
+        },
+        Facility {
+            id: "socket-makers",
+            title: "processes that make sockets",
+            state: cgroup_program(
+                known("the place of a process's name is unknown"),
+                hierarchy(),
+                crate::bpf::has_new_socket_programs().map_err(|e| e.to_string()),
+            ),
+            brings: "classes by the name of a process",
+            remedy: "run as root on a kernel with CONFIG_CGROUP_BPF and CONFIG_DEBUG_INFO_BTF, with cgroup2 mounted, or test cgroups",
+        },
     ]
 }
 
-/// The state of the socket option: the program that catches it needs the kernel's types, a cgroup and its program type.
-fn message_option(btf: bool, hierarchy: Result<(), String>, programs: Result<bool, String>) -> State {
+/// The state of what a program at a cgroup brings: it needs the kernel's types, or else something is unknown, a cgroup and its
+/// program type.
+fn cgroup_program(
+    btf: Result<(), &str>,
+    hierarchy: Result<(), String>,
+    programs: Result<bool, String>,
+) -> State {
     match (hierarchy, programs) {
         (Err(why), _) | (_, Err(why)) => State::Missing(why),
-        (_, Ok(false)) => {
-            State::Missing("the kernel has no programs at cgroups for socket options".to_string())
-        }
-        _ if !btf => {
-            State::Missing("without BTF the place of a message in a TCP stream is unknown".to_string())
-        }
-        _ => State::PRESENT,
+        (_, Ok(false)) => State::Missing("the kernel has no such programs at cgroups".to_string()),
+        _ => btf.map_or_else(|unknown| State::Missing(format!("without BTF {unknown}")), |()| State::PRESENT),
     }
 }
 
@@ -121,15 +142,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_message_option_lacks_is_named() {
+    fn what_a_program_at_a_cgroup_lacks_is_named() {
         let said = |btf, hierarchy: Result<(), &str>, programs: Result<bool, &str>| {
-            message_option(btf, hierarchy.map_err(str::to_string), programs.map_err(str::to_string))
+            let btf = if btf { Ok(()) } else { Err("the place is unknown") };
+            cgroup_program(btf, hierarchy.map_err(str::to_string), programs.map_err(str::to_string))
                 .to_string()
         };
         assert_eq!(said(true, Ok(()), Ok(true)), "present");
         assert_eq!(said(true, Err("no cgroup2"), Ok(true)), "missing: no cgroup2");
         assert_eq!(said(true, Ok(()), Err("it needs root")), "missing: it needs root");
-        assert!(said(true, Ok(()), Ok(false)).contains("no programs at cgroups"));
+        assert!(said(true, Ok(()), Ok(false)).contains("no such programs at cgroups"));
         assert!(said(false, Ok(()), Ok(true)).contains("without BTF"));
     }
 

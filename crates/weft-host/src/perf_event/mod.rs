@@ -10,7 +10,7 @@
 //! interrupts come back on: the address is late ("skid"). A cycle counter that interrupts by NMI has no such skid.
 //!
 //! Rare branches are counted in [`Losses`]: samples for which the ring had no room, periods in which the kernel throttled
-//! the event, and records that could not be parsed.
+//! the event, and records that could not be parsed. The time of a throttled `cpu-clock` is that of the sample before it.
 
 mod counter;
 mod record;
@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use rustix::io::Errno;
 
 use crate::error::OsError;
+use record::Pauses;
 use ring::Ring;
 
 pub use counter::{CacheCounter, CacheCounts};
@@ -98,12 +99,14 @@ impl SampleRate {
         self.0
     }
 
-    /// The rate, or the kernel's limit where that is lower: the kernel refuses a higher one as an invalid argument.
+    /// The rate, or four fifths of the kernel's limit where that is lower. The kernel refuses a rate above the limit as an invalid
+    /// argument. At the limit itself it pauses the event after its samples, and these come just after its ticks, in whose work they
+    /// then find the processor.
     fn allowed(self) -> Self {
         const FILE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
         let limit = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse::<u32>().ok());
         // A limit of zero turns sampling off; then the kernel's refusal is the message.
-        limit.and_then(Self::new).map_or(self, |limit| self.min(limit))
+        limit.map(|limit| limit - limit / 5).and_then(Self::new).map_or(self, |most| self.min(most))
     }
 }
 
@@ -112,7 +115,7 @@ impl SampleRate {
 pub struct Sampler {
     clock: Clock,
     rate: SampleRate,
-    rings: Vec<Ring>,
+    rings: Vec<(Ring, Pauses)>,
     losses: Losses,
     scratch: Vec<u8>,
 }
@@ -150,6 +153,7 @@ impl Sampler {
             Err(e) => return Err(e.into()),
         };
         rings.iter().try_for_each(Ring::enable)?;
+        let rings = rings.into_iter().map(|ring| (ring, Pauses::new(clock))).collect();
         Ok(Self { clock, rate, rings, losses: Losses::default(), scratch: Vec::new() })
     }
 
@@ -170,10 +174,10 @@ impl Sampler {
 
     /// Passes all samples that have arrived to `each`.
     pub fn drain(&mut self, mut each: impl FnMut(&Sample)) {
-        for ring in &self.rings {
+        for (ring, pauses) in &mut self.rings {
             self.scratch.clear();
             ring.take(&mut self.scratch);
-            record::parse(&self.scratch, &mut self.losses, &mut each);
+            record::parse(&self.scratch, &mut self.losses, pauses, &mut each);
         }
     }
 

@@ -1,11 +1,13 @@
 //! Records of a perf event's ring: `enum perf_event_type` of include/uapi/linux/perf_event.h.
 
-use super::Losses;
+use super::{Clock, Losses};
 
 /// `PERF_RECORD_LOST`.
 const LOST: u32 = 2;
 /// `PERF_RECORD_THROTTLE`.
 const THROTTLE: u32 = 5;
+/// `PERF_RECORD_UNTHROTTLE`.
+const UNTHROTTLE: u32 = 6;
 /// `PERF_RECORD_SAMPLE`.
 const SAMPLE: u32 = 9;
 /// `PERF_RECORD_MISC_CPUMODE_MASK`, and its values for kernel and user.
@@ -33,6 +35,8 @@ pub enum Mode {
 pub struct Sample {
     /// The process; 0 for an idle processor.
     pub pid: u32,
+    /// Its thread.
+    pub thread: u32,
     /// The processor.
     pub cpu: u32,
     /// The mode.
@@ -62,8 +66,39 @@ impl Fields<'_> {
     }
 }
 
+/// A processor's pauses: the kernel stops an event that comes more often than it allows, until its next tick.
+///
+/// With `kernel.perf_event_max_sample_rate` at one sample a tick it does so after every sample, and up to half of the time would
+/// have none. A pause has the activity of the sample at which it began, so it is passed on as one more sample of that activity.
+#[derive(Debug)]
+pub(super) struct Pauses {
+    clock: Clock,
+    /// The latest sample, and the beginning of the pause, in nanoseconds of the kernel's clock.
+    last: Option<Sample>,
+    since: Option<u64>,
+}
+
+impl Pauses {
+    /// No pause yet, of an event by `clock`.
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, last: None, since: None }
+    }
+
+    /// The sample that stands for a pause which ends now. Periods of a cycle counter are no times, so its pauses stay empty.
+    fn end(&mut self, now: u64) -> Option<Sample> {
+        let (since, last) = (self.since.take()?, self.last.as_ref()?);
+        let period = now.saturating_sub(since);
+        (self.clock == Clock::CpuClock).then(|| Sample { period, ..last.clone() })
+    }
+}
+
 /// Parses whole records, counts losses and passes samples to `each`.
-pub(super) fn parse(mut bytes: &[u8], losses: &mut Losses, each: &mut impl FnMut(&Sample)) {
+pub(super) fn parse(
+    mut bytes: &[u8],
+    losses: &mut Losses,
+    pauses: &mut Pauses,
+    each: &mut impl FnMut(&Sample),
+) {
     while let Some((header, _)) = bytes.split_first_chunk::<8>() {
         let [k0, k1, k2, k3, m0, m1, s0, s1] = *header;
         let kind = u32::from_ne_bytes([k0, k1, k2, k3]);
@@ -72,14 +107,26 @@ pub(super) fn parse(mut bytes: &[u8], losses: &mut Losses, each: &mut impl FnMut
             losses.unreadable += 1;
             return;
         };
-        let body = Fields(&record[8..]);
+        let mut body = Fields(&record[8..]);
         match kind {
             SAMPLE => match sample(body, u16::from_ne_bytes([m0, m1])) {
-                Some(sample) => each(&sample),
+                Some(sample) => {
+                    each(&sample);
+                    pauses.last = Some(sample);
+                }
                 None => losses.unreadable += 1,
             },
             LOST => losses.lost += lost(body).unwrap_or(0),
-            THROTTLE => losses.throttled += 1,
+            // The kernel writes it before the sample at which the pause begins. Its first field is the time.
+            THROTTLE => {
+                losses.throttled += 1;
+                pauses.since = body.u64();
+            }
+            UNTHROTTLE => {
+                if let Some(sample) = body.u64().and_then(|now| pauses.end(now)) {
+                    each(&sample);
+                }
+            }
             _ => {}
         }
         bytes = rest;
@@ -95,7 +142,7 @@ fn lost(mut body: Fields<'_>) -> Option<u64> {
 /// The fields of [`super::ring::SAMPLE_TYPE`], in the kernel's order (`perf_output_sample`).
 fn sample(mut body: Fields<'_>, misc: u16) -> Option<Sample> {
     let _address = body.u64()?;
-    let (pid, _thread) = body.pair()?;
+    let (pid, thread) = body.pair()?;
     let (cpu, _) = body.pair()?;
     let period = body.u64()?;
     let count = usize::try_from(body.u64()?).ok()?;
@@ -116,7 +163,7 @@ fn sample(mut body: Fields<'_>, misc: u16) -> Option<Sample> {
             _ => {}
         }
     }
-    Some(Sample { pid, cpu, mode, period, chain })
+    Some(Sample { pid, thread, cpu, mode, period, chain })
 }
 
 #[cfg(test)]
@@ -131,13 +178,39 @@ mod tests {
     fn body(pid: u32, period: u64, chain: &[u64]) -> Vec<u8> {
         let words = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<_>>();
         let pair = |a: u32, b: u32| [a.to_ne_bytes(), b.to_ne_bytes()].concat();
-        [words(&[7]), pair(pid, pid), pair(1, 0), words(&[period, chain.len() as u64]), words(chain)].concat()
+        [words(&[7]), pair(pid, pid + 1), pair(1, 0), words(&[period, chain.len() as u64]), words(chain)]
+            .concat()
     }
 
     fn read(bytes: &[u8]) -> (Vec<Sample>, Losses) {
+        read_by(Clock::CpuClock, bytes)
+    }
+
+    fn read_by(clock: Clock, bytes: &[u8]) -> (Vec<Sample>, Losses) {
         let (mut samples, mut losses) = (Vec::new(), Losses::default());
-        parse(bytes, &mut losses, &mut |s: &Sample| samples.push(s.clone()));
+        parse(bytes, &mut losses, &mut Pauses::new(clock), &mut |s: &Sample| samples.push(s.clone()));
         (samples, losses)
+    }
+
+    #[test]
+    fn a_pause_has_the_activity_of_the_sample_at_which_it_began() {
+        let at = |time: u64| [time.to_ne_bytes(), [0; 8], [0; 8]].concat();
+        let bytes = [
+            record(UNTHROTTLE, 0, &at(50)),
+            record(SAMPLE, MODE_USER, &body(5, 1000, &[])),
+            record(THROTTLE, 0, &at(100)),
+            record(SAMPLE, MODE_USER, &body(6, 1000, &[])),
+            record(UNTHROTTLE, 0, &at(400)),
+            record(UNTHROTTLE, 0, &at(900)),
+        ]
+        .concat();
+        let periods = |clock| {
+            let (samples, losses) = read_by(clock, &bytes);
+            assert_eq!(losses, Losses { throttled: 1, ..Losses::default() });
+            samples.into_iter().map(|sample| (sample.pid, sample.period)).collect::<Vec<_>>()
+        };
+        assert_eq!(periods(Clock::CpuClock), [(5, 1000), (6, 1000), (6, 300)]);
+        assert_eq!(periods(Clock::Cycles), [(5, 1000), (6, 1000)]);
     }
 
     #[test]
@@ -154,6 +227,7 @@ mod tests {
         assert_eq!(losses, Losses { lost: 4, throttled: 1, unreadable: 0 });
         assert_eq!(samples.len(), 2);
         assert_eq!((samples[0].pid, samples[0].cpu, samples[0].period), (5, 1, 1000));
+        assert_eq!(samples[0].thread, 6);
         assert_eq!((samples[0].mode, samples[0].chain.as_slice()), (Mode::Kernel, &[10, 20][..]));
         assert_eq!((samples[1].mode, samples[1].chain.len()), (Mode::User, 0));
     }

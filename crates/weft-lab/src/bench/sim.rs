@@ -2,7 +2,7 @@
 //!
 //! The programs in `bench/peers/` run the same cases on ns-3.
 
-use crate::catalogue::files::cost_file;
+use crate::catalogue::files::beside_scenarios;
 use crate::catalogue::overlay::{self, OverlayError};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
@@ -162,7 +162,7 @@ fn read(text: &str, settings: &[(&str, Value)]) -> Result<Scenario, ReadError> {
     for (path, value) in settings {
         overlay::apply(&mut document, path, value.clone())?;
     }
-    Ok(scenario::read(&document.to_string(), "scenario", &mut |path| cost_file(path))?)
+    Ok(scenario::read(&document.to_string(), "scenario", &mut |path| beside_scenarios(path))?)
 }
 
 fn case(name: &str, rates: &[f64], figures: &[(&str, f64)]) -> BenchCase {

@@ -1,5 +1,7 @@
 //! The files below `experiments/`, compiled into the program.
 
+use weft_policy::FileError;
+
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
         /// Names below `experiments/`, and texts.
@@ -73,16 +75,13 @@ pub(crate) fn text(name: &str) -> Option<&'static str> {
     FILES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
 }
 
-/// A file below `experiments/` that is not compiled into the program.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("experiments/{0} is not part of this program")]
-pub(crate) struct NotBuiltIn(pub(crate) String);
-
-/// Returns a cost file that a scenario names relative to `scenarios/`.
+/// Returns a cost file, a policy or a tenant's file that a scenario names relative to `scenarios/`.
 ///
 /// # Errors
-/// Fails with the file's name when it is missing.
-pub(crate) fn cost_file(path: &str) -> Result<String, NotBuiltIn> {
-    let name = path.trim_start_matches("../");
-    text(name).map(str::to_owned).ok_or_else(|| NotBuiltIn(name.to_owned()))
+/// Fails with the file's name when it is not compiled into the program.
+pub(crate) fn beside_scenarios(path: &str) -> Result<String, FileError> {
+    let (above, beside) = (path.strip_prefix("../"), format!("scenarios/{path}"));
+    let name = above.unwrap_or(&beside);
+    let missing = || FileError::Unreadable(format!("experiments/{name} is not part of this program"));
+    text(name).map(str::to_owned).ok_or_else(missing)
 }

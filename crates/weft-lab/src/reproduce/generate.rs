@@ -45,7 +45,7 @@ pub(super) fn all_to_all(document: &mut Table, pattern: &AllToAll, hosts: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::files::cost_file;
+    use crate::catalogue::files::beside_scenarios;
     use crate::reproduce::file;
     use std::collections::BTreeSet;
     use weft_sim::scenario;
@@ -59,7 +59,7 @@ mod tests {
         for cores in [1, 8, 24] {
             let mut document = parameters.document(None, "aRFS").expect("a scenario");
             all_to_all(&mut document, &pattern, cores);
-            let read = scenario::read(&document.to_string(), "test", &mut |path| cost_file(path));
+            let read = scenario::read(&document.to_string(), "test", &mut |path| beside_scenarios(path));
             let scenario = read.unwrap_or_else(|error| panic!("{error}"));
             // The simulator's use of the lists: the i-th flow takes the i-th core, in turn.
             let pairs = scenario.flows.iter().flat_map(|group| {

@@ -260,27 +260,26 @@ impl Units {
         label: (String, String, u32),
     ) -> Result<usize, ReproduceError> {
         let text = document.to_string();
-        let index = match self.known.get(&text) {
-            Some(&index) => index,
-            None => {
-                let name = format!("{} of {}", label.1, label.0);
-                let scenario =
-                    scenario::read(&text, &name, &mut |path| crate::catalogue::files::cost_file(path))
-                        .map_err(|error| FileError::Invalid {
-                            file: name.clone(),
-                            reason: error.to_string(),
+        let index =
+            match self.known.get(&text) {
+                Some(&index) => index,
+                None => {
+                    let name = format!("{} of {}", label.1, label.0);
+                    let scenario = scenario::read(&text, &name, &mut |path| {
+                        crate::catalogue::files::beside_scenarios(path)
+                    })
+                    .map_err(|error| FileError::Invalid { file: name.clone(), reason: error.to_string() })?;
+                    for metric in metrics {
+                        // Evaluated without a run, so that an invalid name costs none.
+                        metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
+                            FileError::Invalid { file: name.clone(), reason: error.to_string() }
                         })?;
-                for metric in metrics {
-                    // Evaluated without a run, so that an invalid name costs none.
-                    metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
-                        FileError::Invalid { file: name.clone(), reason: error.to_string() }
-                    })?;
+                    }
+                    self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
+                    self.known.insert(text, self.units.len() - 1);
+                    self.units.len() - 1
                 }
-                self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
-                self.known.insert(text, self.units.len() - 1);
-                self.units.len() - 1
-            }
-        };
+            };
         let unit = &mut self.units[index];
         unit.seeds = unit.seeds.max(seeds);
         for metric in metrics {

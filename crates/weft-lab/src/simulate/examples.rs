@@ -1,6 +1,6 @@
 //! The shipped scenarios, compiled into the program: texts for users to start from.
 
-use crate::catalogue::files::cost_file;
+use crate::catalogue::files::beside_scenarios;
 
 macro_rules! scenarios {
     ($($name:literal),* $(,)?) => {
@@ -27,6 +27,7 @@ scenarios! {
     "memcached",
     "request-response",
     "shuffle",
+    "tenants",
     "titan",
     "titan-12-flows",
     "udp-fq-codel",
@@ -50,7 +51,7 @@ fn with_costs(text: &str) -> String {
     let mut tables = String::new();
     for line in text.lines() {
         let path = line.strip_prefix("costs = \"").and_then(|rest| rest.strip_suffix('"'));
-        match path.and_then(|path| cost_file(path).ok()) {
+        match path.and_then(|path| beside_scenarios(path).ok()) {
             Some(costs) => tables = below_costs(&costs),
             None => {
                 out.push_str(line);
@@ -96,7 +97,9 @@ mod tests {
             let path = folder.join(format!("{name}.toml"));
             let original = super::super::read(&path, &[]).unwrap_or_else(|error| panic!("{error}"));
             let text = example(name).expect("an example");
-            let alone = read(&text, &format!("{name}.toml"), &mut |path| Err(format!("{path} is asked for")));
+            let alone = read(&text, &format!("{name}.toml"), &mut |path| {
+                Err(weft_policy::FileError::Unreadable(format!("{path} is asked for")))
+            });
             assert_eq!(alone.unwrap_or_else(|error| panic!("{error}")), original);
         }
         assert_eq!(example("no-such-scenario"), None);

@@ -11,6 +11,7 @@ pub use sweep::sweep;
 use crate::catalogue::overlay::{self, OverlayError, Setting};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
+use weft_run::tenant_files;
 use weft_sim::scenario::{self, Scenario};
 use weft_text::LocatedError;
 
@@ -34,7 +35,7 @@ pub enum ReadError {
     Scenario(#[from] LocatedError),
 }
 
-/// Reads a scenario file with settings applied. Cost files are found relative to the scenario.
+/// Reads a scenario file with settings applied. Cost files, policies and tenants' files are found relative to the scenario.
 ///
 /// # Errors
 /// Fails for an unreadable file, a setting that does not fit, or an invalid scenario: the error has the place.
@@ -42,23 +43,20 @@ pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
     let text =
         std::fs::read_to_string(path).map_err(|error| ReadError::File { path: path.to_owned(), error })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
-    let mut cost_file = |name: &str| {
-        std::fs::read_to_string(folder.join(name))
-            .map_err(|error| format!("{}: {error}", folder.join(name).display()))
-    };
+    let mut files = |name: &str| tenant_files::read(&folder.join(name));
     let name = path.display().to_string();
     if settings.is_empty() {
-        return Ok(scenario::read(&text, &name, &mut cost_file)?);
+        return Ok(scenario::read(&text, &name, &mut files)?);
     }
     // With settings, places are those in the resulting document.
     let mut document: toml::Table = match text.parse() {
         Ok(document) => document,
-        Err(_) => return Ok(scenario::read(&text, &name, &mut cost_file)?),
+        Err(_) => return Ok(scenario::read(&text, &name, &mut files)?),
     };
     // Sources describe the file's values, not the settings'.
     document.remove("source");
     for setting in settings {
         overlay::apply(&mut document, &setting.path, setting.value.clone())?;
     }
-    Ok(scenario::read(&document.to_string(), &format!("{name} with settings"), &mut cost_file)?)
+    Ok(scenario::read(&document.to_string(), &format!("{name} with settings"), &mut files)?)
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use weft_report::record::{Balance, Conservation, Document, Drops, Stage};
-use weft_report::sim::{SimFairness, SimFlow, SimLatency, SimReport, SimSpread};
+use weft_report::sim::{
+    SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
+};
 use weft_run::host_facts;
 use weft_sim::cost::Category;
-use weft_sim::outcome::{self, Latencies, Outcome};
+use weft_sim::outcome::{self, Latencies, Outcome, PolicyPhase};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
@@ -51,9 +53,47 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimRepor
         spread: spread(runs),
         conservation: conservation(outcome),
         counters: counters(outcome),
+        policy_changes: policy_changes(outcome),
         stopped: false,
         unbalanced_seeds: unbalanced(runs),
     })
+}
+
+/// Returns the changes of hosts' policies, each with the classes of the phases before and after it.
+fn policy_changes(outcome: &Outcome) -> Vec<SimPolicyChange> {
+    let pairs = outcome.policies.windows(2);
+    let changes = pairs.filter_map(|pair| {
+        let [before, after] = pair else { return None };
+        // The first phase of the next host has no change.
+        let change = after.change.as_ref()?;
+        Some(SimPolicyChange {
+            at_s: after.from.as_secs_f64(),
+            host: after.host,
+            what: change.what.clone(),
+            refused: change.refused.clone(),
+            steps: change.steps.clone(),
+            warnings: change.warnings.clone(),
+            classes: classes(before, after),
+        })
+    });
+    changes.collect()
+}
+
+/// Returns the classes of two phases, first those of the later one.
+fn classes(before: &PolicyPhase, after: &PolicyPhase) -> Vec<SimPolicyClass> {
+    let rate = |phase: &PolicyPhase, class: &str| {
+        let sent = phase.classes.iter().find(|known| known.class == class)?.sent.bytes.0;
+        let time = phase.until.saturating_sub(phase.from).as_secs_f64();
+        Some(if time > 0.0 { sent as f64 * 8.0 / time } else { 0.0 })
+    };
+    let gone = |class: &&outcome::ClassSent| after.classes.iter().all(|known| known.class != class.class);
+    let names = after.classes.iter().chain(before.classes.iter().filter(gone));
+    let class = |class: &outcome::ClassSent| SimPolicyClass {
+        class: class.class.clone(),
+        before_bps: rate(before, &class.class),
+        after_bps: rate(after, &class.class),
+    };
+    names.map(class).collect()
 }
 
 /// Returns the seeds of runs whose accounting does not balance, at a stage or over the whole path.
@@ -244,7 +284,7 @@ mod tests {
             ),
         ] {
             let scenario = weft_sim::scenario::read(&format!("{short}{text}"), "a.toml", &mut |_| {
-                Err("no cost file".to_owned())
+                Err(weft_policy::FileError::Unreadable("no file".to_owned()))
             });
             let scenario = scenario.expect("a scenario");
             let accounting = conservation(&simulate(&scenario, 1).expect("runs"));

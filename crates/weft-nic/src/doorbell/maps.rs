@@ -7,6 +7,7 @@
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
+use super::makers::{self, SocketMakers};
 use super::messages::{self, MessageOption};
 use super::table::{PreparedTables, build_tables, ids};
 use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
@@ -18,7 +19,7 @@ use weft_policy::CompiledPolicy;
 use weft_titan::page::{self, QueuePage};
 
 /// The shared maps besides the match tables.
-const SHARED: [&str; 5] = ["records", "wakes", "summary", page::MAP, messages::MAP];
+const SHARED: [&str; 6] = ["records", "wakes", "summary", page::MAP, messages::MAP, makers::MAP];
 /// The maps of each port.
 pub(crate) const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 
@@ -36,6 +37,7 @@ pub struct NicMaps {
     summary: Page<Summary>,
     queues: SharedValue<QueuePage>,
     messages: MessageOption,
+    makers: SocketMakers,
     /// The names of ports, by number less one.
     names: Mutex<Vec<String>>,
     /// The ports that use the maps.
@@ -99,6 +101,7 @@ impl NicMaps {
         let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
         Ok(Self {
             messages: MessageOption::load(&object.map_fd(messages::MAP)?),
+            makers: SocketMakers::over(object.map_fd(makers::MAP)?),
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
             tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
@@ -193,6 +196,22 @@ impl NicMaps {
     /// The reason for which applications cannot tell of their messages, although an algorithm would read it.
     pub fn messages_missing(&self) -> Option<String> {
         self.messages.missing()
+    }
+
+    /// Notes the processes that make sockets if rows of the plan's policy test them. To be called before its tables are in use.
+    pub fn note_makers(&self, plan: &RingPlan) {
+        self.makers.begin(plan.whole());
+    }
+
+    /// Ends what [`note_makers`](Self::note_makers) began if no row of the plan's policy tests it. To be called when its tables are
+    /// in use.
+    pub fn forget_makers(&self, plan: &RingPlan) {
+        self.makers.end_unless_tested(plan.whole());
+    }
+
+    /// The reason for which the processes that make sockets are not known, although rows test them.
+    pub fn makers_missing(&self) -> Option<String> {
+        self.makers.missing()
     }
 
     /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs

@@ -6,6 +6,7 @@
 //! bounds and the accounting.
 
 mod guard;
+mod makers;
 mod maps;
 mod messages;
 pub mod protocol;

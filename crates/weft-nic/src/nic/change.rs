@@ -24,6 +24,7 @@ use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
 use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
 use weft_host::clock;
+use weft_packet::Attribute;
 use weft_policy::{CompiledPolicy, Renumbered};
 use weft_sched::{PolicyTree, Prepared};
 use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
@@ -102,6 +103,7 @@ impl SoftwareNic {
             return Err(NicError::Stale);
         }
         let PreparedPolicy { new, ports, base, program, config, .. } = prepared;
+        self.maps.note_makers(&base);
         let tables = self.maps.prepare_tables(&base, cgroups)?;
         for (port, change) in self.ports.iter().zip(&ports) {
             port.doorbells.set_lanes(&change.plan.lanes)?;
@@ -114,6 +116,7 @@ impl SoftwareNic {
         let _ = tables.commit();
         self.vacate(&new, clock::now());
         self.maps.offer_messages(&base);
+        self.maps.forget_makers(&base);
         for (port, change) in self.ports.iter_mut().zip(ports) {
             port.plan = change.plan;
             port.uses = change.uses;
@@ -128,6 +131,11 @@ impl SoftwareNic {
     /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
     pub fn messages_missing(&self) -> Option<String> {
         self.maps.messages_missing()
+    }
+
+    /// The reason for which no class gets packets by the process that made their socket, although the policy tests it.
+    pub fn makers_missing(&self) -> Option<String> {
+        self.maps.makers_missing().filter(|_| self.plan.policy().tests(Attribute::Process))
     }
 
     /// Sets the time for which flows that change their class wait for packets that they have left. Holds from now on, also for

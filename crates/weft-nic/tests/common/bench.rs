@@ -66,6 +66,12 @@ impl Bench {
         })
     }
 
+    /// Starts a NIC with a compiled policy.
+    pub(crate) fn start_compiled(role: &str, policy: CompiledPolicy, config: &NicConfig) -> Self {
+        let make = |bed: &Testbed, rings| bed.devices_with(rings, 1000, true).expect("devices");
+        Self::start_policy(role, policy, config, |_| (), make)
+    }
+
     /// Starts a NIC on the devices that `make` makes for a number of rings.
     pub(crate) fn start_on(
         role: &str,
@@ -74,7 +80,16 @@ impl Bench {
         edit: impl FnOnce(&mut NicPlan),
         make: impl FnOnce(&Testbed, u32) -> (Port, Uplink),
     ) -> Self {
-        let policy = policy(text);
+        Self::start_policy(role, policy(text), config, edit, make)
+    }
+
+    fn start_policy(
+        role: &str,
+        policy: CompiledPolicy,
+        config: &NicConfig,
+        edit: impl FnOnce(&mut NicPlan),
+        make: impl FnOnce(&Testbed, u32) -> (Port, Uplink),
+    ) -> Self {
         let bed = Testbed::create(role).expect("testbed");
         let mut plan = NicPlan::new(&policy, config.clone()).expect("plan");
         edit(&mut plan);

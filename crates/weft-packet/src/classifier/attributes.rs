@@ -1,10 +1,10 @@
 //! Tests of attributes for one value: those of the frame, and those of the socket that sent it.
 //!
-//! Each attribute has one representation as a number, so that rows compare, intersect and contain each other in one way for all of
+//! Each attribute has one representation as a number, the name of a process the one of its bytes, so that rows compare, intersect and contain each other in one way for all of
 //! them. A packet without the attribute (no tag, no socket, not IP) passes no test of it.
 
 use core::fmt;
-use weft_units::PacketMeta;
+use weft_units::{PacketMeta, ProcessName};
 
 /// An attribute that a row may test for one value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -23,12 +23,22 @@ pub enum Attribute {
     ClassId,
     /// The cookie of the sender's socket.
     Cookie,
+    /// The name of the process that made the sender's socket ([`ProcessName::number`]).
+    Process,
 }
 
 impl Attribute {
     /// All attributes.
-    pub const ALL: [Self; 7] =
-        [Self::Vlan, Self::Pcp, Self::Dscp, Self::Ecn, Self::User, Self::ClassId, Self::Cookie];
+    pub const ALL: [Self; 8] = [
+        Self::Vlan,
+        Self::Pcp,
+        Self::Dscp,
+        Self::Ecn,
+        Self::User,
+        Self::ClassId,
+        Self::Cookie,
+        Self::Process,
+    ];
 
     /// The attribute's word in policies.
     pub const fn word(self) -> &'static str {
@@ -40,6 +50,7 @@ impl Attribute {
             Self::User => "user",
             Self::ClassId => "classid",
             Self::Cookie => "cookie",
+            Self::Process => "process",
         }
     }
 
@@ -49,30 +60,32 @@ impl Attribute {
     }
 
     /// The smallest and the largest value that a packet may have. The largest 32-bit number is no user (chown(2)), and 0 stands
-    /// for no class of net_cls and for no cookie.
-    pub const fn range(self) -> (u64, u64) {
+    /// for no class of net_cls and for no cookie. Between those of [`Attribute::Process`], some are the numbers of no name.
+    pub const fn range(self) -> (u128, u128) {
         match self {
             Self::Vlan => (0, 4095),
             Self::Pcp => (0, 7),
             Self::Dscp => (0, 63),
             Self::Ecn => (0, 3),
-            Self::User => (0, u32::MAX as u64 - 1),
-            Self::ClassId => (1, u32::MAX as u64),
-            Self::Cookie => (1, u64::MAX),
+            Self::User => (0, u32::MAX as u128 - 1),
+            Self::ClassId => (1, u32::MAX as u128),
+            Self::Cookie => (1, u64::MAX as u128),
+            Self::Process => (1 << 120, u128::MAX << 8),
         }
     }
 
     /// The packet's value; `None` if it does not have the attribute.
-    pub fn of(self, meta: &PacketMeta) -> Option<u64> {
-        let ip = |value: u8| meta.key.map(|_| u64::from(value));
+    pub fn of(self, meta: &PacketMeta) -> Option<u128> {
+        let ip = |value: u8| meta.key.map(|_| value.into());
         match self {
             Self::Vlan => meta.vlan.map(|tag| tag.id.into()),
             Self::Pcp => meta.vlan.map(|tag| tag.priority.into()),
             Self::Dscp => ip(meta.traffic_class >> 2),
             Self::Ecn => ip(meta.traffic_class & 3),
-            Self::User => meta.user.map(u64::from),
+            Self::User => meta.user.map(u128::from),
             Self::ClassId => Some(meta.classid.into()).filter(|id| *id != 0),
-            Self::Cookie => Some(meta.cookie).filter(|cookie| *cookie != 0),
+            Self::Cookie => Some(meta.cookie.into()).filter(|cookie| *cookie != 0),
+            Self::Process => meta.process.map(ProcessName::number),
         }
     }
 
@@ -92,36 +105,43 @@ impl fmt::Display for Attribute {
 pub struct AttributeTests {
     /// The bits of the attributes that are tested.
     tested: u8,
-    /// The values, 0 for attributes that are not tested.
-    values: [u64; Attribute::ALL.len()],
+    /// The values, 0 for attributes that are not tested. Those of the last one, the process, are in two parts, the upper one first.
+    values: [u64; PARTS],
 }
+
+/// The number of the values' parts. Only names of processes need more than one, and rows are many.
+const PARTS: usize = Attribute::ALL.len() + 1;
+const _: () = assert!(Attribute::Process as usize == PARTS - 2);
 
 impl AttributeTests {
     /// No tests.
-    pub const NONE: Self = Self { tested: 0, values: [0; Attribute::ALL.len()] };
+    pub const NONE: Self = Self { tested: 0, values: [0; PARTS] };
 
     /// The test of one attribute.
-    pub fn one(attribute: Attribute, value: u64) -> Self {
+    pub fn one(attribute: Attribute, value: u128) -> Self {
         Self::NONE.with(attribute, value)
     }
 
     /// These tests, with that of one attribute in place of an earlier one of it.
     #[must_use]
-    pub fn with(mut self, attribute: Attribute, value: u64) -> Self {
+    pub fn with(mut self, attribute: Attribute, value: u128) -> Self {
         self.tested |= attribute.bit();
-        if let Some(slot) = self.values.get_mut(attribute as usize) {
-            *slot = value;
-        }
+        let parts = [(value >> 64) as u64, value as u64];
+        let parts = if attribute == Attribute::Process { &parts[..] } else { &parts[1..] };
+        self.values.iter_mut().skip(attribute as usize).zip(parts).for_each(|(slot, part)| *slot = *part);
         self
     }
 
     /// The value for which an attribute is tested.
-    pub fn get(&self, attribute: Attribute) -> Option<u64> {
-        self.values.get(attribute as usize).copied().filter(|_| self.tested & attribute.bit() != 0)
+    pub fn get(&self, attribute: Attribute) -> Option<u128> {
+        let parts = if attribute == Attribute::Process { 2 } else { 1 };
+        let parts = self.values.iter().skip(attribute as usize).take(parts);
+        let value = || parts.fold(0, |value, part| value << 64 | u128::from(*part));
+        (self.tested & attribute.bit() != 0).then(value)
     }
 
     /// The tests in the order of [`Attribute::ALL`].
-    pub fn iter(&self) -> impl Iterator<Item = (Attribute, u64)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (Attribute, u128)> + '_ {
         Attribute::ALL.into_iter().filter_map(|attribute| Some((attribute, self.get(attribute)?)))
     }
 

@@ -6,8 +6,10 @@
 //! address  = IP [ ":" PORT ] ;                          (* an IPv6 address with a port is in brackets *)
 //! metadata = "mark" NUMBER | "priority" NUMBER | "cgroup" PATH | "port" NAME | attribute
 //!          | ( "deadline" | "slack" | "late" | "txtime" ) TIME | ( "length" | "left" ) BYTES | "pace" RATE ;
-//! attribute = ( "vlan" | "pcp" | "dscp" | "ecn" | "user" | "classid" | "cookie" ) VALUE ;   (* as in policies *)
+//! attribute = ( "vlan" | "pcp" | "dscp" | "ecn" | "user" | "classid" | "cookie" | "process" ) VALUE ;   (* as in policies *)
 //! ```
+//!
+//! A PATH or a NAME may be in quotes, and then contain spaces; so may the value of `process`.
 
 use super::ranks::Claims;
 use crate::attributes;
@@ -17,7 +19,7 @@ use core::net::IpAddr;
 use core::str::FromStr;
 use weft_packet::{Attribute, AttributeTests};
 use weft_text::{ParseError, Span, hint_and_all, quoted};
-use weft_units::{FlowKey, Nanos, PacketMeta, Protocol, VlanTag};
+use weft_units::{FlowKey, Nanos, PacketMeta, ProcessName, Protocol, VlanTag};
 
 /// A packet's metadata, with the path of its sender's cgroup and the name of its port.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -49,13 +51,13 @@ const PROTOCOLS: [(&str, Protocol); 5] = [
 /// The word for packets other than IP.
 const NON_IP: &str = "non-ip";
 /// The words of the metadata.
-const METADATA: [&str; 18] = [
+const METADATA: [&str; 19] = [
     "mark", "priority", "cgroup", "port", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie",
-    "length", "deadline", "slack", "late", "txtime", "left", "pace",
+    "process", "length", "deadline", "slack", "late", "txtime", "left", "pace",
 ];
 /// Other words for metadata.
-const SYNONYMS: [(&str, &str); 4] =
-    [("prio", "priority"), ("fwmark", "mark"), ("uid", "user"), ("cos", "pcp")];
+const SYNONYMS: [(&str, &str); 5] =
+    [("prio", "priority"), ("fwmark", "mark"), ("uid", "user"), ("cos", "pcp"), ("comm", "process")];
 /// An example of a whole packet.
 const EXAMPLE: &str = "such as `tcp 192.0.2.1:1234 > 192.0.2.2:80 mark 3 cgroup /web`";
 
@@ -68,11 +70,14 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn new(text: &'a str) -> Self {
-        // `>` is a word of its own, whether or not it stands apart.
+        // `>` is a word of its own, whether or not it stands apart. Neither it nor a space ends a word within quotes.
         let mut rest = Vec::new();
         let mut start = None;
-        for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-            if c.is_whitespace() || c == '>' {
+        let mut quotes = false;
+        let end = text.len();
+        for (at, c) in text.char_indices().chain([(end, ' ')]) {
+            quotes ^= c == '"';
+            if at == end || !quotes && (c.is_whitespace() || c == '>') {
                 rest.extend(start.take().map(|from: usize| (from, &text[from..at])));
                 if c == '>' {
                     rest.push((at, &text[at..=at]));
@@ -282,8 +287,9 @@ impl DescribedPacket {
             vlan: self.tag(),
             traffic_class: (of(Attribute::Dscp) << 2 | of(Attribute::Ecn)) as u8,
             user: self.attributes.get(Attribute::User).map(|user| user as u32),
-            cookie: of(Attribute::Cookie),
+            cookie: of(Attribute::Cookie) as u64,
             classid: of(Attribute::ClassId) as u32,
+            process: self.attributes.get(Attribute::Process).and_then(ProcessName::of_number),
         }
     }
 
@@ -350,6 +356,10 @@ mod tests {
             ("non-ip mark 0", "non-ip"),
             ("non-ip port \"vm1\"", "non-ip port vm1"),
             ("non-ip pcp 5 user 0", "non-ip pcp 5 user 0"),
+            ("non-ip process nginx", "non-ip process \"nginx\""),
+            ("non-ip process \"tmux: > 2\" mark 1", "non-ip mark 0x1 process \"tmux: > 2\""),
+            ("non-ip process \"a b", "non-ip process \"a b\""),
+            ("non-ip process sixteen.letters!", ""),
             ("non-ip left 3kb deadline 5ms length 64", "non-ip length 64 deadline 5000000ns left 3000"),
             (
                 "non-ip slack 1us late 0s txtime 2s pace 8kbps",
@@ -394,6 +404,8 @@ mod tests {
             ("non-ip user ann", 12, "the user's number"),
             ("non-ip cos 3", 7, "did you mean `pcp`"),
             ("non-ip vlan", 11, "the value of `vlan` is missing"),
+            ("non-ip comm nginx", 7, "did you mean `process`"),
+            ("non-ip process \"\"", 15, "at most 15 bytes"),
             ("non-ip deadline 5", 16, "has no unit"),
             ("non-ip slack", 12, "the value of `slack` is missing"),
             ("non-ip deadlin 5ms", 7, "did you mean `deadline`"),

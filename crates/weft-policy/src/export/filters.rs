@@ -186,7 +186,7 @@ fn families(keyed: bool, address: Option<IpAddr>) -> &'static [Family] {
 }
 
 /// The tests of DSCP and ECN as the traffic class under a mask, or the reason why u32 cannot express one of the others.
-fn traffic_class(tests: &AttributeTests) -> Result<Option<(u64, u64)>, &'static str> {
+fn traffic_class(tests: &AttributeTests) -> Result<Option<(u128, u128)>, &'static str> {
     let (mut value, mut mask) = (0, 0);
     for (attribute, tested) in tests.iter() {
         match attribute {
@@ -204,6 +204,11 @@ fn traffic_class(tests: &AttributeTests) -> Result<Option<(u64, u64)>, &'static 
                 );
             }
             Attribute::Cookie => return Err("u32 sees no cookies of sockets (mark the packets by SO_MARK)"),
+            Attribute::Process => {
+                return Err(
+                    "u32 sees no processes (start them in a cgroup, and mark its packets, such as by nftables' `socket cgroupv2`)",
+                );
+            }
         }
     }
     Ok((mask != 0).then_some((value, mask)))

@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
 use weft_packet::{Attribute, AttributeTests, Match, PortRange};
 use weft_text::Span;
-use weft_units::Protocol;
+use weft_units::{ProcessName, Protocol};
 
 /// The highest priority that a process may set without capabilities (SO_PRIORITY, socket(7)).
 const PRIORITY_OF_ALL: u32 = 6;
@@ -72,6 +72,7 @@ impl Lowering<'_> {
             "user" if token_of(node, SyntaxKind::Text).is_some() => {
                 one_value(Attribute::User, self.user(node)?.into())
             }
+            "process" => one_value(Attribute::Process, self.process(node)?.number()),
             other => return self.valued_test(other, node),
         };
         Some(Condition::Row(row))
@@ -107,6 +108,13 @@ impl Lowering<'_> {
             None => Some(0),
             Some(users) => self.keep(values::user(quotes.text(), span, users)),
         }
+    }
+
+    /// The name of a process that follows in quotes.
+    fn process(&mut self, node: &SyntaxNode) -> Option<ProcessName> {
+        let quotes = token_of(node, SyntaxKind::Text)?;
+        let span = super::items::span_of(quotes.text_range());
+        self.keep(values::process(quotes.text(), span))
     }
 
     /// A priority. Reports once that any process may set most priorities.
@@ -161,6 +169,7 @@ fn of_sender(keyword: &str, node: &SyntaxNode) -> Option<&'static str> {
         "mark" => "the mark of the socket",
         "priority" => "the priority of the socket",
         "cookie" => "the cookie of the socket",
+        "process" => "the process of the sender",
         "dscp" => "the DSCP of packets sent",
         "ecn" => "the ECN of packets sent",
         "pcp" => "the priority in the VLAN tag of packets sent",
@@ -170,7 +179,7 @@ fn of_sender(keyword: &str, node: &SyntaxNode) -> Option<&'static str> {
 }
 
 /// The test of an attribute.
-fn one_value(attribute: Attribute, value: u64) -> Match {
+fn one_value(attribute: Attribute, value: u128) -> Match {
     Match { attributes: AttributeTests::one(attribute, value), ..Match::default() }
 }
 

@@ -8,7 +8,7 @@ use crate::users::Users;
 use core::num::IntErrorKind;
 use weft_packet::{Attribute, ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Protocol, Weight};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets, ProcessName, Protocol, Weight};
 
 /// A value, or the diagnostic that says why it cannot be parsed.
 pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
@@ -204,7 +204,7 @@ pub(super) fn mark(text: &str, span: Span) -> Read<(u32, u32)> {
 }
 
 /// The value of an attribute.
-pub(super) fn attribute(attribute: Attribute, text: &str, span: Span) -> Read<u64> {
+pub(super) fn attribute(attribute: Attribute, text: &str, span: Span) -> Read<u128> {
     attributes::read(attribute, text).map_or_else(
         || {
             let message = format!("{} is not {}", quoted(text), attributes::noun(attribute));
@@ -229,6 +229,20 @@ pub(super) fn user(quotes: &str, span: Span, users: &Users) -> Read<u32> {
             let help = "write the user's number, from `id -u NAME`: users of a directory service are not in that file";
             let meant = users.similar(name).map(|similar| format!("\"{similar}\""));
             wrong_but(Code::UnknownUser, span, message, help, meant)
+        },
+        Ok,
+    )
+}
+
+/// The name of a process, from a token with its quotes. One that is too long is cut as the kernel cuts it.
+pub(super) fn process(quotes: &str, span: Span) -> Read<ProcessName> {
+    attributes::process(quotes).map_or_else(
+        || {
+            let name = quotes.trim_matches('"');
+            let message = format!("{} is not the name of a process", quoted(name));
+            let cut = name.get(..ProcessName::BYTES_MAX).filter(|cut| attributes::process(cut).is_some());
+            let meant = cut.map(|cut| format!("\"{cut}\""));
+            wrong_but(Code::BadProcess, span, message, attributes::help(Attribute::Process), meant)
         },
         Ok,
     )

@@ -33,7 +33,7 @@ fn row(row: &Match) -> Predicate {
         is(HeaderMatch::ALL.prefix(Field::DstIp, prefix));
     }
     if let Some(vlan) = row.attributes.get(Attribute::Vlan) {
-        is(HeaderMatch::ALL.with(Field::Vlan, vlan.into(), VLAN_BITS));
+        is(HeaderMatch::ALL.with(Field::Vlan, vlan, VLAN_BITS));
     }
     parts.extend(row.dport.map(|range| ports(Field::SrcPort, range)));
     parts.extend(row.sport.map(|range| ports(Field::DstPort, range)));

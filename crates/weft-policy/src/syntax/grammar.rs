@@ -188,7 +188,7 @@ fn at_ports(p: &Parser<'_>) -> bool {
 /// The tests, for help.
 const TESTS: &str = "a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, \
                      from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup \"PATH\", port \"NAME\", vlan N, pcp N, \
-                     dscp N, ecn N, user \"NAME\", classid N, cookie N";
+                     dscp N, ecn N, user \"NAME\", classid N, cookie N, process \"NAME\"";
 
 /// `test = "any" | "tcp" | ... | "cgroup" TEXT | "port" TEXT`
 fn test(p: &mut Parser<'_>) -> Parsed {
@@ -203,6 +203,10 @@ fn test(p: &mut Parser<'_>) -> Parsed {
         "cgroup" => {
             p.bump();
             return mistakes::in_quotes(p, "a path in quotes", "such as `cgroup \"/system.slice/mgmt\"`");
+        }
+        "process" => {
+            p.bump();
+            return mistakes::in_quotes(p, "a name in quotes", attributes::help(Attribute::Process));
         }
         "port" | "user" if p.next_is(Text) => {
             p.bump();

@@ -68,6 +68,7 @@ pub(crate) const CONTEXTUAL: &[&str] = &[
     "user",
     "classid",
     "cookie",
+    "process",
     "tenant",
     "trust",
     "classes",

@@ -38,6 +38,7 @@ fn some_test() -> impl Strategy<Value = String> {
             .prop_map(|(word, value)| format!("{word} {value}")),
         (proptest::sample::select(["classid", "cookie"].as_slice()), 1_u8..3)
             .prop_map(|(word, value)| format!("{word} {value}")),
+        (0_u8..3).prop_map(|number| format!("process \"p{number}\"")),
     ]
 }
 

@@ -373,6 +373,23 @@ root = fifo { a, b, c, d, e, f, g, h }"#,
 }
 
 #[test]
+fn processes_shadow_and_exclude_each_other() {
+    check(
+        r#"class a = process "nginx"
+class b = process "nginx" and tcp
+class c = process "sshd" and process "redis-server"
+class d = process "redis-server"
+root = fifo { a, b, c, d }"#,
+        &expect![[r#"
+            p:2:7: warning[W0003]: the class `b` never gets a packet: `a` before it takes them all
+              help: the first class that matches takes a packet: move the narrower class up
+            p:3:7: warning[W0004]: no packet can pass all tests of the class `c`
+              help: check for tests joined by `and` that exclude each other
+        "#]],
+    );
+}
+
+#[test]
 fn a_class_is_shadowed() {
     check(
         r#"class a = tcp

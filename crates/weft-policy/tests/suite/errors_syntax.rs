@@ -82,14 +82,14 @@ fn an_item_is_incomplete() {
         r#"class a ="#,
         &expect![[r#"
             p:1:10: error[E0001]: expected a test, found the end of the file
-              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
         "#]],
     );
     check(
         r#"class a = tcp and"#,
         &expect![[r#"
             p:1:18: error[E0001]: expected a test, found the end of the file
-              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
         "#]],
     );
     check(
@@ -317,7 +317,7 @@ fn a_test_is_expected() {
 root = a"#,
         &expect![[r#"
             p:1:19: error[E0001]: expected a test, found `udpp`: did you mean `udp`?
-              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
         "#]],
     );
     check(
@@ -325,7 +325,7 @@ root = a"#,
 root = a"#,
         &expect![[r#"
             p:1:11: error[E0001]: expected a test, found `80`
-              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
         "#]],
     );
     check(
@@ -364,7 +364,7 @@ root = priority { a, b, c }
 root = default"#,
         &expect![[r#"
             p:1:11: error[E0001]: expected a test, found `prot`: did you mean `port`?
-              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+              help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
             p:2:17: error[E0106]: `0` is not a port or a range of ports
               help: ports are numbers from 1 to 65535, a range is written 80..443; packets without ports carry 0
             p:3:6: error[E0101]: `fast` is not a rate

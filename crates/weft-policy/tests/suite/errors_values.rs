@@ -400,16 +400,48 @@ root = priority { a, b, c }"#,
 }
 
 #[test]
-fn a_process_cannot_be_tested() {
+fn a_process_is_tested_by_its_name_alone() {
     check(
-        r#"class a = tcp and process "nginx"
+        r#"class a = tcp and exe "/usr/sbin/nginx"
 class b = pid 17
 root = priority { a, b }"#,
         &expect![[r#"
-            p:1:19: error[E0119]: a packet does not say which process sent it, so there is no test `process`
-              help: start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`; `user` tests who owns the socket
-            p:2:11: error[E0119]: a packet does not say which process sent it, so there is no test `pid`
-              help: start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`; `user` tests who owns the socket
+            p:1:19: error[E0119]: a packet does not say the `exe` of its sender
+              help: test the name of the process that made the socket, such as `process "nginx"`; or start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`
+            p:2:11: error[E0119]: a packet does not say the `pid` of its sender
+              help: test the name of the process that made the socket, such as `process "nginx"`; or start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup "/system.slice/NAME.scope"`
+        "#]],
+    );
+}
+
+#[test]
+fn names_of_processes() {
+    check(
+        r#"class a = process ""
+class b = process "prometheus-node-exporter" or process "fifteen letters"
+class c = process "größere Mengen"
+class d = process "eineSehrGrößere"
+root = priority { a, b, c, d }"#,
+        &expect![[r#"
+            p:1:19: error[E0120]: `` is not the name of a process
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
+            p:2:19: error[E0120]: `prometheus-node-exporter` is not the name of a process: write `"prometheus-node"`
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
+            p:3:19: error[E0120]: `größere Mengen` is not the name of a process: write `"größere Menge"`
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
+            p:4:19: error[E0120]: `eineSehrGrößere` is not the name of a process: write `"eineSehrGröße"`
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
+        "#]],
+    );
+    check(
+        r#"class a = tcp and process nginx
+class b = process
+root = priority { a, b }"#,
+        &expect![[r#"
+            p:1:27: error[E0001]: expected a name in quotes, found `nginx`
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
+            p:2:18: error[E0001]: expected a name in quotes, found the end of the line
+              help: such as `process "nginx"`: at most 15 bytes, as `ps -e -o comm` shows it
         "#]],
     );
 }

@@ -21,6 +21,27 @@ const MISTAKES: &[Case] = &[
     ),
     ("class a = dscp EF\nroot = a\n", "1:16", Code::BadAttribute, "ef", Some("class a = dscp ef")),
     (
+        "class a = comm \"nginx\"\nroot = a\n",
+        "1:11",
+        Code::Unexpected,
+        "process",
+        Some("class a = process \"nginx\""),
+    ),
+    (
+        "class a = tcp and process nginx or udp\nroot = a\n",
+        "1:27",
+        Code::Unexpected,
+        "in quotes",
+        Some("class a = tcp and process \"nginx\" or udp"),
+    ),
+    (
+        "class a = process \"prometheus-node-exporter\"\nroot = a\n",
+        "1:19",
+        Code::BadProcess,
+        "prometheus-node",
+        Some("class a = process \"prometheus-node\""),
+    ),
+    (
         "class a = oifname \"vm1\"\nroot = a\n",
         "1:11",
         Code::Unexpected,

@@ -127,6 +127,13 @@ fn a_class_that_tests_its_sender_cannot_be_steered() {
               help: describe the flows by what their packets show: protocol, ports, addresses or VLAN, such as `tcp and sport 11211`
         "#]],
     );
+    check(
+        "class a = tcp and process \"nginx\"\nclass b = tcp\nroot = priority { a, b }\nsteer isolate a on 2 queues\n",
+        &expect![[r#"
+            p:1:19: error[E0702]: `steer` names `a`, but the NIC does not know the process of the sender when it receives a packet
+              help: describe the flows by what their packets show: protocol, ports, addresses or VLAN, such as `tcp and sport 11211`
+        "#]],
+    );
     let beside =
         "class a = cgroup \"/a\"\nclass b = tcp\nroot = priority { a, b }\nsteer isolate b on 2 queues\n";
     assert_eq!(goals(beside).classes.of(&flow("tcp,192.0.2.1,1,192.0.2.2,2")), "b", "the NIC cannot see `a`");
@@ -218,6 +225,15 @@ fn weights_of_a_tree_with_tenants() {
         weigh(Source { name: "op", text: at_port }, &NoFiles, &CompileOptions::default(), most);
     let found: Vec<String> = refused.diagnostics.iter().map(|found| found.one_line()).collect();
     assert!(found[0].starts_with("op:1:11: error[E0704]: Titan cannot match the port `eth7`"), "{found:?}");
+    let of_process = "class a = tcp and process \"nginx\"\nroot = a\n";
+    let (none, refused) =
+        weigh(Source { name: "op", text: of_process }, &NoFiles, &CompileOptions::default(), most);
+    let found: Vec<String> = refused.diagnostics.iter().map(|found| found.one_line()).collect();
+    assert!(
+        none.is_none()
+            && found[0].starts_with("op:1:19: error[E0704]: Titan cannot match the process `nginx`"),
+        "{found:?}"
+    );
 }
 
 #[test]

@@ -148,7 +148,7 @@ fn errors_are_in_the_right_file() {
         &[("vm1.weft", wrong), ("vm2.weft", "root = fair of defualt\n")],
         &expect![[r#"
         vm1.weft:1:17: error[E0001]: expected a test, found `prot`: did you mean `port`?
-          help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N
+          help: a test is one of: any, tcp, udp, sctp, icmp, icmpv6, protocol N, port P, sport P, dport P, from PREFIX, to PREFIX, mark V/MASK, priority N, cgroup "PATH", port "NAME", vlan N, pcp N, dscp N, ecn N, user "NAME", classid N, cookie N, process "NAME"
         vm1.weft:2:24: error[E0201]: nothing in the policy has the name `db`
           help: define it: `class db = ...` or `db = ...`
         vm1.weft:3:6: error[E0605]: the link's rate is the operator's

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use weft_policy::CompiledPolicy;
 use weft_policy::trial::run::{Outcome, TrialError, run, run_changing};
 use weft_policy::trial::{Departure, Trials};
+use weft_policy::{
+    Compilation, CompileOptions, CompiledPolicy, Fallback, FileError, FileText, Source, TenantFiles,
+    TenantTexts, Wanted, compile_around, texts_of,
+};
 
 pub(crate) fn corpus() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
@@ -22,15 +25,31 @@ pub(crate) type Policies = BTreeMap<String, CompiledPolicy>;
 pub(crate) fn read(path: &Path) -> (Trials, CompiledPolicy, Policies) {
     let trials: Trials =
         std::fs::read_to_string(path).expect("text").parse().unwrap_or_else(|e| panic!("{path:?}: {e}"));
-    let policy = |name: &str| {
+    // A tenant whose file is refused keeps its last good one.
+    let around = |name: &str, good: Option<&TenantTexts>| {
         let text = std::fs::read_to_string(path.with_file_name(name)).expect("a policy");
-        let compilation = crate::common::compiled(&text);
-        compilation.policy.unwrap_or_else(|| panic!("{path:?}: {name}: {:?}", compilation.diagnostics))
+        let (source, none) = (Source { name: "p", text: &text }, TenantTexts::default());
+        let fallback = Fallback { yields: &|_| good.is_some(), good: good.unwrap_or(&none) };
+        let compiled = compile_around(source, &Beside(path), &CompileOptions::default(), fallback);
+        let Compilation { policy, diagnostics, tenants, .. } = compiled.expect("few are refused").0;
+        (policy.unwrap_or_else(|| panic!("{path:?}: {name}: {diagnostics:?}")), texts_of(&tenants))
     };
+    let (first, good) = around(trials.policy.as_deref().expect("a policy"), None);
     let changes = trials.cases.iter().flat_map(|trial| &trial.changes);
-    let policies = changes.map(|change| (change.policy.clone(), policy(&change.policy))).collect();
-    let first = policy(trials.policy.as_deref().expect("a policy"));
+    let changed = |path: &String| (path.clone(), around(path, Some(&good)).0);
+    let policies = changes.map(|change| changed(&change.policy)).collect();
     (trials, first, policies)
+}
+
+/// Files beside one of tests.
+struct Beside<'a>(&'a Path);
+
+impl TenantFiles for Beside<'_> {
+    fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError> {
+        let text = std::fs::read_to_string(self.0.with_file_name(wanted.path));
+        let text = text.map_err(|_| FileError::Missing(wanted.path.to_owned()))?;
+        Ok(FileText { name: wanted.path.to_owned(), text })
+    }
 }
 
 #[test]

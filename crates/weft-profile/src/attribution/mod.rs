@@ -8,8 +8,12 @@
 //! **Category.** The innermost function's rule; a helper and an unknown function take the nearest caller's. A function that
 //! switches interrupts back on takes the category of a `caller > leaf` pair; otherwise, by a clock with skid, the time is
 //! [`Category::IrqOff`].
+//!
+//! [`host`] does the same for whatever runs on a host, by direction instead of side.
 
 mod category;
+mod direction;
+pub mod host;
 mod marks;
 mod trace;
 
@@ -160,7 +164,8 @@ impl Attribution {
     /// Share of the sides' kernel time whose innermost function the table does not have.
     pub fn leaf_unmapped(&self) -> f64 {
         let kernel = self.sender.kernel_s() + self.receiver.kernel_s();
-        if kernel > 0.0 { self.missing.values().sum::<f64>() / kernel } else { 0.0 }
+        let missing = self.missing.values().fold(0.0, |all, one| all + one);
+        if kernel > 0.0 { missing / kernel } else { 0.0 }
     }
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use weft_host::perf_event::Sample;
 
 /// Functions of the synthetic kernel; an address is the index times 16.
-const FUNCTIONS: [&str; 26] = [
+const FUNCTIONS: [&str; 33] = [
     "none",
     "_copy_to_iter",
     "tcp_recvmsg_locked",
@@ -31,6 +31,13 @@ const FUNCTIONS: [&str; 26] = [
     "__local_bh_enable_ip",
     "napi_threaded_poll",
     "dev_gro_receive",
+    "asm_sysvec_apic_timer_interrupt",
+    "udp_sendmsg",
+    "ip_finish_output",
+    "unix_stream_sendmsg",
+    "ext4_file_write_iter",
+    "new_driver_poll",
+    "__napi_poll",
 ];
 const SENDER: u32 = 10;
 const RECEIVER: u32 = 20;
@@ -48,7 +55,7 @@ fn function(address: u64) -> Option<&'static str> {
 
 fn sample(pid: u32, mode: Mode, chain: &[&str]) -> Sample {
     let chain = chain.iter().map(|name| address(name)).collect();
-    Sample { pid, cpu: 0, mode, period: 1_000_000, chain }
+    Sample { pid, thread: pid, cpu: 0, mode, period: 1_000_000, chain }
 }
 
 fn setting() -> Setting {
@@ -148,6 +155,51 @@ fn a_trace_with_a_known_breakdown_is_attributed_exactly() {
     assert_eq!(frames.first().map(String::as_str), Some("entry_SYSCALL_64"), "from the outermost");
 }
 
+/// A softirq that delivers data and acknowledgements, a NAPI thread, functions that switch interrupts on, and functions without a rule:
+/// the clock moves time between the functions' own categories and "interrupts off", and nothing else.
+#[test]
+fn a_known_breakdown_holds_by_both_clocks() {
+    use Mode::Kernel;
+    const UNLOCK: &str = "_raw_spin_unlock_irqrestore";
+    let chains: &[(u32, Mode, &[&str], u32)] = &[
+        // One softirq on the idle task's time, with both sides' packets.
+        (0, Kernel, DELIVER, 50),
+        (0, Kernel, ACK, 30),
+        (0, Kernel, EITHER, 40),
+        // A softirq's leaf that switches interrupts on, with and without a pair.
+        (0, Kernel, &[UNLOCK, "sock_def_readable", "tcp_data_queue", "net_rx_action", "handle_softirqs"], 6),
+        (0, Kernel, &[UNLOCK, "tcp_ack", "net_rx_action", "handle_softirqs"], 7),
+        (NAPI, Kernel, &["dev_gro_receive", "__napi_poll", "napi_threaded_poll"], 20),
+        (NAPI, Kernel, &[UNLOCK, "new_driver_poll", "__napi_poll", "napi_threaded_poll"], 8),
+        (NAPI, Kernel, &["new_driver_poll", "__napi_poll", "napi_threaded_poll"], 9),
+        (SENDER, Kernel, &["__local_bh_enable_ip", "tcp_write_xmit"], 11),
+        (SENDER, Kernel, &["brand_new_function", "new_driver_poll"], 4),
+    ];
+    let of = |time: &SideTime, category| ms(time.categories_s.get(&category).copied().unwrap_or(0.0));
+    for (clock, late, own) in [(Clock::CpuClock, 1, 0), (Clock::Cycles, 0, 1)] {
+        let all = attribute(chains, &Setting { clock, ..setting() });
+        let (sender, receiver) = (&all.sender, &all.receiver);
+        // A quarter of the path of either side is the sender's.
+        for (category, s, r) in [
+            (Category::Tcpip, 30 + 10, 50 + 30),
+            (Category::Netdev, 0, 20 + 9),
+            (Category::Sched, 0, 6),
+            (Category::Lock, 7 * own, 8 * own),
+            (Category::Etc, 11 * own, 0),
+            (Category::IrqOff, (7 + 11) * late, 8 * late),
+            (Category::Unmapped, 4, 0),
+        ] {
+            let found = (of(sender, category), of(receiver, category));
+            assert_eq!(found, (s, r), "{} by {}", category.name(), clock.name());
+        }
+        assert_eq!((ms(sender.softirq_s), ms(receiver.softirq_s)), (30 + 10 + 7, 50 + 30 + 6 + 20 + 8 + 9));
+        assert_eq!((ms(sender.system_s), ms(receiver.system_s), ms(all.foreign_s)), (11 + 4, 0, 0));
+        let whole: f64 = [sender, receiver].map(|t| t.categories_s.values().sum::<f64>()).iter().sum();
+        assert_eq!(ms(whole), 185, "every sample once");
+        assert_eq!(all.missing.keys().collect::<Vec<_>>(), ["brand_new_function", "new_driver_poll"]);
+    }
+}
+
 #[test]
 fn without_skid_a_function_keeps_its_own_category() {
     let chains: &[(u32, Mode, &[&str], u32)] =
@@ -183,4 +235,69 @@ fn without_known_processes_marks_decide() {
     ];
     let all = attribute(chains, &Setting { processes: Processes::Unknown, ..setting() });
     assert_eq!((ms(all.receiver.system_s), ms(all.sender.system_s), ms(all.foreign_s)), (5, 3, 2));
+}
+
+/// The account of a server and that of a client, in a trace of a whole host.
+const SERVER: u32 = 1;
+const CLIENT: u32 = 2;
+
+fn host_time(chains: &[(u32, Mode, &[&str], u32)], wanted: impl Fn(u32) -> bool) -> host::HostTime {
+    let mut trace = Trace::default();
+    for (account, mode, chain, count) in chains {
+        (0..*count).for_each(|_| trace.add_to(*account, &sample(STRANGER, *mode, chain)));
+    }
+    let table = Categories::shipped().expect("table");
+    let sampling = host::Sampling { table: &table, clock: Clock::CpuClock, unit_s: 1e-9 };
+    let mut all = host::HostTime::default();
+    all.add(&trace, function, sampling, wanted);
+    all
+}
+
+#[test]
+fn a_host_s_time_is_attributed_exactly() {
+    use Mode::{Kernel, User};
+    use host::IDLE;
+    use weft_report::profile::attached::Direction::{NotToldApart, Receive, Transmit};
+    let chains: &[(u32, Mode, &[&str], u32)] = &[
+        (SERVER, Kernel, RECV, 50),
+        (SERVER, User, &[], 5),
+        (SERVER, Kernel, &["ext4_file_write_iter", "entry_SYSCALL_64"], 9),
+        (SERVER, Kernel, &["_copy_from_iter", "unix_stream_sendmsg", "__sys_sendto"], 3),
+        (CLIENT, Kernel, SEND, 20),
+        (CLIENT, Kernel, &["ip_finish_output", "udp_sendmsg", "__sys_sendto"], 4),
+        (CLIENT, Kernel, DELIVER, 7),
+        (CLIENT, Kernel, &["run_timer_base", "handle_softirqs", "tcp_sendmsg_locked"], 2),
+        (CLIENT, Kernel, &["veth_xmit"], 1),
+        (IDLE, Kernel, ACK, 6),
+        (IDLE, Kernel, EITHER, 8),
+        (IDLE, Kernel, &["default_idle", "asm_sysvec_apic_timer_interrupt"], 900),
+        (IDLE, Kernel, &["asm_sysvec_apic_timer_interrupt", "default_idle"], 10),
+        (CLIENT, Kernel, &["dev_gro_receive", "__napi_poll", "napi_threaded_poll"], 13),
+    ];
+    let all = host_time(chains, |_| true);
+    let of = |account: u32, direction| ms(all.accounts[&account].direction_s(direction));
+    let each = |account| [Transmit, Receive, NotToldApart].map(|direction| of(account, direction));
+    assert_eq!(each(SERVER), [0, 50, 0], "a socket without a network and a file are no network");
+    // What delivers within the client's system call is a softirq; a device's thread has its own account.
+    assert_eq!(each(CLIENT), [20 + 4, 13, 1]);
+    let softirqs = [Transmit, Receive].map(|direction| ms(all.softirqs.direction_s(direction)));
+    assert_eq!(softirqs, [6, 7 + 8], "an acknowledgement is the work of what was sent");
+    assert_eq!((ms(all.accounts[&SERVER].user_s), ms(all.accounts[&SERVER].kernel_s)), (5, 50 + 9 + 3));
+    assert_eq!(ms(all.accounts[&IDLE].total_s()), 10, "interrupts of idle processors");
+    let softirq = 7 + 2 + 6 + 8 + 13;
+    assert_eq!((ms(all.user_s), ms(all.softirq_s)), (5, softirq));
+    assert_eq!(ms(all.system_s), 50 + 9 + 3 + 20 + 4 + 1 + 10);
+    assert_eq!(ms(all.stacks.values().sum()), 50 + 24 + 13 + 1 + 6 + 15);
+}
+
+#[test]
+fn stacks_are_the_subject_s() {
+    let chains: &[(u32, Mode, &[&str], u32)] =
+        &[(SERVER, Mode::Kernel, RECV, 5), (CLIENT, Mode::Kernel, SEND, 3), (CLIENT, Mode::Kernel, ACK, 2)];
+    let all = host_time(chains, |account| account == SERVER);
+    assert_eq!(ms(all.stacks.values().sum()), 5);
+    assert_eq!(all.network(|account| account == CLIENT).values().flat_map(BTreeMap::values).count(), 1);
+    let mut twice = all.clone();
+    twice.merge(all);
+    assert_eq!((ms(twice.accounts[&SERVER].total_s()), ms(twice.softirqs.total_s())), (10, 4));
 }

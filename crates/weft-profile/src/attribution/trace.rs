@@ -23,9 +23,14 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Adds a sample.
+    /// Adds a sample on account of its process.
     pub fn add(&mut self, sample: &Sample) {
-        let sampled = Sampled { pid: sample.pid, mode: sample.mode, chain: sample.chain.clone() };
+        self.add_to(sample.pid, sample);
+    }
+
+    /// Adds a sample on account of `account`, which takes the place of the process.
+    pub fn add_to(&mut self, account: u32, sample: &Sample) {
+        let sampled = Sampled { pid: account, mode: sample.mode, chain: sample.chain.clone() };
         *self.periods.entry(sampled).or_default() += sample.period;
         self.samples += 1;
     }

@@ -39,6 +39,9 @@ pub struct ConfigReport {
     pub retransmitted: u64,
     /// Loss of throughput by the instrument: the median of the runs' shares. Negative if throughput was higher with it.
     pub overhead: Option<f64>,
+    /// Cost of the programs at the tracepoints alone, as a share of both sides' processor time: the median of the runs'.
+    #[serde(default)]
+    pub probe_overhead: Option<f64>,
     /// The largest share of samples that other processes had.
     pub foreign_share: f64,
     /// Samples that were lost.
@@ -171,6 +174,7 @@ impl ConfigReport {
             cache_miss: bottleneck.and_then(|side| sides.get(&side)?.cache_miss),
             retransmitted: runs.iter().map(|run| run.work.retransmitted).sum(),
             overhead: median(&runs, |run| (run.bare_bps > 0.0).then(|| 1.0 - run.bps / run.bare_bps)),
+            probe_overhead: median(&runs, Run::probe_share),
             foreign_share: runs.iter().map(Run::foreign_share).fold(0.0, f64::max),
             lost_samples: runs.iter().map(|run| run.lost_samples).sum(),
             leaf_unmapped: median(&runs, |run| Some(run.leaf_unmapped)).unwrap_or(0.0),

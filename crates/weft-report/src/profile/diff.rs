@@ -3,8 +3,9 @@
 //! A positive difference means that the second profile costs more. Each run is one observation; the interval is Welch's,
 //! for runs of unequal variance. With one run of a level there is no interval.
 
-use super::{Category, ConfigReport, ProfileReport, Run, Side};
+use super::{Category, Conditions, ConfigReport, ProfileReport, Run, Side};
 use crate::human;
+use crate::record::Host;
 use crate::stats;
 use crate::table::{Column, Table};
 
@@ -26,6 +27,16 @@ pub enum DiffError {
     /// No level is in both.
     #[error("the profiles have no level in common")]
     NoLevel,
+    /// One profile is of trials, the other of what ran on the host.
+    #[error(
+        "one profile is of trials and the other was attached: their figures divide by other bytes, and only two of a kind compare"
+    )]
+    Mixed,
+    /// No direction has bytes in both.
+    #[error(
+        "the profiles have no direction in which both counted bytes; name the device of the traffic with --device"
+    )]
+    NoBytes,
 }
 
 /// A difference with its interval.
@@ -50,7 +61,8 @@ impl Difference {
         self.half_width.is_some_and(|half| self.delta().abs() > half)
     }
 
-    fn of(a: &[f64], b: &[f64]) -> Self {
+    /// The difference of the means of `a` and `b`.
+    pub(super) fn of(a: &[f64], b: &[f64]) -> Self {
         let mean = |x: &[f64]| stats::mean(x).unwrap_or(0.0);
         Self { a: mean(a), b: mean(b), half_width: stats::welch_half_width(a, b) }
     }
@@ -70,19 +82,24 @@ pub struct LevelDiff {
 /// # Errors
 /// If clock, rate, table of categories or kernel differ, or no level is in both.
 pub fn diff(a: &ProfileReport, b: &ProfileReport) -> Result<Vec<LevelDiff>, DiffError> {
-    let same = |what, x: String, y: String| {
-        if x == y { Ok(()) } else { Err(DiffError::Conditions { what, a: x, b: y }) }
-    };
-    same("clock", a.conditions.clock.clone(), b.conditions.clock.clone())?;
-    same("sampling rate", a.conditions.sample_hz.to_string(), b.conditions.sample_hz.to_string())?;
-    same("table of categories", a.conditions.categories.clone(), b.conditions.categories.clone())?;
-    same("kernel", a.host.kernel.clone(), b.host.kernel.clone())?;
+    same_conditions((&a.conditions, &a.host), (&b.conditions, &b.host))?;
     let pair = |one: &ConfigReport| {
         let other = b.configs.iter().find(|c| c.level == one.level && c.flows == one.flows)?;
         Some(level(&one.level, &one.runs, &other.runs))
     };
     let levels: Vec<LevelDiff> = a.configs.iter().filter_map(pair).collect();
     if levels.is_empty() { Err(DiffError::NoLevel) } else { Ok(levels) }
+}
+
+/// Refuses profiles of other instruments or kernels.
+pub(super) fn same_conditions(a: (&Conditions, &Host), b: (&Conditions, &Host)) -> Result<(), DiffError> {
+    let same = |what, x: String, y: String| {
+        if x == y { Ok(()) } else { Err(DiffError::Conditions { what, a: x, b: y }) }
+    };
+    same("clock", a.0.clock.clone(), b.0.clock.clone())?;
+    same("sampling rate", a.0.sample_hz.to_string(), b.0.sample_hz.to_string())?;
+    same("table of categories", a.0.categories.clone(), b.0.categories.clone())?;
+    same("kernel", a.1.kernel.clone(), b.1.kernel.clone())
 }
 
 fn level(name: &str, a: &[Run], b: &[Run]) -> LevelDiff {
@@ -114,17 +131,32 @@ pub fn tables(levels: &[LevelDiff]) -> Vec<Table> {
 }
 
 fn table(level: &LevelDiff) -> Table {
-    let mut table = Table::new(format!("{}: nanoseconds per byte", level.level)).columns(
-        ["side", "category"]
+    let named = |(side, category, d): &(Side, Option<Category>, Difference)| {
+        (side.name(), category.map_or("all, with programs", Category::title), *d)
+    };
+    let mut table =
+        rows_of(&format!("{}: nanoseconds per byte", level.level), "side", level.rows.iter().map(named));
+    table.note("Positive: B costs more. The intervals are Welch's, of the runs' means.");
+    table
+}
+
+/// A table of differences; `of` heads the first column.
+pub(super) fn rows_of<'a>(
+    title: &str,
+    of: &str,
+    rows: impl Iterator<Item = (&'a str, &'a str, Difference)>,
+) -> Table {
+    let mut table = Table::new(title).columns(
+        [of, "category"]
             .map(Column::left)
             .into_iter()
             .chain(["A", "B", "B - A", "95 %"].map(Column::right))
             .chain([Column::left("")]),
     );
-    for (side, category, d) in &level.rows {
+    for (of, category, d) in rows {
         table.row([
-            side.name().to_owned(),
-            category.map_or("all, with programs", Category::title).to_owned(),
+            of.to_owned(),
+            category.to_owned(),
             format!("{:.4}", d.a),
             format!("{:.4}", d.b),
             format!("{:+.4}", d.delta()),
@@ -132,7 +164,6 @@ fn table(level: &LevelDiff) -> Table {
             if d.is_significant() { "differs" } else { "" }.to_owned(),
         ]);
     }
-    table.note("Positive: B costs more. The intervals are Welch's, of the runs' means.");
     table
 }
 

@@ -6,10 +6,12 @@
 //!    instrument; processor time from the part with it.
 //! 3. `tables` writes the table of the study: a row per level. `page` draws it.
 //! 4. [`diff`] compares two documents in nanoseconds per byte.
+//! 5. [`attached`] is the document of what ran without traffic of the profiler's own.
 //!
 //! Time of a side is that of its processes and of the interrupts that work for it, wherever they ran. Time of others is
 //! reported beside it and is in no figure.
 
+pub mod attached;
 mod config;
 pub mod diff;
 mod page;
@@ -269,6 +271,9 @@ pub struct Run {
     pub leaf_unmapped: f64,
     /// Samples that were lost.
     pub lost_samples: u64,
+    /// Processors that the programs at the tracepoints used, by the kernel's statistics; null where they could not run.
+    #[serde(default)]
+    pub probe_cores: Option<f64>,
     /// Share of cache accesses that missed, of each side's processes; null without a counter for them.
     pub cache_miss: BTreeMap<Side, Option<f64>>,
     /// Sizes; null where eBPF could not run.
@@ -284,6 +289,12 @@ impl Run {
             Side::Sender => &self.sender,
             Side::Receiver => &self.receiver,
         }
+    }
+
+    /// The programs' time at the tracepoints, as a share of both sides' time; `None` where it is not known.
+    pub fn probe_share(&self) -> Option<f64> {
+        let cores = (self.sender.total_s() + self.receiver.total_s()) / self.span_s;
+        self.probe_cores.filter(|_| cores > 0.0).map(|probes| probes / cores)
     }
 
     /// The share of processor time that others had.
@@ -333,11 +344,22 @@ pub struct ProfileReport {
     pub repeats: u32,
     /// The levels in their order.
     pub configs: Vec<ConfigReport>,
+    /// Kernel time by innermost functions that the table does not have, in seconds: the [`largest`] of all runs.
+    #[serde(default)]
+    pub missing: BTreeMap<String, f64>,
     /// Findings of the preflight, and limits of the figures.
     pub labels: Vec<String>,
     /// Remarks.
     #[serde(default)]
     pub advice: Vec<Advice>,
+}
+
+/// The functions with the most seconds, as many as a document keeps.
+pub fn largest(seconds: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
+    const KEPT: usize = 100;
+    let mut all: Vec<(String, f64)> = seconds.into_iter().collect();
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all.into_iter().take(KEPT).collect()
 }
 
 impl Document for ProfileReport {

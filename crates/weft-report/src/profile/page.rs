@@ -2,26 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use super::{Category, ConfigReport, ProfileReport, Side, Sizes};
+use super::{Category, ConfigReport, ProfileReport, Side, Sizes, SkbSizes};
 use crate::html::{
     Axis, Bar, BarPart, Bars, Block, Chart, ChartGroup, Colour, FlameGraph, FlameStack, Page, Scale, Section,
     Series, Shape, Unit,
 };
 use crate::record::Document;
 
-/// A flame graph's stacks: those of one side at one level.
+/// A flame graph's stacks: those of one side at one level, or of one direction.
 #[derive(Clone, Debug)]
 pub struct Flame {
-    /// The level.
+    /// The level, or `attached`.
     pub level: String,
-    /// The side.
-    pub side: Side,
+    /// The name of the side or direction.
+    pub part: &'static str,
     /// Category, frames from the outermost, and seconds.
     pub stacks: Vec<(Category, Vec<String>, f64)>,
 }
 
 /// The colour of a category.
-fn colour(category: Category) -> Colour {
+pub(super) fn colour(category: Category) -> Colour {
     match category {
         Category::DataCopy => Colour::Vermillion,
         Category::Tcpip => Colour::Blue,
@@ -89,12 +89,18 @@ fn breakdowns(report: &ProfileReport, clock: &str) -> Vec<Block> {
         .collect()
 }
 
-/// Cumulative distributions of skb sizes: after GRO at the receiver, and at the sender's device.
+/// Cumulative distributions of the levels' skb sizes.
 fn sizes(report: &ProfileReport) -> Vec<Chart> {
-    let chart = |title: &str, of: fn(&super::SkbSizes) -> &Sizes| {
-        let series = report.configs.iter().enumerate().filter_map(|(i, config)| {
-            let points = cumulative(of(config.skb_bytes.as_ref()?));
-            let name = config.level.clone();
+    let of = |config: &ConfigReport| Some((config.level.clone(), config.skb_bytes.clone()?));
+    size_charts(&report.configs.iter().filter_map(of).collect::<Vec<_>>())
+}
+
+/// Cumulative distributions of skb sizes: before and after GRO at the receiver, and at the sender's device. Each name is a series.
+pub(super) fn size_charts(named: &[(String, SkbSizes)]) -> Vec<Chart> {
+    let chart = |title: &str, of: fn(&SkbSizes) -> &Sizes| {
+        let series = named.iter().enumerate().filter_map(|(i, (name, sizes))| {
+            let points = cumulative(of(sizes));
+            let name = name.clone();
             (!points.is_empty()).then(|| Series { name, colour: Colour::nth(i), shape: Shape::Step, points })
         });
         let axis =
@@ -131,14 +137,14 @@ fn cumulative(sizes: &Sizes) -> Vec<(f64, f64)> {
     edges.zip(&sizes.counts).map(point).collect()
 }
 
-fn flame_graph(flame: &Flame, clock: &str) -> FlameGraph {
+pub(super) fn flame_graph(flame: &Flame, clock: &str) -> FlameGraph {
     let stacks = flame.stacks.iter().map(|(category, frames, seconds)| FlameStack {
         frames: frames.clone(),
         colour: colour(*category),
         value: *seconds,
     });
     FlameGraph {
-        title: format!("{}: {}", flame.level, flame.side.name()),
+        title: format!("{}: {}", flame.level, flame.part),
         unit: format!("seconds ({clock})"),
         stacks: stacks.collect(),
     }

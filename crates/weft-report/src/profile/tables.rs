@@ -25,7 +25,7 @@ fn kilobytes(bytes: Option<f64>) -> String {
 /// Throughput, per core, skb size, latency, retransmissions, spread and overhead.
 fn throughput(report: &ProfileReport) -> Table {
     let right = ["Gb/s", "least", "most", "per sender core", "per receiver core", "per busy core"];
-    let more = ["skb kB", "p50", "p99", "cache misses", "retransmitted", "tool costs"];
+    let more = ["skb kB", "p50", "p99", "cache misses", "retransmitted", "tool costs", "probes alone"];
     let title = format!("{}: throughput, and Gb/s per core in use", report.pattern);
     let mut table = Table::new(title).columns(
         [Column::left("level")]
@@ -55,6 +55,7 @@ fn throughput(report: &ProfileReport) -> Table {
             config.cache_miss.map_or_else(|| "n/a: no PMU".to_owned(), human::percent),
             human::count(config.retransmitted),
             human::or_none(config.overhead, human::percent),
+            human::or_none(config.probe_overhead, human::percent),
         ]);
     }
     table.note(format!(

@@ -4,12 +4,13 @@ use crate::tenant_files::Beside;
 use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
-use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, Users, is_policy, steer_with};
+use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, is_policy, steer_with};
 use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
 use weft_steer::nic::{self, Nic};
 use weft_steer::policy::{self, PolicyFile};
 use weft_text::LocatedError;
+use weft_titan::host_users::host_users;
 
 /// Errors in the input.
 #[derive(Debug, Error)]
@@ -141,8 +142,7 @@ fn policy_of(name: &str, text: &str) -> Result<PolicyFile, InputError> {
 
 /// The goals of a policy's steering clauses.
 fn goals(name: &str, text: &str) -> Result<PolicyFile, InputError> {
-    let users = Users::from_passwd(&weft_host::users::passwd());
-    let options = CompileOptions { users, ..CompileOptions::default() };
+    let options = CompileOptions { users: host_users(), ..CompileOptions::default() };
     let (goals, Compilation { diagnostics, .. }) = steer_with(Source { name, text }, &Beside, &options);
     let told = |error: &Diagnostic| format!("{}\n  hint: {}", error.one_line(), error.help);
     let errors: Vec<String> = diagnostics.iter().filter(|found| found.is_error()).map(told).collect();

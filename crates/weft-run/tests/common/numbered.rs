@@ -16,8 +16,21 @@ pub(crate) struct Arrived {
     pub(crate) overtaken: u64,
 }
 
+/// Whether the stack of `ns` knows the hardware address of its neighbour `address`.
+fn is_resolved(ns: &NetNs, address: IpAddr) -> bool {
+    let table =
+        ns.run(|| std::fs::read_to_string("/proc/thread-self/net/arp")).expect("enter").expect("neighbours");
+    // Address, type, flags (`ATF_COM`: complete), hardware address, ...
+    let address = address.to_string();
+    table
+        .lines()
+        .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
+        .any(|entry| entry.first() == Some(&address.as_str()) && entry.get(2) == Some(&"0x2"))
+}
+
 /// Sends `each` numbered datagrams of `bytes` per `pause` from `from` to `to` until `stop`. Returns the number that the port
-/// took.
+/// took. The neighbour is known before the second: packets that wait for its address leave when the answer arrives, beside those that the
+/// sender sends then (`neigh_update`), so the stack itself does not keep their order.
 pub(crate) fn send<'s>(
     scope: &'s Scope<'s, '_>,
     (from, to): (&'s NetNs, (IpAddr, u16)),
@@ -27,7 +40,11 @@ pub(crate) fn send<'s>(
     let socket = udp(from, (IpAddr::V4(core::net::Ipv4Addr::UNSPECIFIED), 0));
     scope.spawn(move || {
         let mut datagram = vec![0; bytes];
-        let mut number = 0_u64;
+        let mut number = u64::from(socket.send_to(&datagram, to).is_ok());
+        assert!(
+            crate::common::until(crate::common::SOON, || is_resolved(from, to.0)),
+            "the address of {to:?}"
+        );
         while !stop.load(Ordering::Relaxed) {
             for _ in 0..each {
                 datagram[..8].copy_from_slice(&number.to_be_bytes());

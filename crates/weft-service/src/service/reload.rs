@@ -9,9 +9,9 @@ use super::{Owner, Service, Uplink};
 use crate::config::{Config, PortConfig, UplinkConfig};
 use crate::data_path::{Former, PortSpec};
 use crate::policy::{Policy, Refused};
-use crate::tenants::is_given;
 use weft_control::error::ControlError;
 use weft_control::interface::ReloadReply;
+use weft_policy::is_given;
 
 impl Uplink {
     /// Goes on with the policy and the ports of a former daemon, and lets them follow the configuration, under traffic. A

@@ -6,13 +6,13 @@
 
 use super::{Caller, Uplink};
 use crate::delegation::Delegation;
-use crate::policy::{Fallback, Policy, PolicyError, Refused};
-use crate::tenants::{AllGiven, Given, GivenFirst, Scope, is_below, is_given};
+use crate::policy::{Policy, PolicyError, Refused};
+use crate::tenants::{AllGiven, Given, Scope};
 use weft_control::error::{ControlError, Diagnostic};
 use weft_control::interface::{
     ChangeReply, ConfigTenant, ListTenantsReply, Request, StatusTenant, TenantFile, TenantName, TenantReply,
 };
-use weft_policy::{FileText, Tenant, TenantTexts};
+use weft_policy::{Fallback, FileText, GivenFirst, Tenant, TenantTexts, is_below, is_given};
 use weft_report::tenants::TenantOrigin;
 
 /// The longest name of a file, in bytes (`PATH_MAX`, linux/limits.h, is 4096).
@@ -82,7 +82,7 @@ impl Uplink {
     ) -> Result<Wanted, PolicyError> {
         let (texts, mut lost) = (operators.tenant_texts(), Vec::new());
         loop {
-            let files = GivenFirst { given: &given, operators: &texts };
+            let files = GivenFirst { given: &given, file: |given| given.file.as_ref(), others: &texts };
             let fallback = Fallback { yields, good: &TenantTexts::default() };
             let outside = (operators.rate, self.port_limits());
             let (policy, refused) =

@@ -7,6 +7,7 @@ pub(crate) mod application;
 pub(crate) mod cpu;
 pub(crate) mod nic;
 pub(crate) mod pinger;
+pub(crate) mod policy_use;
 pub(crate) mod qdisc;
 pub(crate) mod socket;
 pub(crate) mod tcp_receiver;
@@ -15,6 +16,7 @@ pub(crate) mod tcp_sender;
 use crate::accounting::Stage;
 use cpu::Processors;
 use nic::{NicReceive, NicTransmit};
+use policy_use::PolicyUse;
 use qdisc::QdiscLayer;
 use tcp_sender::Tasklet;
 use weft_units::Bytes;
@@ -38,13 +40,15 @@ pub(crate) struct Host {
     pub(crate) qdiscs: QdiscLayer,
     pub(crate) transmit: NicTransmit,
     pub(crate) receive: NicReceive,
+    /// The use of the NIC's policy, if it has one.
+    pub(crate) policy: Option<PolicyUse>,
 }
 
 impl Host {
     /// The parts that hold packets, in the order in which packets pass them.
     pub(crate) fn stages(&self) -> [&dyn Stage; 3] {
         // All fields by name: a new part does not compile before someone decides whether it holds packets.
-        let Self { settings: _, cpu: _, qdiscs, transmit, receive } = self;
+        let Self { settings: _, cpu: _, qdiscs, transmit, receive, policy: _ } = self;
         [qdiscs, transmit, receive]
     }
 }

@@ -1,6 +1,6 @@
 //! Consistency checks between the values of a scenario.
 
-use super::config::{FlowGroup, Host, Probe, Scenario, SchedulerKind, Topology};
+use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario, SchedulerKind, Stack, Topology};
 use super::item::Table;
 use weft_text::{ParseError, quoted};
 
@@ -107,8 +107,8 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
         };
         return Err(ParseError::new(inner, what, "write `transmit_buffer` at least as large as `mtu`"));
     }
-    if nic.scheduler == SchedulerKind::PolicyTree && stack.policy.is_none() {
-        let hint = "write the policy's text as `policy` of the host's stack";
+    if nic.scheduler == SchedulerKind::PolicyTree && stack.policy.is_none() && stack.policy_file.is_none() {
+        let hint = "write the policy's text as `policy` of the host's stack, or its path as `policy_file`";
         return Err(ParseError::new(
             place("nic", &["scheduler"]),
             "the scheduler `policy` needs a policy",
@@ -116,6 +116,43 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
         ));
     }
     Ok(())
+}
+
+/// Checks that a stack has one policy.
+pub(super) fn policy(table: &Table<'_>, stack: &Stack) -> Result<(), ParseError> {
+    if stack.policy.is_none() || stack.policy_file.is_none() {
+        return Ok(());
+    }
+    let hint = "leave one of them out";
+    Err(ParseError::new(table.place(&["policy_file"]), "`policy` and `policy_file` exclude each other", hint))
+}
+
+/// Checks a change of a host's policy.
+pub(super) fn change(table: &Table<'_>, change: &PolicyChange, hosts: &[Host]) -> Result<(), ParseError> {
+    let wrong = |key: &str, what: String, hint: &str| Err(ParseError::new(table.place(&[key]), what, hint));
+    let given = [change.policy.is_some(), change.policy_file.is_some(), change.tenant.is_some()];
+    if given.into_iter().filter(|given| *given).count() != 1 {
+        let what = "a change is of a `policy`, of a `policy_file` or of a `tenant`".to_owned();
+        return wrong("", what, "write one of the three");
+    }
+    if change.tenant.is_none() && change.file.is_some() {
+        return wrong("file", "`file` without `tenant`".to_owned(), "name the tenant whose file it is");
+    }
+    if change.tenant.is_some() && table.get("file").is_none() {
+        let hint = "write `file = \"vm1.weft\"`, say, or `file = \"off\"` to take the tenant's file away";
+        return wrong("tenant", "`tenant` without `file`".to_owned(), hint);
+    }
+    match hosts.get(change.host as usize) {
+        None => {
+            let hint = format!("the hosts have the indices 0 to {}", hosts.len().saturating_sub(1));
+            wrong("host", format!("`host`: there is no host {}", change.host), &hint)
+        }
+        Some(host) if host.nic.scheduler != SchedulerKind::PolicyTree => {
+            let hint = "give its NIC the scheduler `policy`, and its stack a policy";
+            wrong("host", format!("host {} has no policy that could change", change.host), hint)
+        }
+        Some(_) => Ok(()),
+    }
 }
 
 /// Checks the two hosts of a flow or probe: they must exist and differ.

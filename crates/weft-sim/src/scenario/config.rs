@@ -1,6 +1,7 @@
 //! The types of a scenario. Scenario files use the same names.
 
 use crate::cost::Costs;
+use std::collections::BTreeMap;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// A complete scenario. Together with a seed, it determines a run.
@@ -28,6 +29,10 @@ pub struct Scenario {
     pub flows: Vec<FlowGroup>,
     /// Probes of latency.
     pub probes: Vec<Probe>,
+    /// Changes of hosts' policies, in any order.
+    pub changes: Vec<PolicyChange>,
+    /// Texts of policies and of tenants' files, by their paths, which count from the scenario's folder.
+    pub files: BTreeMap<String, String>,
     /// Costs of work on the processors.
     pub costs: Costs,
 }
@@ -131,8 +136,10 @@ pub struct Stack {
     pub queue_assignment: String,
     /// Transmit packet steering: each core has its own queues. Otherwise any core uses any queue.
     pub xps: bool,
-    /// A policy in weftline's language, for the NIC's policy tree or a qdisc `policy`.
+    /// A policy in weftline's language, for the NIC's policy tree.
     pub policy: Option<String>,
+    /// A policy by its path among [`Scenario::files`], for a stack without a [`Stack::policy`].
+    pub policy_file: Option<String>,
 }
 
 /// Queueing discipline of a transmit queue.
@@ -358,4 +365,21 @@ pub struct Probe {
     pub band: u8,
     /// Core of the asking application; `None` for a random choice per run.
     pub core: Option<u32>,
+}
+
+/// A change of the policy of a host's NIC: another policy, or another file of a tenant.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct PolicyChange {
+    /// Its time, from the start of the run.
+    pub at: Nanos,
+    /// Index of the host.
+    pub host: u32,
+    /// The text of the new policy.
+    pub policy: Option<String>,
+    /// The new policy by its path among [`Scenario::files`].
+    pub policy_file: Option<String>,
+    /// The tenant whose file changes; `None` for a change of the whole policy.
+    pub tenant: Option<String>,
+    /// The tenant's new file by its path among [`Scenario::files`]; `None` takes its file away.
+    pub file: Option<String>,
 }

@@ -5,6 +5,7 @@ use super::config::{
     SchedulerKind, Stack, Switch, Topology, Traffic,
 };
 use crate::cost::Costs;
+use std::collections::BTreeMap;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The class of scenarios without classes.
@@ -30,6 +31,8 @@ impl Default for Scenario {
             classes: vec![CLASS.to_owned()],
             flows: Vec::new(),
             probes: Vec::new(),
+            changes: Vec::new(),
+            files: BTreeMap::new(),
             costs: Costs::FREE,
         }
     }
@@ -103,6 +106,7 @@ impl Default for Stack {
             // ixgbe and mlx5 configure it at their start (netif_set_xps_queue).
             xps: true,
             policy: None,
+            policy_file: None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{read, write};
 use crate::cost::Costs;
-use core::convert::Infallible;
+use weft_policy::FileError;
 use weft_text::LocatedError;
 
 /// The file's name in errors.
@@ -12,10 +12,12 @@ const FILE: &str = "fuzz.toml";
 /// text or is not two lines, or if a scenario does not survive writing and reading.
 pub fn fuzz_scenario(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    match read(&text, FILE, &mut |_| Ok::<_, Infallible>(text.clone().into_owned())) {
+    match read(&text, FILE, &mut |_| Ok(text.clone().into_owned())) {
         Ok(scenario) => {
             let written = write(&scenario);
-            let again = read(&written, FILE, &mut |path| Err(format!("{path} is not asked for")));
+            let again = read(&written, FILE, &mut |path| {
+                Err(FileError::Unreadable(format!("{path} is not asked for")))
+            });
             assert_eq!(again.as_ref(), Ok(&scenario), "{written}");
         }
         Err(error) => check(&error, &text),

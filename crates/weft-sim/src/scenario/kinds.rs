@@ -16,6 +16,11 @@ pub(super) fn text(value: &str) -> String {
     toml::Value::String(value.to_owned()).to_string()
 }
 
+/// Formats a TOML key without control characters.
+pub(super) fn key(name: &str) -> String {
+    format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
 /// Whether a value may omit its unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Unit {

@@ -5,6 +5,7 @@ mod choices;
 pub mod config;
 mod costs;
 mod defaults;
+mod files;
 mod fuzz;
 mod item;
 mod keys;
@@ -16,6 +17,7 @@ mod tables;
 mod write;
 
 pub use config::*;
+pub(crate) use files::{Files, INLINE};
 #[doc(hidden)]
 pub use fuzz::fuzz_scenario;
 pub use read::read;

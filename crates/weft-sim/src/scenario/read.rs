@@ -1,39 +1,40 @@
 //! Reads scenario files.
 
 use super::check;
-use super::config::{FlowGroup, Host, Probe, Scenario};
+use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario};
 use super::costs;
 use super::defaults;
+use super::files::{Gathered, ReadFile, beside};
 use super::item::{Item, Table};
 use super::keys::{Context, Key, apply};
 use super::sources::{self, SOURCE, SourcedFile};
 use super::tables::{
-    FLOWS, HEAD, HEAD_ALSO, HOST, HOST_ALSO, HOSTS_ALSO, HOSTS_MAX, NETWORK, NETWORK_ALSO, NIC, PROBES,
-    STACK, SWITCH,
+    CHANGES, FLOWS, HEAD, HEAD_ALSO, HOST, HOST_ALSO, HOSTS_ALSO, HOSTS_MAX, NETWORK, NETWORK_ALSO, NIC,
+    PROBES, STACK, SWITCH,
 };
 use crate::cost::Costs;
-use core::fmt::Display;
 use toml::de::DeTable;
+use weft_policy::FileError;
 use weft_text::{LocatedError, ParseError, quoted, steers};
 
 /// The maximum length of a file, in bytes; bounds time and memory.
 const TEXT_MAX: usize = 4 << 20;
 
-/// Reads a scenario. `file` names the text in errors. `costs` returns the text of the scenario's cost file by its path as written
-/// there, relative to the scenario file's folder, or the error that is quoted as the reason.
+/// Reads a scenario. `file` names the text in errors. `files` returns the text of a cost file, a policy or a tenant's file by its path
+/// relative to the scenario file's folder.
 ///
 /// # Errors
 /// The first error, with its place. Examples: the text is not TOML, a key is unknown, or a value has the wrong type, lacks its
-/// unit, is out of range or contradicts another one. A key lacks a source while others have one. The cost file cannot be read.
-pub fn read<E: Display>(
+/// unit, is out of range or contradicts another one. A key lacks a source while others have one. A file cannot be read.
+pub fn read(
     text: &str,
     file: &str,
-    costs: &mut dyn FnMut(&str) -> Result<String, E>,
+    files: &mut dyn FnMut(&str) -> Result<String, FileError>,
 ) -> Result<Scenario, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     let root = Table::root(&map);
-    let mut scenario = head(&root, file).map_err(here)?;
+    let mut scenario = head(&root, file, files).map_err(here)?;
     // A scenario may omit all sources. If it states one, it must state all of them.
     if root.get(SOURCE).is_some() {
         sources::check(&root, text, SourcedFile::Scenario).map_err(here)?;
@@ -43,7 +44,7 @@ pub fn read<E: Display>(
         Some(costs::FREE) => Costs::FREE,
         Some(path) => {
             let given =
-                costs(path).map_err(|reason| {
+                files(path).map_err(|reason| {
                     here(item.error(
                         format!("the cost file {} cannot be read: {reason}", quoted(path)),
                         COSTS_HINT,
@@ -72,14 +73,6 @@ pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
     })
 }
 
-/// Returns the path of a file that is relative to the folder of another.
-fn beside(file: &str, path: &str) -> String {
-    match file.rfind('/') {
-        Some(slash) if !path.starts_with('/') => format!("{}{path}", &file[..=slash]),
-        _ => path.to_owned(),
-    }
-}
-
 /// Returns the file's name without folder and extension; `None` if nothing visible remains.
 fn stem(file: &str) -> Option<String> {
     let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
@@ -88,7 +81,7 @@ fn stem(file: &str) -> Option<String> {
 }
 
 /// Reads everything except the costs.
-fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
+fn head(root: &Table<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, ParseError> {
     let mut scenario = Scenario::default();
     if let Some(name) = stem(file) {
         scenario.name = name;
@@ -100,13 +93,14 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
     if let Some(item) = root.get("network") {
         network(&item, &mut scenario, context)?;
     }
+    let files = Gathered::of(root, read)?;
     let mut host = Host::default();
     if let Some(item) = root.get("host") {
         let table = item.table("[host]")?;
         apply(&table, HOST, HOST_ALSO, &mut host, context)?;
-        parts(&table, ["[host.stack]", "[host.nic]"], &mut host, context)?;
+        parts(&table, ["[host.stack]", "[host.nic]"], &mut host, (context, &files))?;
     }
-    scenario.hosts = hosts(root, &host, context)?;
+    scenario.hosts = hosts(root, &host, (context, &files))?;
     check::topology(root, &scenario)?;
     let flows: Vec<FlowGroup> = groups(root, "flows", FLOWS, context, |table, i, group: &mut FlowGroup| {
         if group.name.is_empty() {
@@ -120,6 +114,11 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
         }
         check::probe(table, probe, &scenario.hosts)
     })?;
+    let changes = groups(root, "changes", CHANGES, context, |table, _, change: &mut PolicyChange| {
+        check::change(table, change, &scenario.hosts)?;
+        files.change(table, change)
+    })?;
+    let files = files.into_texts();
     if flows.is_empty() && probes.is_empty() {
         let hint = "begin a group of flows with [[flows]]; it may be empty, which is one bulk flow from host 0 to host 1";
         return Err(ParseError::new(
@@ -128,7 +127,7 @@ fn head(root: &Table<'_>, file: &str) -> Result<Scenario, ParseError> {
             hint,
         ));
     }
-    Ok(Scenario { flows, probes, classes, ..scenario })
+    Ok(Scenario { flows, probes, changes, files, classes, ..scenario })
 }
 
 /// Reads `[network]`.
@@ -150,10 +149,17 @@ fn parts(
     table: &Table<'_>,
     [stack, nic]: [&'static str; 2],
     host: &mut Host,
-    context: Context<'_>,
+    (context, files): (Context<'_>, &Gathered<'_>),
 ) -> Result<(), ParseError> {
     if let Some(item) = table.get("stack") {
-        apply(&item.table(stack)?, STACK, &[], &mut host.stack, context)?;
+        let table = item.table(stack)?;
+        if table.get("policy").or(table.get("policy_file")).is_some() {
+            // One of the two replaces whichever the usual host has.
+            (host.stack.policy, host.stack.policy_file) = (None, None);
+        }
+        apply(&table, STACK, &[], &mut host.stack, context)?;
+        check::policy(&table, &host.stack)?;
+        files.policy(&table, host.stack.policy.as_deref(), host.stack.policy_file.as_deref())?;
     }
     if let Some(item) = table.get("nic") {
         apply(&item.table(nic)?, NIC, &[], &mut host.nic, context)?;
@@ -162,7 +168,11 @@ fn parts(
 }
 
 /// Reads the hosts: a number of equal ones, or the differences from `[host]`, by index.
-fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Host>, ParseError> {
+fn hosts(
+    root: &Table<'_>,
+    usual: &Host,
+    (context, files): (Context<'_>, &Gathered<'_>),
+) -> Result<Vec<Host>, ParseError> {
     let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
     if !item.is_list() {
         if item.as_number().is_none() {
@@ -178,7 +188,7 @@ fn hosts(root: &Table<'_>, usual: &Host, context: Context<'_>) -> Result<Vec<Hos
         let table = item.table("[[hosts]]")?;
         let mut host = usual.clone();
         apply(&table, HOST, HOSTS_ALSO, &mut host, context)?;
-        parts(&table, ["[hosts.stack]", "[hosts.nic]"], &mut host, context)?;
+        parts(&table, ["[hosts.stack]", "[hosts.nic]"], &mut host, (context, files))?;
         let whole = |key: &str, range, default| table.get(key).map_or(Ok(default), |item| item.whole(&range));
         let index = whole("index", 0..=HOSTS_MAX - 1, next)?;
         next = index + whole("count", 1..=HOSTS_MAX, 1)?;

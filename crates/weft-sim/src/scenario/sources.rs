@@ -16,13 +16,15 @@ const KINDS: [&str; 6] = ["paper", "kernel", "datasheet", "standard", "fitted", 
 /// The further keys of an entry.
 const BESIDE: [&str; 3] = ["keys", "candidates", "note"];
 /// Labels, references, and keys whose words are names of the kernel's rules: they contain no number.
-const LABELS: [&str; 11] = [
+const LABELS: [&str; 13] = [
     "name",
     "seed",
     "class",
     "classes",
     "from",
     "to",
+    "host",
+    "tenant",
     "index",
     "costs",
     "also",
@@ -30,7 +32,7 @@ const LABELS: [&str; 11] = [
     "congestion_control",
 ];
 /// Tables that are too large for a single source.
-const SECTIONS: [&str; 15] = [
+const SECTIONS: [&str; 16] = [
     "network",
     "network.switch",
     "host",
@@ -41,6 +43,7 @@ const SECTIONS: [&str; 15] = [
     "hosts.nic",
     "flows",
     "probes",
+    "changes",
     "costs",
     "contention",
     "presets",

@@ -1,7 +1,7 @@
 //! The keys of a scenario file's tables. A new field of a scenario is a line here and a row in docs/scenario-files.md.
 
 use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Scheduler, Shape, Steering, Stop};
-use super::config::{FlowGroup, Host, Network, Nic, Probe, Scenario, Stack, Switch};
+use super::config::{FlowGroup, Host, Network, Nic, PolicyChange, Probe, Scenario, Stack, Switch};
 use super::item::Item;
 use super::keys::{Context, Key, Kind, keys};
 use super::kinds::{
@@ -29,7 +29,8 @@ pub(super) const HOSTS_MAX: u64 = 10_000;
 const FLOWS_MAX: u64 = 1_000_000;
 
 /// Keys of the file's head that are tables or lists of tables.
-pub(super) const HEAD_ALSO: &[&str] = &["costs", "network", "host", "hosts", "flows", "probes", "source"];
+pub(super) const HEAD_ALSO: &[&str] =
+    &["costs", "network", "host", "hosts", "flows", "probes", "changes", "files", "source"];
 /// Keys of `[network]` that are tables.
 pub(super) const NETWORK_ALSO: &[&str] = &["switch"];
 /// Keys of `[host]` that are tables.
@@ -99,6 +100,7 @@ keys! {
         queue_assignment: Assignment,
         xps: Flag,
         policy: OrOff<Text>,
+        policy_file: OrOff<Name>,
     }
 }
 
@@ -157,6 +159,18 @@ keys! {
         class: Class,
         band: Band,
         core: Core,
+    }
+}
+
+keys! {
+    /// The keys of `[[changes]]`.
+    CHANGES of PolicyChange {
+        at: Time<0>,
+        host: HostIndex,
+        policy: OrOff<Text>,
+        policy_file: OrOff<Name>,
+        tenant: OrOff<Name>,
+        file: OrOff<Name>,
     }
 }
 
@@ -235,6 +249,7 @@ pub fn known_keys() -> Vec<KnownKey> {
         named("hosts", &["count"], "1"),
         of("flows", FLOWS, &FlowGroup::default()),
         of("probes", PROBES, &Probe::default()),
+        of("changes", CHANGES, &PolicyChange::default()),
         contention.map(|(key, default)| KnownKey { table: "contention", key, default }).collect(),
         vec![KnownKey { table: "processor", key: "factor", default: "1.0".to_owned() }],
         choices.into_iter().map(|(table, key, default)| KnownKey { table, key, default }).collect(),

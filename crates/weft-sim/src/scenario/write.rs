@@ -3,7 +3,8 @@
 use super::config::{Host, Scenario};
 use super::costs;
 use super::keys::{Context, lines};
-use super::tables::{FLOWS, HEAD, HOST, NETWORK, NIC, PROBES, STACK, SWITCH};
+use super::kinds::{key, text};
+use super::tables::{CHANGES, FLOWS, HEAD, HOST, NETWORK, NIC, PROBES, STACK, SWITCH};
 use crate::cost::Costs;
 
 /// The source of the written cost tables: a scenario does not keep the original ones.
@@ -37,6 +38,13 @@ pub fn write(scenario: &Scenario) -> String {
     }
     for probe in &scenario.probes {
         out += &format!("\n[[probes]]\n{}", lines(PROBES, probe, context));
+    }
+    for change in &scenario.changes {
+        out += &format!("\n[[changes]]\n{}", lines(CHANGES, change, context));
+    }
+    if !scenario.files.is_empty() {
+        let files = scenario.files.iter().map(|(path, file)| format!("{} = {}\n", key(path), text(file)));
+        out += &format!("\n[files]\n{}", files.collect::<String>());
     }
     if !free {
         out += &costs::write(&scenario.costs, "costs.", SOURCE);

@@ -7,6 +7,7 @@ use crate::host::application::Application;
 use crate::host::cpu::Placement;
 use crate::host::nic::Steering;
 use crate::host::pinger::Pinger;
+use crate::host::policy_use::PolicyUse;
 use crate::host::socket::{Socket, Stream};
 use crate::host::tcp_receiver::TcpReceiver;
 use crate::host::tcp_sender::{Nagle, SenderParameters, SmallQueue, TcpSender};
@@ -73,8 +74,11 @@ impl<'a, O: Observer> World<'a, O> {
             self.add_probe(config)?;
         }
         for host in (0..self.scenario.hosts.len()).map(HostId::from_index) {
-            let host = parts::host(self.scenario, host, &self.streams, &mut self.random)?;
-            self.hosts.push(host);
+            let parts = parts::host(self.scenario, host, &self.streams, &mut self.random)?;
+            for at in parts.policy.iter().flat_map(PolicyUse::times).filter(|at| *at <= self.end) {
+                self.agenda.push(at, Event::Policy { host });
+            }
+            self.hosts.push(parts);
         }
         let queues: Vec<RxQueueId> = self.streams.ids().map(|stream| self.steer(stream)).collect();
         self.steering = Steering::new(queues.into_iter());
@@ -234,6 +238,16 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
         return Err(impossible(
             format!("the flows {} are of a traffic class that their NIC does not have", group.name),
             "give the NIC the scheduler `dcb` with more `classes`",
+        ));
+    }
+    let has_policy = |host: u32| {
+        let host = scenario.hosts.get(host as usize);
+        host.is_some_and(|host| host.nic.scheduler == SchedulerKind::PolicyTree)
+    };
+    if let Some(change) = scenario.changes.iter().find(|change| !has_policy(change.host)) {
+        return Err(impossible(
+            format!("host {} has no policy that could change", change.host),
+            "give its NIC the scheduler `policy`, and its stack a policy",
         ));
     }
     let zero =

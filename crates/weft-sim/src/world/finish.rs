@@ -21,6 +21,12 @@ impl<O: Observer> World<'_, O> {
             probes: self.pingers.iter_mut().map(|pinger| pinger.take_latencies()).collect(),
             cpu: self.hosts.iter().map(|host| host.cpu.work_done(costs)).collect(),
             samples: self.measure.take_samples(),
+            policies: self
+                .hosts
+                .iter_mut()
+                .filter_map(|host| host.policy.as_mut())
+                .flat_map(|of| of.finish(end))
+                .collect(),
             counters: self.counters,
         };
         (outcome, self.observer)

@@ -24,8 +24,8 @@
 //!   Those held at the end are found by a walk.
 //!
 //! Rare branches and their counters: drops are counted by the stage that drops, and appear in its balance
-//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). A superseded interrupt or watchdog event is ignored; it counts as
-//! an event and nowhere else.
+//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). A superseded interrupt, watchdog or transmit event is ignored; it counts
+//! as an event and nowhere else. A refused change of a policy is in [`Outcome::policies`](crate::outcome::Outcome::policies).
 
 mod build;
 mod finish;
@@ -117,6 +117,7 @@ impl<O: Observer> World<'_, O> {
             Event::Qdisc { host, queue } => self.retry_qdisc(host, queue),
             Event::Probe { probe } => self.ask(probe),
             Event::Weights { host } => self.update_weights(host),
+            Event::Policy { host } => self.change_policy(host),
             Event::Measure => self.begin_measuring(),
             Event::Fairness { index } => {
                 let running = |flow| self.applications[flow].is_running();
@@ -152,6 +153,8 @@ impl<O: Observer> World<'_, O> {
         self.hosts.iter_mut().for_each(|host| host.cpu.begin_measuring());
     }
 }
+
+pub(crate) use policy::diagnostics as policy_diagnostics;
 
 /// Builds a world and runs it.
 pub(crate) fn run<O: Observer>(

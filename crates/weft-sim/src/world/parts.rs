@@ -5,6 +5,7 @@ use super::policy;
 use crate::assignment;
 use crate::host::cpu::Processors;
 use crate::host::nic::{Interrupts, NicReceive, NicTransmit, ReceiveParameters, TransmitParameters, Turn};
+use crate::host::policy_use::PolicyUse;
 use crate::host::qdisc::{Pools, QdiscLayer, QdiscParameters, Segmentation, WeightTiming};
 use crate::host::socket::Stream;
 use crate::host::tcp_sender::Tasklet;
@@ -30,12 +31,14 @@ pub(super) fn host(
         0 => streams.len() as u32,
         some => some,
     };
+    let (scheduler, policy) = nic_scheduler(scenario, id, queues, streams)?;
     Ok(Host {
         settings: settings(config),
         cpu: Processors::new(id, config.cores, config.numa_nodes, &scenario.costs),
         qdiscs: qdisc_layer(scenario, id, queues, random)?,
-        transmit: transmit(scenario, id, queues, streams)?,
+        transmit: transmit(scenario, id, queues, scheduler)?,
         receive: NicReceive::new(id, receive(scenario, config)),
+        policy,
     })
 }
 
@@ -76,7 +79,7 @@ fn transmit(
     scenario: &Scenario,
     id: HostId,
     queues: u32,
-    streams: &Table<StreamId, Stream>,
+    scheduler: Box<dyn NicScheduler>,
 ) -> Result<NicTransmit, RunError> {
     let nic = &scenario.hosts[id.index()].nic;
     let rate = scenario.network.rate;
@@ -87,7 +90,6 @@ fn transmit(
     };
     let wire = LinkTransmitter::new(rate)
         .ok_or_else(|| impossible("the link has no rate".to_owned(), "give it one"))?;
-    let scheduler = nic_scheduler(scenario, id, queues, streams)?;
     Ok(NicTransmit::new(id, queues, parameters, scheduler, wire))
 }
 
@@ -96,13 +98,15 @@ fn nic_scheduler(
     id: HostId,
     queues: u32,
     streams: &Table<StreamId, Stream>,
-) -> Result<Box<dyn NicScheduler>, RunError> {
+) -> Result<(Box<dyn NicScheduler>, Option<PolicyUse>), RunError> {
     let kind = &scenario.hosts[id.index()].nic.scheduler;
     if *kind == SchedulerKind::PolicyTree {
-        return policy::tree(scenario, id, streams);
+        let (scheduler, policy) = policy::build(scenario, id, streams)?;
+        return Ok((Box::new(scheduler), Some(policy)));
     }
-    scheduler::build(kind, queues)
-        .ok_or_else(|| impossible(format!("no NIC scheduler can be made of {kind:?}"), "choose another"))
+    let scheduler = scheduler::build(kind, queues)
+        .ok_or_else(|| impossible(format!("no NIC scheduler can be made of {kind:?}"), "choose another"))?;
+    Ok((scheduler, None))
 }
 
 fn receive(scenario: &Scenario, config: &scenario::Host) -> ReceiveParameters {

@@ -11,7 +11,9 @@ use weft_units::{Nanos, TxQueueId};
 impl<O: Observer> World<'_, O> {
     /// Fetches and sends packets until another event may come first.
     pub(super) fn transmit(&mut self, host: HostId) {
-        self.hosts[host].transmit.wake();
+        if !self.hosts[host].transmit.wake(self.now) {
+            return;
+        }
         loop {
             let next = match self.hosts[host].transmit.next_turn(self.now) {
                 Pick::Queue(queue) => self.send_turn(host, queue).max(self.now),
@@ -32,6 +34,9 @@ impl<O: Observer> World<'_, O> {
         while let Some(fetched) = self.hosts[host].transmit.fetch(queue, self.now, &mut self.skbs) {
             let stream = &self.streams[fetched.packet.stream];
             self.counters.packets += 1;
+            if let Some(policy) = &mut self.hosts[host].policy {
+                policy.count(fetched.packet.stream, fetched.packet.len);
+            }
             if let Some(flow) = stream.flow {
                 self.measure.sent(flow, fetched.class, fetched.packet.len);
             }

@@ -51,8 +51,10 @@ fn the_guides_scenario_runs() {
     assert!(text.contains("\"two-choices\""));
     for name in assignment::NAMES {
         let text = text.replace("\"two-choices\"", &format!("{name:?}"));
-        let mut scenario = scenario::read(&text, "two-choices.toml", &mut |_| Err("no costs".to_owned()))
-            .expect("a sound scenario");
+        let mut scenario = scenario::read(&text, "two-choices.toml", &mut |path| {
+            Err(weft_policy::FileError::Missing(path.to_owned()))
+        })
+        .expect("a sound scenario");
         assert_eq!(scenario.hosts[0].stack.queue_assignment, *name);
         (scenario.warm_up, scenario.duration) = (Nanos::from_millis(5), Nanos::from_millis(20));
         let outcome = simulate(&scenario, 1).expect("it runs");

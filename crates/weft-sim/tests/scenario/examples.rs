@@ -2,6 +2,7 @@
 
 use super::read_alone;
 use std::path::{Path, PathBuf};
+use weft_policy::FileError;
 use weft_sim::cost::{Category, Costs, Operation};
 use weft_sim::scenario::{
     ByteQueueLimit, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, Topology, Traffic, read, write,
@@ -25,7 +26,8 @@ pub(super) fn examples() -> Vec<(PathBuf, String)> {
 /// Reads an example, with its cost file from the disk.
 fn example(path: &Path, text: &str) -> Scenario {
     let mut costs = |name: &str| {
-        std::fs::read_to_string(path.with_file_name(name)).map_err(|error| format!("{name}: {error}"))
+        std::fs::read_to_string(path.with_file_name(name))
+            .map_err(|error| FileError::Unreadable(format!("{name}: {error}")))
     };
     read(text, &path.display().to_string(), &mut costs).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -1,8 +1,9 @@
 //! Random valid scenarios in which every field differs from its default.
 
+use std::collections::BTreeMap;
 use weft_sim::cost::{Contention, Costs};
 use weft_sim::scenario::{
-    ByteQueueLimit, FlowGroup, Host, Network, Nic, Probe, QdiscKind, ReceiveSteering, Scenario,
+    ByteQueueLimit, FlowGroup, Host, Network, Nic, PolicyChange, Probe, QdiscKind, ReceiveSteering, Scenario,
     SchedulerKind, Stack, Switch, Topology, Traffic,
 };
 use weft_sim::{assignment, congestion};
@@ -85,7 +86,12 @@ pub(super) fn scenario(random: &mut Random) -> Scenario {
     let classes: Vec<String> =
         random.list(1, Random::name).into_iter().enumerate().map(|(i, name)| format!("{name}{i}")).collect();
     let topology = topology(random, hosts.len() as u32);
+    let files: BTreeMap<String, String> =
+        random.list(1, |random| (random.name(), random.text())).into_iter().collect();
+    let mut hosts = hosts;
+    hosts.iter_mut().for_each(|host| take_file(random, host, &files));
     Scenario {
+        changes: changes(random, &hosts, &files),
         name: random.name(),
         seed: random.next(),
         warm_up: random.time(0),
@@ -108,8 +114,37 @@ pub(super) fn scenario(random: &mut Random) -> Scenario {
         probes: random.list(0, |random| probe(random, &hosts, classes.len())),
         hosts,
         classes,
+        files,
         costs: if random.flag() { Costs::FREE } else { costs(random) },
     }
+}
+
+/// Has some policies in files.
+fn take_file(random: &mut Random, host: &mut Host, files: &BTreeMap<String, String>) {
+    if random.flag()
+        && host.stack.policy.take().is_some()
+        && let Some(path) = files.keys().nth(random.below(files.len()))
+    {
+        host.stack.policy_file = Some(path.clone());
+    }
+}
+
+/// Changes of the policies of hosts that have one.
+fn changes(random: &mut Random, hosts: &[Host], files: &BTreeMap<String, String>) -> Vec<PolicyChange> {
+    let with_tree = (0..).zip(hosts).filter(|(_, host)| host.nic.scheduler == SchedulerKind::PolicyTree);
+    let with_tree: Vec<u32> = with_tree.map(|(index, _)| index).collect();
+    let mut all = Vec::new();
+    for host in with_tree {
+        let path = files.keys().nth(random.below(files.len())).cloned();
+        let mut change = PolicyChange { at: random.time(0), host, ..PolicyChange::default() };
+        match random.below(3) {
+            0 => change.policy = Some(random.text()),
+            1 => change.policy_file = path,
+            _ => (change.tenant, change.file) = (Some(random.name()), path.filter(|_| random.flag())),
+        }
+        all.push(change);
+    }
+    all
 }
 
 fn topology(random: &mut Random, hosts: u32) -> Topology {
@@ -174,6 +209,7 @@ fn stack(random: &mut Random) -> Stack {
         queue_assignment: assignment::NAMES[random.below(assignment::NAMES.len())].to_owned(),
         xps: random.flag(),
         policy: random.off(Random::text),
+        policy_file: None,
     }
 }
 

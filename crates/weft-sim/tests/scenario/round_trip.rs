@@ -24,12 +24,14 @@ fn random_scenarios_read_back_as_they_were_written() {
 #[test]
 fn scenarios_that_differ_are_written_differently() {
     let one = scenario(&mut Random(1));
-    let changes: [fn(&mut Scenario); 6] = [
+    let changes: [fn(&mut Scenario); 8] = [
         |s| s.seed ^= 1,
         |s| s.network.loss += 1e-15,
         |s| s.network.switch.alpha += 1.0,
         |s| s.hosts[0].nic.transmit_ring ^= 1,
         |s| s.flows[0].start.0 ^= 1,
+        |s| s.files.values_mut().for_each(|text| text.push('#')),
+        |s| s.hosts[0].stack.policy_file = Some("another".to_owned()),
         |s| s.costs.contention.miss_per_flow += 1e-15,
     ];
     for (i, change) in changes.iter().enumerate() {

@@ -1,7 +1,6 @@
 //! Invalid files, and the two lines of each error.
 
 use super::read_alone;
-use core::convert::Infallible;
 use expect_test::{Expect, expect};
 use weft_sim::cost::Costs;
 use weft_sim::scenario::read;
@@ -41,7 +40,7 @@ wrong! {
               hint: did you mean `duration`?"#]];
         "colour = \"red\"\n" => expect![[r#"
             a.toml:1:1: error: unknown key `colour` in the file's head
-              hint: there are: name, seed, warm_up, duration, fairness_intervals, sample_interval, classes, costs, network, host, hosts, flows, probes, source"#]];
+              hint: there are: name, seed, warm_up, duration, fairness_intervals, sample_interval, classes, costs, network, host, hosts, flows, probes, changes, files, source"#]];
         "[network]\nbandwidth = \"10gbps\"\n" => expect![[r#"
             a.toml:2:1: error: unknown key `bandwidth` in [network]
               hint: did you mean `rate`?"#]];
@@ -176,7 +175,7 @@ wrong! {
               hint: write a size from `mtu` (1500) to `gso` (65536)"#]];
         "[host.nic]\nscheduler = \"policy\"\n" => expect![[r#"
             a.toml:2:13: error: the scheduler `policy` needs a policy
-              hint: write the policy's text as `policy` of the host's stack"#]];
+              hint: write the policy's text as `policy` of the host's stack, or its path as `policy_file`"#]];
         "[[flows]]\nband = 16\n" => expect![[r#"
             a.toml:2:8: error: `band` cannot be `16`
               hint: write a whole number from 0 to 15"#]];
@@ -293,6 +292,66 @@ wrong! {
     }
 }
 
+/// A host with a policy, and the beginning of a change.
+const POLICY: &str =
+    "[host.nic]\nscheduler = \"policy\"\n[host.stack]\npolicy = \"root = default\"\n[[flows]]\n";
+
+#[test]
+fn changes_of_policies() {
+    for (text, lines) in [
+        (
+            "[[changes]]\nat = \"1s\"\n",
+            expect![[r#"
+                a.toml:6:1: error: a change is of a `policy`, of a `policy_file` or of a `tenant`
+                  hint: write one of the three"#]],
+        ),
+        (
+            "[[changes]]\ntenant = \"a\"\n",
+            expect![[r#"
+                a.toml:7:10: error: `tenant` without `file`
+                  hint: write `file = "vm1.weft"`, say, or `file = "off"` to take the tenant's file away"#]],
+        ),
+        (
+            "[[changes]]\npolicy = \"root = default\"\nfile = \"a\"\n",
+            expect![[r#"
+                a.toml:8:8: error: `file` without `tenant`
+                  hint: name the tenant whose file it is"#]],
+        ),
+        (
+            "[[changes]]\npolicy_file = \"a.weft\"\n",
+            expect![[r#"
+                a.toml:7:15: error: `policy_file`: there is no file a.weft
+                  hint: its path counts from the scenario file's folder; its text may also stand in [files]"#]],
+        ),
+        (
+            "[[changes]]\nhost = 2\npolicy_file = \"a.weft\"\n",
+            expect![[r#"
+                a.toml:7:8: error: `host`: there is no host 2
+                  hint: the hosts have the indices 0 to 1"#]],
+        ),
+        (
+            "[files]\n\"a\\n\" = \"\"\n",
+            expect![[r#"
+                a.toml:7:1: error: `a\u{a}` is no path
+                  hint: write the path by which a policy names the file"#]],
+        ),
+    ] {
+        lines.assert_eq(&refused(&format!("{POLICY}{text}")));
+    }
+    expect![[r#"
+        a.toml:2:8: error: host 0 has no policy that could change
+          hint: give its NIC the scheduler `policy`, and its stack a policy"#]]
+    .assert_eq(&refused("[[changes]]\nhost = 0\npolicy = \"root = default\"\n[[flows]]\n"));
+    expect![[r#"
+        a.toml:3:15: error: `policy` and `policy_file` exclude each other
+          hint: leave one of them out"#]]
+    .assert_eq(&refused("[host.stack]\npolicy = \"root = default\"\npolicy_file = \"a.weft\"\n"));
+    expect![[r#"
+        a.toml:2:10: error: a file of a tenant cannot be read: b does not exist
+          hint: its path counts from the folder of the file that names it"#]]
+    .assert_eq(&refused("[host.stack]\npolicy = 'a = tenant \"b\" of mark 1'\n[[flows]]\n"));
+}
+
 /// Returns the error of a cost file.
 fn costs_refused(text: &str) -> String {
     Costs::read(text, "c.toml").expect_err(text).to_string()
@@ -372,7 +431,7 @@ fn an_error_of_a_cost_file_points_into_that_file() {
     let mut asked = Vec::new();
     let error = read(text, "experiments/scenarios/a.toml", &mut |path| {
         asked.push(path.to_owned());
-        Ok::<_, Infallible>("# costs\n[interrupts]\n".to_owned())
+        Ok("# costs\n[interrupts]\n".to_owned())
     })
     .expect_err("the cost file is wrong");
     assert_eq!(asked, ["../costs/x.toml"]);

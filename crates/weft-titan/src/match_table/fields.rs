@@ -1,10 +1,11 @@
 //! The fields of a row as values under masks (`struct weft_fields`, bpf/tables.h).
 
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 use weft_packet::{Attribute, Match, PortRange, Prefix};
 
 /// The bytes that masks cover: all but the numbers of the group and the cgroup.
-pub(super) const MASKED: usize = 68;
+pub(super) const MASKED: usize = 72;
 
 const SRC: usize = 0;
 const DST: usize = 16;
@@ -19,8 +20,13 @@ pub(super) const FRAME: usize = 48;
 pub(super) const USER: usize = 52;
 pub(super) const CLASSID: usize = 56;
 pub(super) const COOKIE: usize = 60;
-const GROUP: usize = 68;
-const MEMBER: usize = 70;
+pub(super) const PROCESS: usize = 68;
+const GROUP: usize = 72;
+const MEMBER: usize = 74;
+
+/// The group of entries that have the number of a process for its name (`WEFT_NAMES`).
+const NAMES: u16 = u16::MAX;
+const _: () = assert!(super::GROUPS <= NAMES as usize);
 
 /// The values of `family`. They have one bit in common, by which a row that tests no address tests for IP.
 const IPV4: u8 = 4;
@@ -59,7 +65,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// The size of a key (`struct weft_fields`).
-    pub(super) const BYTES: usize = 72;
+    pub(super) const BYTES: usize = 76;
 
     /// The key of an entry in group `group`.
     pub(super) fn key(&self, group: u16) -> [u8; Self::BYTES] {
@@ -69,6 +75,34 @@ impl Fields {
         key[MEMBER..].copy_from_slice(&self.member.to_ne_bytes());
         key
     }
+}
+
+/// The processes that rows test, and the numbers that stand for them in keys, from 1.
+#[derive(Debug, Default)]
+pub(super) struct Processes(BTreeMap<u128, u32>);
+
+impl Processes {
+    /// The value of an attribute as keys have it.
+    fn in_keys(&mut self, (attribute, value): (Attribute, u128)) -> (Attribute, u128) {
+        if attribute != Attribute::Process {
+            return (attribute, value);
+        }
+        let next = self.0.len() as u32 + 1;
+        (attribute, (*self.0.entry(value).or_insert(next)).into())
+    }
+
+    /// The keys of the entries that have the numbers.
+    pub(super) fn keys(self) -> impl Iterator<Item = ([u8; Fields::BYTES], u32)> {
+        self.0.into_iter().map(|(name, number)| (key_of_process(name), number))
+    }
+}
+
+/// The key of the entry that has the number of the process with that name.
+pub(crate) fn key_of_process(name: u128) -> [u8; Fields::BYTES] {
+    let mut draft = Draft::NEW;
+    draft.set(SRC, name.to_be_bytes(), [0; 16]);
+    let (_, fields) = draft.finish(0);
+    fields.key(NAMES)
 }
 
 /// A row under construction.
@@ -97,7 +131,7 @@ impl Draft {
     }
 
     /// Adds the test of an attribute.
-    fn set_attribute(&mut self, attribute: Attribute, value: u64) {
+    fn set_attribute(&mut self, (attribute, value): (Attribute, u128)) {
         let word = value as u32;
         let frame = match attribute {
             Attribute::Ecn => (word, FRAME_ECN),
@@ -106,7 +140,9 @@ impl Draft {
             Attribute::Pcp => (word << 21 | FRAME_TAGGED, FRAME_PCP | FRAME_TAGGED),
             Attribute::User => return self.set(USER, word.to_ne_bytes(), [u8::MAX; 4]),
             Attribute::ClassId => return self.set(CLASSID, word.to_ne_bytes(), [u8::MAX; 4]),
-            Attribute::Cookie => return self.set(COOKIE, halves(value), [u8::MAX; 8]),
+            Attribute::Cookie => return self.set(COOKIE, halves(value as u64), [u8::MAX; 8]),
+            // Its number, which stands for it in keys.
+            Attribute::Process => return self.set(PROCESS, word.to_ne_bytes(), [u8::MAX; 4]),
         };
         self.or_word(FRAME, frame);
     }
@@ -159,11 +195,11 @@ pub(super) fn port_masks(range: Option<PortRange>) -> Vec<(u16, u16)> {
 }
 
 /// The masks and values of a row: several if it tests ranges of ports, and none if no packet can match it.
-pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
+pub(super) fn of_match(row: &Match, processes: &mut Processes) -> Vec<(Masks, Fields)> {
     let families = row.src.zip(row.dst).is_some_and(|(src, dst)| src.addr.is_ipv4() != dst.addr.is_ipv4());
     let outside = row.mark.is_some_and(|(value, mask)| value & !mask != 0);
     // A value that no packet has would be that of packets without the attribute.
-    let impossible = |(attribute, value): (Attribute, u64)| {
+    let impossible = |(attribute, value): (Attribute, u128)| {
         let (least, most) = attribute.range();
         !(least..=most).contains(&value)
     };
@@ -191,7 +227,9 @@ pub(super) fn of_match(row: &Match) -> Vec<(Masks, Fields)> {
     if let Some(priority) = row.priority {
         draft.set(PRIORITY, priority.to_ne_bytes(), [u8::MAX; 4]);
     }
-    row.attributes.iter().for_each(|(attribute, value)| draft.set_attribute(attribute, value));
+    for tested in row.attributes.iter() {
+        draft.set_attribute(processes.in_keys(tested));
+    }
     let cgroup = row.cgroup.map_or(0, u16::from);
     let mut parts = Vec::new();
     for sport in port_masks(row.sport) {
@@ -215,9 +253,9 @@ pub(super) fn of_destination(class: u16, port: Option<u16>, to: Option<Prefix>) 
     draft.finish(port.unwrap_or(0))
 }
 
-/// The fields of a packet as the programs read them, for a search in user space.
+/// The fields of a packet as the programs read them, for a search in user space; `process` is the number of its process.
 #[cfg(test)]
-pub(super) fn of_packet(meta: &weft_units::PacketMeta) -> [u8; MASKED] {
+pub(super) fn of_packet(meta: &weft_units::PacketMeta, process: u32) -> [u8; MASKED] {
     let mut draft = Draft::NEW;
     if let Some(weft_units::FlowKey { src, dst, sport, dport, protocol }) = meta.key {
         draft.set_prefix(SRC, Prefix::host(src));
@@ -231,7 +269,9 @@ pub(super) fn of_packet(meta: &weft_units::PacketMeta) -> [u8; MASKED] {
     draft.set(PRIORITY, meta.priority.to_ne_bytes(), [u8::MAX; 4]);
     draft.set(USER, u32::MAX.to_ne_bytes(), [u8::MAX; 4]);
     for attribute in Attribute::ALL {
-        attribute.of(meta).into_iter().for_each(|value| draft.set_attribute(attribute, value));
+        let value = attribute.of(meta);
+        let value = if attribute == Attribute::Process { Some(process.into()) } else { value };
+        value.into_iter().for_each(|value| draft.set_attribute((attribute, value)));
     }
     draft.values
 }

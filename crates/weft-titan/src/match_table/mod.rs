@@ -8,6 +8,7 @@
 //!
 //! Rules that hold:
 //!
+//! * A key has a number in place of the name of a process. The entries have the numbers too, by name, so a program finds it in the same bank.
 //! * The first row that matches decides; among the destinations of its class, the longest prefix does.
 //! * A program uses one bank for a packet, whatever changes meanwhile: a bank that was in use is written only after an RCU grace
 //!   period, in which all programs that could read it end.
@@ -23,12 +24,14 @@ mod page;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use fields::key_of_process;
 pub use live::{CgroupId, MatchTables, PrepareError, Prepared};
 pub use page::TablePage;
 #[cfg(test)]
 pub(crate) use page::{Bank, CgroupWord, GroupLine, TestedWord};
 
-use fields::{CLASSID, COOKIE, FRAME, Fields, Masks, USER};
+use fields::{CLASSID, COOKIE, FRAME, Fields, Masks, PROCESS, Processes, USER};
 use std::collections::{BTreeMap, btree_map};
 use weft_packet::{Match, Prefix};
 
@@ -36,7 +39,7 @@ use weft_packet::{Match, Prefix};
 pub const CGROUPS: usize = 64;
 /// The maximum number of groups of both tables together. Each costs a new flow one look-up in the worst case.
 pub const GROUPS: usize = 1024;
-/// The maximum number of entries of both tables together: 30 MB of the kernel's memory.
+/// The maximum number of entries of both tables together: 31 MB of the kernel's memory.
 pub const ENTRIES: usize = 1 << 18;
 /// The size of an entry's value (`struct weft_entry`).
 pub(crate) const ENTRY_BYTES: usize = 8;
@@ -128,6 +131,7 @@ impl TestedBits {
     const USERS: u32 = 4;
     const CLASSIDS: u32 = 8;
     const COOKIES: u32 = 16;
+    const PROCESSES: u32 = 32;
 }
 
 /// A group: the masks that its rows have in common.
@@ -182,10 +186,11 @@ impl Tables {
     ) -> Result<Self, TableError> {
         let mut tables = Self { groups: Vec::new(), classifying: 0, entries: Vec::new(), tested };
         let mut classifying: BTreeMap<(Masks, By), Rows> = BTreeMap::new();
+        let mut processes = Processes::default();
         let mut count = 0;
         for (number, row) in rows.into_iter().enumerate() {
             let number = number as u32;
-            for (masks, fields) in fields::of_match(row.matcher) {
+            for (masks, fields) in fields::of_match(row.matcher, &mut processes) {
                 let by = if row.matcher.cgroup.is_some() { By::Cgroup } else { By::None };
                 let group = classifying.entry((masks, by)).or_default();
                 if let btree_map::Entry::Vacant(vacant) = group.entry(fields) {
@@ -205,6 +210,10 @@ impl Tables {
             tables.add(Group { masks, by, first }, rows)?;
         }
         tables.classifying = tables.groups.len();
+        tables.entries.extend(processes.keys().map(|(key, number)| (key, entry_bytes(number, 0, None))));
+        if tables.entries.len() > ENTRIES {
+            return Err(TableError::Entries { given: tables.entries.len() });
+        }
         tables.add_destinations(destinations)?;
         Ok(tables)
     }
@@ -258,6 +267,7 @@ impl Tables {
             (TestedBits::USERS, word(USER) != 0),
             (TestedBits::CLASSIDS, word(CLASSID) != 0),
             (TestedBits::COOKIES, word(COOKIE) != 0),
+            (TestedBits::PROCESSES, word(PROCESS) != 0),
         ];
         let flags = flags.into_iter().filter(|(_, tested)| *tested).fold(0, |all, (flag, _)| all | flag);
         TestedBits { flags, frame: word(FRAME) }
@@ -273,13 +283,13 @@ impl Tables {
         (self.classifying, self.groups.len() - self.classifying)
     }
 
-    /// The number of entries of both tables.
+    /// The number of entries of both tables, with those that have the numbers of processes.
     pub fn entries(&self) -> usize {
         self.entries.len()
     }
 }
 
-/// The masks, the key and the value of the one entry of a table of one row, for the comparison with the programs' structures.
+/// The masks, the key and the value of the entry of the row in a table of one row, for the comparison with the programs' structures.
 #[cfg(test)]
 pub(crate) fn only_entry(
     matcher: &Match,

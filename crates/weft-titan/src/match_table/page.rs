@@ -24,7 +24,6 @@ pub(crate) struct GroupLine {
     pub(crate) mask: [AtomicU32; MASKED / 4],
     pub(crate) first: AtomicU32,
     pub(crate) by: AtomicU32,
-    pad: AtomicU32,
 }
 
 /// The tests of a packet's sender and of its frame that rows have.

@@ -1,13 +1,13 @@
 //! The tables in user space: a search as the programs do it finds the first row that matches.
 
-use super::fields::{Fields, MASKED, of_packet, port_masks, prefix_words};
+use super::fields::{Fields, MASKED, key_of_process, of_packet, port_masks, prefix_words};
 use super::*;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_packet::strategies::{self, Values};
 use weft_packet::{Attribute, AttributeTests, PortRange};
-use weft_units::{FlowKey, PacketMeta, Protocol};
+use weft_units::{FlowKey, PacketMeta, ProcessName, Protocol};
 
 #[test]
 fn an_ipv4_prefix_is_a_mapped_ipv6_prefix() {
@@ -39,7 +39,14 @@ fn search(tables: &Tables, meta: &PacketMeta) -> u16 {
 fn counted(tables: &Tables, meta: &PacketMeta) -> (u16, usize) {
     let mut look_ups = 0;
     let map: BTreeMap<_, _> = tables.entries.iter().copied().collect();
-    let mut packet = of_packet(meta);
+    let mut number_of = |name: ProcessName| {
+        look_ups += 1;
+        let found = map.get(&key_of_process(name.number()))?;
+        Some(u32::from_ne_bytes(*found.first_chunk().expect("four bytes")))
+    };
+    let tested = tables.tested_bits().flags & TestedBits::PROCESSES != 0;
+    let process = meta.process.filter(|_| tested).and_then(&mut number_of);
+    let mut packet = of_packet(meta, process.unwrap_or(0));
     let (classifying, destinations) = tables.groups();
     let mut best = [u8::MAX; ENTRY_BYTES];
     for (from, count) in [(0, classifying), (classifying, destinations)] {
@@ -185,23 +192,25 @@ fn rows_with_equal_masks_are_one_group() {
     assert_eq!((tables.groups(), tables.entries()), ((1, 1), 20_000));
 }
 
-/// A row of one of eight kinds, the numbers of which differ.
+/// A row of one of nine kinds, the numbers of which differ.
 fn row_of_a_kind(number: u32) -> Match {
-    let one = |attribute| AttributeTests::one(attribute, u64::from(number / 8 + 1));
+    let one = |attribute| AttributeTests::one(attribute, u128::from(number / 9 + 1));
+    let process = ProcessName::new(format!("p{number}").as_bytes()).expect("a name");
     let row = Match::default();
-    match number % 8 {
+    match number % 9 {
         0 => Match { attributes: one(Attribute::User), ..row },
         1 => Match { attributes: one(Attribute::Cookie), ..row },
         2 => Match { attributes: one(Attribute::ClassId), ..row },
-        3 => Match { attributes: one(Attribute::Vlan).with(Attribute::Dscp, u64::from(number) % 64), ..row },
+        3 => Match { attributes: one(Attribute::Vlan).with(Attribute::Dscp, u128::from(number) % 64), ..row },
         4 => Match { mark: Some((number, u32::MAX)), ..row },
         5 => Match { priority: Some(number), ..row },
         6 => Match {
-            cgroup: Some((number / 8 % 64) as u8),
+            cgroup: Some((number / 9 % 64) as u8),
             dport: Some(PortRange::single(number as u16)),
             ..row
         },
-        _ => Match { dst: Some(Prefix::host(IpAddr::V4(Ipv4Addr::from(number)))), ..row },
+        7 => Match { dst: Some(Prefix::host(IpAddr::V4(Ipv4Addr::from(number)))), ..row },
+        _ => Match { attributes: AttributeTests::one(Attribute::Process, process.number()), ..row },
     }
 }
 
@@ -211,14 +220,21 @@ fn look_ups(rows: u32, cgroups: u64) -> usize {
     let matchers: Vec<Match> = (0..rows).map(row_of_a_kind).collect();
     let rows = matchers.iter().chain([&any]).map(|matcher| Row { matcher, given: 0, class: None });
     let tables = Tables::build(rows, [], Tested::default()).expect("fits");
-    let meta = PacketMeta { user: Some(u32::MAX - 1), cookie: u64::MAX, cgroups, ..PacketMeta::default() };
+    let meta = PacketMeta {
+        user: Some(u32::MAX - 1),
+        cookie: u64::MAX,
+        process: ProcessName::new(b"none"),
+        cgroups,
+        ..PacketMeta::default()
+    };
     counted(&tables, &meta).1
 }
 
 #[test]
 fn ten_thousand_rows_cost_as_many_look_ups_as_ten() {
     for cgroups in [0_u64, 1, 0b111] {
-        let of_groups = 8 + cgroups.count_ones() as usize;
+        // Eight groups besides that of cgroups, the last row, and the number of the process.
+        let of_groups = 10 + cgroups.count_ones() as usize;
         assert_eq!([10, 100, 10_000].map(|rows| look_ups(rows, cgroups)), [of_groups; 3]);
     }
 }

@@ -17,9 +17,10 @@ use std::process::ExitCode;
 use watch::Watch;
 use weft_host::{cleanup_stale, programs, require_network_rights};
 use weft_lab::bench::port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
+use weft_lab::experiments::loom::simulated::PolicyFiles;
 use weft_lab::experiments::loom::{self, DemoEvent, DemoOptions, Outcome};
 use weft_nic::worker::SegmentsPerTurn;
-use weft_policy::{CompileOptions, CompiledPolicy};
+use weft_policy::{CompileOptions, CompiledPolicy, Tenant};
 use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
 use weft_report::judgement::Judgement;
 use weft_report::record::Document;
@@ -128,11 +129,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut options = args.options()?;
     let text = args.policy_text()?;
     // Checked before anything is set up.
-    let mut policy = text.load(&CompileOptions::default())?;
+    let (mut policy, tenants) = text.load_whole(&CompileOptions::default())?;
     let json = Target::open(args.json.as_deref())?;
     let html = Target::open((!args.no_html).then_some(args.html.as_path()))?;
     if args.simulated {
-        return simulate(&args, &options, &text.text, json, html);
+        return simulate(&args, &options, &policy_files(text, tenants), json, html);
     }
     require_host(&options)?;
     let stop = Stop::install()?;
@@ -199,7 +200,7 @@ fn require_host(options: &DemoOptions) -> anyhow::Result<()> {
 fn simulate(
     args: &Args,
     options: &DemoOptions,
-    policy: &str,
+    policy: &PolicyFiles,
     json: Target,
     html: Target,
 ) -> anyhow::Result<ExitCode> {
@@ -212,6 +213,13 @@ fn simulate(
     report.command = Some(std::env::args().collect::<Vec<_>>().join(" "));
     finish(&report, &[], json, html)?;
     Ok(args.exit_code(&report))
+}
+
+/// The policy's text with those of its tenants' files.
+fn policy_files(policy: PolicyText, tenants: Vec<Tenant>) -> PolicyFiles {
+    let files = tenants.into_iter().filter_map(|tenant| tenant.file).map(|file| (file.name, file.text));
+    let texts = files.chain([(policy.name.clone(), policy.text)]).collect();
+    PolicyFiles { name: policy.name, texts }
 }
 
 fn finish(report: &DemoReport, outcomes: &[Outcome], json: Target, html: Target) -> anyhow::Result<()> {

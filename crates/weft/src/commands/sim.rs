@@ -17,10 +17,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use weft_lab::catalogue::overlay::Setting;
 use weft_lab::simulate::{self, ReadError, Run, sweep};
+use weft_policy::{Severity, render};
 use weft_report::record::Document;
 use weft_sim::ids::HostId;
 use weft_sim::outcome::Outcome;
-use weft_sim::run::{RunError, simulate, simulate_observed};
+use weft_sim::run::{PolicyDiagnostic, RunError, policy_diagnostics, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
 use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PcapTrace, Point};
 
@@ -84,6 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::print(&scenario::write(&scenario))?;
         return Ok(ExitCode::SUCCESS);
     }
+    tell_of_policies(path, &scenario)?;
     let seed = args.seed.unwrap_or(scenario.seed);
     if seed.checked_add(u64::from(args.seeds)).is_none() {
         return Err(usage(format!(
@@ -128,6 +130,24 @@ fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
         }
         other => other.into(),
     })
+}
+
+/// Prints errors and warnings of the hosts' policies, as `weft policy check` does. Fails if there is an error.
+fn tell_of_policies(path: &Path, scenario: &Scenario) -> anyhow::Result<()> {
+    let pretty = std::io::stderr().is_terminal();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut failed = false;
+    for PolicyDiagnostic { mut diagnostic, text } in policy_diagnostics(scenario) {
+        if scenario.files.contains_key(&diagnostic.file) {
+            diagnostic.file = folder.join(&diagnostic.file).display().to_string();
+        }
+        failed |= diagnostic.is_error();
+        if diagnostic.severity != Severity::Note {
+            let drawn = || render(&diagnostic, &text, output::stderr_style());
+            output::message(&if pretty { drawn() } else { diagnostic.one_line() });
+        }
+    }
+    if failed { Err(Reported.into()) } else { Ok(()) }
 }
 
 /// Runs of a scenario, on all processors.

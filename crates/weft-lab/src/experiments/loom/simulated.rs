@@ -25,11 +25,20 @@ const RING: u32 = 2000;
 /// HTB's rate as a fraction of the link's in mode SQ.
 const HTB_SHARE: (u64, u64) = (98, 100);
 
-/// Runs the modes of `options` in the simulator. `policy` is the text of the policy whose classes are the tenants.
+/// A policy with the files of its tenants.
+#[derive(Clone, Debug)]
+pub struct PolicyFiles {
+    /// The name of the policy's own text among the texts.
+    pub name: String,
+    /// The texts by name: that of the policy, and those of its tenants, whose names are relative to the file that names them.
+    pub texts: BTreeMap<String, String>,
+}
+
+/// Runs the modes of `options` in the simulator. The classes of `policy` are the tenants.
 ///
 /// # Errors
 /// Fails when the scenario cannot run, for example because of the policy.
-pub fn report(policy: &str, options: &DemoOptions, seed: u64) -> Result<DemoReport, RunError> {
+pub fn report(policy: &PolicyFiles, options: &DemoOptions, seed: u64) -> Result<DemoReport, RunError> {
     let timeline = &options.scenario;
     let rate = options.rate.unwrap_or(RATE);
     let modes: Result<Vec<ModeReport>, RunError> =
@@ -59,7 +68,7 @@ pub fn report(policy: &str, options: &DemoOptions, seed: u64) -> Result<DemoRepo
 }
 
 fn mode_report(
-    policy: &str,
+    policy: &PolicyFiles,
     options: &DemoOptions,
     rate: BitsPerSec,
     mode: plan::Mode,
@@ -98,7 +107,7 @@ fn describe(mode: plan::Mode) -> (Mode, String) {
 }
 
 /// Returns the demo's time line as a scenario.
-fn scenario(policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) -> Scenario {
+fn scenario(policy: &PolicyFiles, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) -> Scenario {
     let timeline = &options.scenario;
     let classes: Vec<String> = timeline.names().into_iter().map(str::to_owned).collect();
     let mut scenario = Scenario {
@@ -108,6 +117,7 @@ fn scenario(policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::M
         sample_interval: WINDOW,
         fairness_intervals: Vec::new(),
         flows: Vec::new(),
+        files: policy.texts.clone(),
         ..Scenario::default()
     };
     scenario.network.rate = rate;
@@ -141,7 +151,7 @@ fn scenario(policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::M
 }
 
 /// Configures the simulated NIC as the software NIC.
-fn set_up(host: &mut Host, policy: &str, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) {
+fn set_up(host: &mut Host, policy: &PolicyFiles, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) {
     host.stack.congestion_control.clone_from(&options.congestion);
     host.stack.xps = false;
     // A macvtap has no byte queue limits and no on-chip buffer: only TCP small queues bound its backlog.
@@ -161,7 +171,7 @@ fn set_up(host: &mut Host, policy: &str, options: &DemoOptions, rate: BitsPerSec
         plan::Mode::Loom => {
             host.nic.transmit_queues = 0;
             host.nic.scheduler = SchedulerKind::PolicyTree;
-            host.stack.policy = Some(policy.to_owned());
+            host.stack.policy_file = Some(policy.name.clone());
         }
     }
 }

@@ -151,7 +151,7 @@ fn with_costs(document: &mut Table) -> Result<(), FileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
     let wrong = |reason: String| FileError::Invalid { file: path.clone(), reason };
-    let text = crate::catalogue::files::cost_file(&path).map_err(|error| wrong(error.to_string()))?;
+    let text = crate::catalogue::files::beside_scenarios(&path).map_err(|error| wrong(error.to_string()))?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));
     Ok(())
@@ -187,13 +187,13 @@ mod tests {
 
     #[test]
     fn with_the_present_candidates_a_row_s_scenario_is_that_of_the_files() {
-        use crate::catalogue::files::cost_file;
+        use crate::catalogue::files::beside_scenarios;
         let parameters = file::parameters("titan.toml").expect("right");
         let knobs = knobs("titan.toml", &parameters).expect("right");
         let present: Vec<usize> = knobs.iter().map(|knob| knob.present).collect();
         let read = |table: toml::Table| {
             let text = table.to_string();
-            weft_sim::scenario::read(&text, "a.toml", &mut |path| cost_file(path)).expect("right")
+            weft_sim::scenario::read(&text, "a.toml", &mut |path| beside_scenarios(path)).expect("right")
         };
         for (preset, row) in [("tr", "C1"), ("tr", "T2"), ("atc", "Cvanilla"), ("atc", "TX3")] {
             let ours = document(&parameters, (Some(preset), row), &knobs, &present).expect("right");

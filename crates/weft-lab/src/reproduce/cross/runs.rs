@@ -51,8 +51,9 @@ impl Runs {
         let mut missing: Vec<(usize, Scenario, &String)> = Vec::new();
         for (cell, text) in cells.iter().zip(&texts) {
             if !self.known.contains_key(text) && !missing.iter().any(|(_, _, other)| *other == text) {
-                let scenario =
-                    scenario::read(text, "cross", &mut |path| crate::catalogue::files::cost_file(path));
+                let scenario = scenario::read(text, "cross", &mut |path| {
+                    crate::catalogue::files::beside_scenarios(path)
+                });
                 let scenario = scenario.map_err(|error| wrong(&self.cells[*cell].row, &error.to_string()))?;
                 missing.push((*cell, scenario, text));
             }

@@ -1,6 +1,6 @@
 //! Mistakes of conditions: misspelt tests, the words that join them, values that are lists.
 
-use super::words::{OPERATORS, PROCESS, TEST_SYNONYMS, TESTS};
+use super::words::{NO_PROCESS, OPERATORS, TEST_SYNONYMS, TESTS};
 use super::{among, begins_test, corrected, report};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -12,8 +12,8 @@ use weft_text::{Span, nearest, quoted};
 /// A misspelt test, where one is expected. A value without its test is reported.
 pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
     let item = p.at_item();
-    if !item && among(p, 0, PROCESS) && matches!(p.kind_at(1), Some(Word | Text)) {
-        return process(p);
+    if !item && among(p, 0, NO_PROCESS) && matches!(p.kind_at(1), Some(Word | Text)) {
+        return no_process(p);
     }
     if !item && (among(p, 0, TESTS) || corrected(p, "a test", TESTS, TEST_SYNONYMS, help)) {
         return Ok(());
@@ -33,13 +33,12 @@ pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
     p.unexpected_but("a test", help, edit)
 }
 
-/// A test of the sending process. Linux keeps none with a socket, which processes share and hand on, and what runs when a packet
-/// leaves is seldom its sender.
-fn process(p: &mut Parser<'_>) -> Parsed {
+/// A test of the number or the file of the sending process. What is kept with a socket is the name of its maker.
+fn no_process(p: &mut Parser<'_>) -> Parsed {
     let (span, word) = (p.span(), quoted(p.text()));
-    let message = format!("a packet does not say which process sent it, so there is no test {word}");
-    let help = "start the program in a cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test \
-                `cgroup \"/system.slice/NAME.scope\"`; `user` tests who owns the socket";
+    let message = format!("a packet does not say the {word} of its sender");
+    let help = "test the name of the process that made the socket, such as `process \"nginx\"`; or start the program in a \
+                cgroup of its own, such as by `systemd-run --scope --unit=NAME COMMAND`, and test `cgroup \"/system.slice/NAME.scope\"`";
     p.report(SpannedDiagnostic::new(Code::NoProcess, span, message, help));
     Err(Stop)
 }

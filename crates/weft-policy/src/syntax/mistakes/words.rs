@@ -3,14 +3,15 @@
 /// The words of tests.
 pub(super) const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
-    "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie",
+    "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "process",
 ];
 
 /// Words of tests that may be names elsewhere.
-pub(super) const ATTRIBUTES: &[&str] = &["vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie"];
+pub(super) const ATTRIBUTES: &[&str] =
+    &["vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "process"];
 
-/// Words for what no packet has: the process that sent it.
-pub(super) const PROCESS: &[&str] = &["process", "pid", "comm", "exe", "program", "command"];
+/// Words for what no packet has: the number or the file of the process that sent it.
+pub(super) const NO_PROCESS: &[&str] = &["pid", "exe"];
 
 /// Other languages' words for tests: tc, tcpdump, iptables, nftables.
 pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
@@ -50,6 +51,9 @@ pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
     ("owner", "user"),
     ("net_cls", "classid"),
     ("socket_cookie", "cookie"),
+    ("comm", "process"),
+    ("program", "process"),
+    ("command", "process"),
     ("interface", "port"),
     ("iface", "port"),
     ("device", "port"),

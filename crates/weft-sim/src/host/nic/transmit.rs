@@ -14,23 +14,25 @@
 //!
 //! * One turn is outstanding at a time. The scheduler knows which queues are active, never their content.
 //! * A ring is active in the scheduler if and only if it has posted descriptors, or its turn is outstanding.
-//! * At most one [`Event::Transmit`] is pending. While no other event can come earlier, the world continues without one.
+//! * At most one [`Event::Transmit`] is pending. While no other event can come earlier, the world continues without one. Only a new
+//!   policy brings it forward, since it may permit what a limit held back; the former event is superseded.
 //! * A ring holds a segment until its last packet is fetched; `put_on_wire` corrects the balance for the packets fetched before.
 //!
-//! Rare branches: a full ring stays with the qdisc layer, whose backlog shows it. A wait for a rate limit reschedules the event.
-//! Neither loses a packet, so neither has a counter.
+//! Rare branches: a full ring stays with the qdisc layer, whose backlog shows it. A wait for a rate limit reschedules the event. A
+//! superseded event is ignored. None of them loses a packet, so none has a counter.
 
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
 use crate::link_transmitter::LinkTransmitter;
-use crate::nic::scheduler::{After, NicScheduler, Pick};
+use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick};
 use crate::outcome::Amount;
 use crate::packet::{Packet, Skbs};
 use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_packet::ethernet;
-use weft_units::{Bytes, Nanos, TxQueueId};
+use weft_sched::Prepared;
+use weft_units::{Bytes, LaneId, Nanos, TxQueueId};
 
 /// A descriptor ring.
 #[derive(Clone, Default, Debug)]
@@ -77,8 +79,8 @@ pub(crate) struct NicTransmit {
     rings: Table<TxQueueId, Ring>,
     scheduler: Box<dyn NicScheduler>,
     wire: LinkTransmitter,
-    /// Whether an [`Event::Transmit`] is pending.
-    pending: bool,
+    /// The time of the pending [`Event::Transmit`].
+    pending: Option<Nanos>,
     /// The earliest time of the next fetch.
     next_fetch: Nanos,
     /// Bytes sent in the current turn.
@@ -102,7 +104,7 @@ impl NicTransmit {
             rings: Table::of(Ring::default(), queues as usize),
             scheduler,
             wire,
-            pending: false,
+            pending: None,
             next_fetch: Nanos::ZERO,
             turn_bytes: 0,
             passed: Passed::default(),
@@ -136,7 +138,7 @@ impl NicTransmit {
             ring.active = true;
             self.scheduler.activate(queue, now);
         }
-        if !self.pending {
+        if self.pending.is_none() {
             self.sleep(at.max(self.next_fetch), agenda);
         }
     }
@@ -144,14 +146,14 @@ impl NicTransmit {
     /// Schedules the NIC's next fetch at `until`.
     #[inline]
     pub(crate) fn sleep(&mut self, until: Nanos, agenda: &mut Agenda) {
-        self.pending = true;
+        self.pending = Some(until);
         agenda.push(until, Event::Transmit { host: self.host });
     }
 
-    /// Handles an [`Event::Transmit`].
+    /// Handles an [`Event::Transmit`]. Returns whether it is the pending one; another was superseded.
     #[inline]
-    pub(crate) const fn wake(&mut self) {
-        self.pending = false;
+    pub(crate) fn wake(&mut self, now: Nanos) -> bool {
+        self.pending.take_if(|pending| *pending == now).is_some()
     }
 
     /// Returns the queue of the next turn.
@@ -205,6 +207,23 @@ impl NicTransmit {
 
     pub(crate) fn set_weight(&mut self, queue: TxQueueId, weight: u32) {
         self.scheduler.set_weight(queue, weight);
+    }
+
+    /// Exchanges the scheduler's policy, and asks it again: it may permit what a limit of the former one held back. No effect on a
+    /// scheduler without a policy.
+    pub(crate) fn exchange_policy(
+        &mut self,
+        (prepared, lanes): (Prepared, &[(TxQueueId, LaneId)]),
+        now: Nanos,
+        agenda: &mut Agenda,
+    ) -> Result<(), ExchangeError> {
+        let Some(scheduler) = self.scheduler.as_policy() else { return Ok(()) };
+        scheduler.exchange(prepared, lanes, now)?;
+        let at = now.max(self.next_fetch);
+        if self.pending.is_some_and(|pending| pending > at) {
+            self.sleep(at, agenda);
+        }
+        Ok(())
     }
 
     /// Counts the packets and bytes put on the wire. A ring holds a segment until its last packet is fetched; the packets fetched

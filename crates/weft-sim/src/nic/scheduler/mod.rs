@@ -14,7 +14,7 @@ use weft_units::{Bytes, Nanos, TxQueueId};
 
 pub use dcb::{BetweenClasses, Dcb};
 pub use deficit::Deficit;
-pub use policy::{PolicyScheduler, QueueError};
+pub use policy::{ExchangeError, PolicyScheduler, QueueError};
 pub use round_robin::RoundRobin;
 
 /// Returns the scheduler of a kind for queues below `queues`, all idle and of weight 1; queues beyond are ignored. `None` for
@@ -72,4 +72,9 @@ pub trait NicScheduler: Send {
 
     /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); no effect if the NIC has no weights.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32);
+
+    /// Returns the scheduler as a policy tree, whose policy can be exchanged; `None` for every other one.
+    fn as_policy(&mut self) -> Option<&mut PolicyScheduler> {
+        None
+    }
 }

@@ -2,7 +2,7 @@
 
 use super::{After, NicScheduler, Pick};
 use thiserror::Error;
-use weft_sched::{FlowError, Next, PolicyTree, RateError, Turn};
+use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Turn};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
@@ -45,6 +45,18 @@ pub enum QueueError {
     /// The tree refused.
     #[error(transparent)]
     Tree(#[from] FlowError),
+}
+
+/// The reason why a policy cannot take over from the one in force.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum ExchangeError {
+    /// The tree refused; the policy in force stays.
+    #[error(transparent)]
+    Change(#[from] ChangeError),
+    /// The new policy is in force, and a queue keeps its former lane.
+    #[error("a queue cannot go to its new lane: {0}")]
+    Lane(#[from] FlowError),
 }
 
 /// The engine of the real data path inside the NIC (Loom, section 4.2), with a queue per flow of the tree. A turn allocates nothing.
@@ -126,6 +138,26 @@ impl PolicyScheduler {
         self.tree.set_rate(limit, rate, Instant::after_epoch(now))
     }
 
+    /// Exchanges the policy between two turns, as [`PolicyTree::change`]. Then each queue of `lanes` goes to its lane of the new policy,
+    /// with the segments that wait in it. A queue that does not exist is passed over.
+    ///
+    /// # Errors
+    /// See [`ExchangeError`].
+    pub fn exchange(
+        &mut self,
+        prepared: Prepared,
+        lanes: &[(TxQueueId, LaneId)],
+        now: Nanos,
+    ) -> Result<(), ExchangeError> {
+        self.tree.change(prepared, Instant::after_epoch(now)).map_err(|refused| refused.why)?;
+        for (queue, lane) in lanes {
+            if let Some(flow) = self.flow_of(*queue) {
+                self.tree.move_flow(flow, *lane)?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_free(&self, queue: TxQueueId) -> Result<(), QueueError> {
         if queue.0 >= QUEUES_MAX {
             return Err(QueueError::NumberTooHigh { given: queue });
@@ -188,6 +220,10 @@ impl NicScheduler for PolicyScheduler {
                 self.tree.finish(turn, sent, after == After::Backlogged, Instant::after_epoch(now));
             debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
         }
+    }
+
+    fn as_policy(&mut self) -> Option<&mut PolicyScheduler> {
+        Some(self)
     }
 
     /// Takes effect with the queue's next charge; 0 counts as 1.

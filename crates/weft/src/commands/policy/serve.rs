@@ -3,8 +3,8 @@
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
 use weft_lsp::Host;
-use weft_policy::Users;
 use weft_run::tenant_files::Beside;
+use weft_titan::host_users::host_users;
 
 /// Serve an editor by the Language Server Protocol on standard input and output: diagnostics, corrections, hover, completion, rename.
 #[derive(Debug, clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Args {}
 
 /// Runs the command.
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    let host = Host { files: &Beside, users: Users::from_passwd(&weft_host::users::passwd()) };
+    let host = Host { files: &Beside, users: host_users() };
     weft_lsp::serve(stdin().lock(), stdout().lock(), &host)?;
     Ok(ExitCode::SUCCESS)
 }

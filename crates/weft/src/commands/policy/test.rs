@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_policy::trial::run::{Outcome, run_changing};
 use weft_policy::trial::{Departure, Trial, Trials};
-use weft_policy::{CompileOptions, CompiledPolicy};
+use weft_policy::{CompileOptions, CompiledPolicy, Tenant, texts_of};
 use weft_report::policy_test::{PolicyTest, PolicyTestReport, TestDeparture};
 use weft_report::record::Document;
 use weft_run::host_facts;
@@ -46,13 +46,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut tests = Vec::new();
     for file in &args.files {
         let (name, trials) = read(file)?;
-        let policy = policy_of(args, file, &name, &trials)?;
-        let others = changed_policies(file, &trials)?;
+        let (policy, tenants) = policy_of(args, file, &name, &trials)?;
         for (number, trial) in trials.cases.iter().enumerate() {
             let title = match trial.name.as_str() {
                 "" => format!("test {}", number + 1),
                 title => title.to_owned(),
             };
+            let others = changed_policies(file, trial, &tenants)?;
             let outcome = run_changing(trial, &policy, &others);
             let outcome = outcome.map_err(|error| anyhow!("{name}: {title}: {error}"))?;
             let test = report(&name, title, trial, outcome);
@@ -92,12 +92,20 @@ fn told(test: &PolicyTest, show: bool) -> String {
     text
 }
 
-/// The policies that the tests of a file change to, by the paths that they give them.
-fn changed_policies(file: &Path, trials: &Trials) -> anyhow::Result<BTreeMap<String, CompiledPolicy>> {
+/// The policies that a test changes to, by the paths that it gives them. As in a daemon that reads its configuration again, a tenant
+/// whose file is refused keeps its last good one: that of the change listed before, or of the first policy.
+fn changed_policies(
+    file: &Path,
+    trial: &Trial,
+    tenants: &[Tenant],
+) -> anyhow::Result<BTreeMap<String, CompiledPolicy>> {
     let mut policies = BTreeMap::new();
-    for change in trials.cases.iter().flat_map(|trial| &trial.changes) {
+    let mut good = texts_of(tenants);
+    for change in &trial.changes {
         if !policies.contains_key(&change.policy) {
-            let policy = PolicyText::read(&beside(file, &change.policy))?.load(&CompileOptions::default())?;
+            let text = PolicyText::read(&beside(file, &change.policy))?;
+            let (policy, tenants) = text.load_around(&CompileOptions::default(), &good)?;
+            good.0.extend(texts_of(&tenants).0);
             policies.insert(change.policy.clone(), policy);
         }
     }
@@ -118,8 +126,13 @@ fn read(file: &Path) -> anyhow::Result<(String, Trials)> {
     Ok((name, trials))
 }
 
-/// The policy that the tests of a file name, or that of the command.
-fn policy_of(args: &Args, file: &Path, name: &str, trials: &Trials) -> anyhow::Result<CompiledPolicy> {
+/// The policy that the tests of a file name, or that of the command, with its tenants.
+fn policy_of(
+    args: &Args,
+    file: &Path,
+    name: &str,
+    trials: &Trials,
+) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
     let path = match (&args.policy, &trials.policy) {
         (Some(path), _) => path.clone(),
         (None, Some(path)) => beside(file, path),
@@ -127,5 +140,5 @@ fn policy_of(args: &Args, file: &Path, name: &str, trials: &Trials) -> anyhow::R
             return Err(anyhow!("{name} names no policy; begin it with `policy \"FILE\"`, or give --policy"));
         }
     };
-    PolicyText::read(&path)?.load(&CompileOptions::default())
+    PolicyText::read(&path)?.load_whole(&CompileOptions::default())
 }

@@ -1,11 +1,10 @@
 //! `weft profile diff`: two profiles in nanoseconds per byte.
 
+use super::document::Profile;
 use crate::output::{self, Target};
-use anyhow::Context;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_report::json::from_json;
-use weft_report::profile::{ProfileReport, diff};
+use weft_report::profile::{attached, diff};
 
 /// Compare two profiles in nanoseconds per byte, with 95 % confidence intervals.
 #[derive(Debug, clap::Args)]
@@ -14,7 +13,7 @@ Examples:
   weft profile diff before.json after.json
 
 A positive difference means that the second profile costs more. Profiles of other clocks, rates, tables of categories or
-kernels are refused.")]
+kernels are refused. Two attached profiles compare by direction; one of them and one of trials are refused.")]
 pub(super) struct Args {
     /// The first profile.
     #[arg(value_name = "A")]
@@ -26,15 +25,13 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (a, b) = (read(&args.a)?, read(&args.b)?);
-    let levels = diff::diff(&a, &b)?;
-    output::tables(&diff::tables(&levels), &Target::None)?;
+    let tables = match (Profile::read(&args.a)?, Profile::read(&args.b)?) {
+        (Profile::Trials(a), Profile::Trials(b)) => diff::tables(&diff::diff(&a, &b)?),
+        (Profile::Attached(a), Profile::Attached(b)) => {
+            attached::diff::tables(&attached::diff::diff(&a, &b)?)
+        }
+        _ => return Err(diff::DiffError::Mixed.into()),
+    };
+    output::tables(&tables, &Target::None)?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads a profile.
-pub(super) fn read(path: &Path) -> anyhow::Result<ProfileReport> {
-    let name = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
-    from_json(&text).with_context(|| format!("{name} is no profile"))
 }

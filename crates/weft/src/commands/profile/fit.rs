@@ -1,6 +1,6 @@
 //! `weft profile fit`: the simulator's costs from profiles of this machine.
 
-use super::diff::read;
+use super::document::read;
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;

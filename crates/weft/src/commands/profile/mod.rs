@@ -1,6 +1,8 @@
 //! `weft profile`: processor time of the network stack, by side and category.
 
+mod attach;
 mod diff;
+mod document;
 mod fit;
 mod run;
 mod symbols;
@@ -19,7 +21,7 @@ use weft_units::{Bytes, Nanos};
 ///
 /// Real traffic in namespaces of the run's own, at levels of optimisation that take turns. Samples of all processors get
 /// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed. Needs root, and
-/// iperf3 or sockperf.
+/// iperf3 or sockperf. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -28,9 +30,14 @@ Examples:
   sudo weft profile outcast --flows 8 --json outcast.json --html outcast.html
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
+  sudo weft profile --attach --span 30s --html now.html
+  sudo weft profile --attach --cgroup /system.slice/nginx.service --json nginx.json
   weft profile diff before.json after.json
   weft profile fit outcast.json single.json --machine machine.toml
-  weft profile symbols --missing")]
+  weft profile symbols --missing
+
+`tool costs` is the loss of throughput by the whole instrument; `probes alone` is the time of
+the programs at the tracepoints, as a share of the processor time of the traffic.")]
 pub(crate) struct Args {
     /// A command on profiles.
     #[command(subcommand)]
@@ -51,7 +58,7 @@ enum Command {
 #[derive(Debug, clap::Args)]
 struct RunArgs {
     /// The pattern of traffic.
-    #[arg(value_name = "PATTERN", required = true)]
+    #[arg(value_name = "PATTERN", required_unless_present = "attach")]
     pattern: Option<PatternName>,
     /// Number of flows: N sending and N receiving cores, as far as the pattern has them, or AxB of them.
     #[arg(long, default_value = "1", value_name = "N|AxB")]
@@ -65,8 +72,13 @@ struct RunArgs {
     /// Repeats of each level; levels take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
-    /// Time measured without samples, and again with them (a bare number is seconds).
-    #[arg(long, default_value = "3s", value_parser = values::span)]
+    /// Time measured without samples, and again with them (a bare number is seconds); 10s with --attach.
+    #[arg(
+        long,
+        default_value = "3s",
+        default_value_if("attach", clap::builder::ArgPredicate::IsPresent, "10s"),
+        value_parser = values::span
+    )]
     span: Nanos,
     /// Time before it, for TCP to settle.
     #[arg(long, default_value = "1s", value_parser = values::span)]
@@ -85,6 +97,8 @@ struct RunArgs {
     loaded: bool,
     #[command(flatten)]
     outputs: Outputs,
+    #[command(flatten)]
+    attach: attach::AttachArgs,
 }
 
 /// The files that a run writes.
@@ -178,7 +192,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Fit(args)) => fit::run(args),
-        Some(Command::Symbols(args)) => symbols::run(args),
+        Some(Command::Symbols(args)) => symbols::run(&args),
+        None if args.run.attach.attach => attach::run(&args.run),
         None => run::run(args.run),
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the table of categories, with the user's rules over it.
-fn categories(args: &RunArgs) -> anyhow::Result<Categories> {
+pub(super) fn categories(args: &RunArgs) -> anyhow::Result<Categories> {
     let mut table = Categories::shipped()?;
     if let Some(path) = &args.categories {
         let name = path.display().to_string();

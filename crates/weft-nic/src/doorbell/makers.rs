@@ -1,0 +1,91 @@
+//! The names of the processes that make sockets (`bpf/process.bpf.c`), for rows that test them.
+//!
+//! While a policy in force tests `process`, a program at the root of the cgroup hierarchy that this process sees notes the maker
+//! of each socket, in a map that all ports' programs read. It is attached first; then an iterator runs once over all open files,
+//! for the sockets that were there before. A name stays with its socket, so a change of the policy needs no new sockets.
+//!
+//! Without the kernel's type information, cgroup2 or the right to attach there, no maker is noted, rows that test one match
+//! nothing, and [`SocketMakers::missing`] says why. Nothing else depends on it.
+
+use std::sync::{Mutex, PoisonError};
+use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions};
+use weft_host::cgroup::{CgroupError, Hierarchy};
+use weft_packet::Attribute;
+use weft_policy::CompiledPolicy;
+
+/// The compiled eBPF object, built from `bpf/` by this crate's build script.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/process.bpf.o"));
+
+/// The name of the program that sees new sockets.
+const PROGRAM: &str = "weft_socket";
+/// The name of the iterator over open files.
+const OLDER: &str = "weft_older_socket";
+/// The map of the sockets' makers.
+pub(super) const MAP: &str = "makers";
+
+/// The makers of sockets, whether they are noted now or not.
+#[derive(Debug)]
+pub(super) struct SocketMakers {
+    map: MapFd,
+    noting: Mutex<Noting>,
+}
+
+#[derive(Debug)]
+enum Noting {
+    /// No row tests them.
+    NotNeeded,
+    /// They are noted until the link is dropped.
+    Attached(#[expect(dead_code, reason = "held for its drop")] CgroupLink),
+    /// They cannot be noted, for this reason.
+    Refused(NoteError),
+}
+
+/// An error of noting the makers of sockets.
+#[derive(Debug, thiserror::Error)]
+enum NoteError {
+    /// The kernel refuses a program.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// There is no cgroup to attach it to.
+    #[error(transparent)]
+    Cgroup(#[from] CgroupError),
+}
+
+impl SocketMakers {
+    /// The makers of sockets as `map` has them.
+    pub(super) const fn over(map: MapFd) -> Self {
+        Self { map, noting: Mutex::new(Noting::NotNeeded) }
+    }
+
+    /// Begins to note makers if rows of `policy` test them. To be called before its tables are in use.
+    pub(super) fn begin(&self, policy: &CompiledPolicy) {
+        let mut noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
+        if policy.tests(Attribute::Process) && !matches!(*noting, Noting::Attached(_)) {
+            *noting = attach(&self.map).map_or_else(Noting::Refused, Noting::Attached);
+        }
+    }
+
+    /// Ends to note makers if no row of `policy` tests them. To be called when its tables are in use.
+    pub(super) fn end_unless_tested(&self, policy: &CompiledPolicy) {
+        if !policy.tests(Attribute::Process) {
+            *self.noting.lock().unwrap_or_else(PoisonError::into_inner) = Noting::NotNeeded;
+        }
+    }
+
+    /// The reason for which makers are not noted, although rows test them.
+    pub(super) fn missing(&self) -> Option<String> {
+        match &*self.noting.lock().unwrap_or_else(PoisonError::into_inner) {
+            Noting::Refused(why) => Some(why.to_string()),
+            Noting::NotNeeded | Noting::Attached(_) => None,
+        }
+    }
+}
+
+fn attach(map: &MapFd) -> Result<CgroupLink, NoteError> {
+    let reuse = [(MAP, map)];
+    let options = ObjectOptions { name: "process", reuse: &reuse, ..ObjectOptions::default() };
+    let object = Object::load_with(OBJECT, &options)?;
+    let link = object.attach_cgroup(PROGRAM, Hierarchy::detect()?.mount_point())?;
+    object.run_iterator(OLDER)?;
+    Ok(link)
+}
