@@ -20,6 +20,7 @@
 //!   parked if their heir is.
 //! * A node that stays a fair queueing node keeps its virtual time. A child that stays below the same such node keeps
 //!   finish tag, start tag and held tag; its remainder is scaled to the new weight, which counts from the next charge on.
+//!   A child that is new there and shares leaves with one that is gone takes its place ([`succession`](super::succession)).
 //!   Every other child joins with `S = V`.
 //! * A child that has nothing to offer after the change leaves without a held tag. A child that has something to offer only
 //!   since the change enters with `S = max(V, F)`, and its held tag is discarded. Those of one node enter in the order of
@@ -199,7 +200,9 @@ impl PolicyTree {
         self.carry_parked(old, targets);
         self.fill_leaves();
         self.count_below();
+        self.find_relatives(old);
         self.carry_nodes(old, upwards);
+        self.forget_relatives();
         self.first_leaf = self.offered_by(self.root);
         Ok(Changed { moved, retired: prepared })
     }
@@ -378,10 +381,8 @@ impl PolicyTree {
                 let child = self.nodes[at as usize].children[slot];
                 let offer = self.offered_by(child);
                 let entry = (offer != NO_LEAF).then(|| (self.tick(), offer));
-                let inner = &mut self.nodes[at as usize];
-                let place = old.place_of(child).filter(|(node, _)| *node == at);
-                let known = before.zip(place.map(|(_, slot)| slot as usize));
-                inner.node.carry_child(slot, known, entry);
+                let known = before.zip(self.place_before(old, at, slot));
+                self.nodes[at as usize].node.carry_child(slot, known, entry);
             }
             self.nodes[at as usize].node.rebuild();
         }

@@ -72,6 +72,7 @@ mod moving;
 mod script;
 mod service;
 mod standing;
+mod succession;
 
 pub use audit::InvariantError;
 pub use change::{ChangeError, Changed, Prepared, Refused};
@@ -79,6 +80,7 @@ pub(crate) use script::FlowHead;
 use script::Scripts;
 pub(crate) use service::Served;
 pub use standing::{Place, Standing};
+use succession::Relatives;
 
 use thiserror::Error;
 use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
@@ -229,6 +231,8 @@ pub struct TreeCounters {
 struct Inner {
     node: Node,
     children: Box<[Child]>,
+    /// For each child, what a change finds out about it.
+    relatives: Box<[Relatives]>,
 }
 
 /// The policy tree: schedules flows whose packets are stored elsewhere. The module's documentation has its semantics.
@@ -278,6 +282,7 @@ impl PolicyTree {
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
             children: spec.children.clone().into(),
+            relatives: vec![Relatives::None; spec.children.len()].into(),
         };
         let (leaves, lanes) = leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();

@@ -201,7 +201,7 @@ impl Reference {
                 let mut new = script::places(&self.program, at);
                 let same = old.nodes.get(at).filter(|old| same_node(&old.discipline, &node.discipline));
                 for (place, child) in new.iter_mut().zip(&node.children).filter(|_| same.is_some()) {
-                    if let Some(before) = old.nodes[at].children.iter().position(|c| c == child) {
+                    if let Some(before) = slot_before(old, &self.program, at, *child) {
                         place.script = old_places[at][before].script.clone();
                     }
                 }
@@ -210,7 +210,7 @@ impl Reference {
             }
             let place = |(slot, child): (usize, &Child)| {
                 let Some((new, weights)) = known else { return Place::default() };
-                let Some(before) = old.nodes[at].children.iter().position(|c| c == child) else {
+                let Some(before) = slot_before(old, &self.program, at, *child) else {
                     return Place::default();
                 };
                 let mut place = old_places[at][before].clone();
@@ -282,6 +282,36 @@ impl Reference {
         let flows = &self.flows;
         self.parked
             .retain(|parked| flows.iter().any(|f| f.backlogged && !f.removed && f.lane == parked.lane));
+    }
+}
+
+/// The slot below node `at` of `old` whose place `child` of that node takes: that of the same child, or of the only child that
+/// is gone from the node and has a leaf of this one, which is then the only new child with a leaf of that one.
+fn slot_before(old: &Program, new: &Program, at: usize, child: Child) -> Option<usize> {
+    let (before, after) = (&old.nodes[at].children, &new.nodes[at].children);
+    if let Some(slot) = before.iter().position(|other| *other == child) {
+        return Some(slot);
+    }
+    let shares = |gone: Child, child: Child| {
+        let leaves = leaves_below(old, gone);
+        leaves_below(new, child).iter().any(|leaf| leaves.contains(leaf))
+    };
+    let gone: Vec<Child> = before.iter().copied().filter(|gone| !after.contains(gone)).collect();
+    let [one] = gone.into_iter().filter(|gone| shares(*gone, child)).collect::<Vec<_>>()[..] else {
+        return None;
+    };
+    let rivals = after.iter().filter(|other| !before.contains(other) && shares(one, **other)).count();
+    before.iter().position(|other| *other == one).filter(|_| rivals == 1)
+}
+
+fn leaves_below(program: &Program, child: Child) -> Vec<usize> {
+    match child {
+        Child::Leaf(leaf) => vec![leaf.index()],
+        Child::Node(node) => program.nodes[node.index()]
+            .children
+            .iter()
+            .flat_map(|child| leaves_below(program, *child))
+            .collect(),
     }
 }
 

@@ -204,7 +204,7 @@ impl PolicyTree {
         for slot in 0..self.nodes[at as usize].children.len() {
             let child = self.nodes[at as usize].children[slot];
             let offer = self.offered_by(child);
-            let place = old.place_of(child).filter(|(node, _)| *node == at).map(|(_, slot)| slot);
+            let place = self.place_before(old, at, slot).map(|slot| slot as u32);
             let Some(Scripts { nodes, timers, clock, .. }) = self.scripts.as_deref_mut() else { return };
             if let Some(node) = &mut nodes[at as usize] {
                 let child = known.zip(place).map(|((node, timers), slot)| ((node, slot), timers));
