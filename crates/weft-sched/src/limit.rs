@@ -64,14 +64,13 @@ impl Limit {
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
-    /// Changes the rate at `now`. The debt stays the same in bytes, so lanes do not wait out the time of a rate that
+    /// Changes the rate at `now`. The debt stays the same to the bit, so lanes do not wait out the time of a rate that
     /// was far too low by mistake.
     pub(crate) fn set_rate(&mut self, rate: BitsPerSec, now: Instant) {
-        let owed = u128::from(self.tat.saturating_since(now).get()) * u128::from(self.rate().get());
-        self.exact = ExactRate::at_least_one(rate);
-        if owed > 0 {
-            let owed_nanos = u64::try_from(owed / u128::from(self.rate().get())).unwrap_or(u64::MAX);
-            self.tat = now + Nanos(owed_nanos);
+        if self.tat < now {
+            self.exact = ExactRate::at_least_one(rate);
+        } else {
+            self.tat = now + self.exact.change(rate, self.tat.saturating_since(now));
         }
         self.burst_time = self.rate().time_for(self.burst);
         self.release = self.tat.saturating_sub(self.burst_time);

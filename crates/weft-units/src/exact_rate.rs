@@ -50,6 +50,17 @@ impl ExactRate {
         }
     }
 
+    /// Changes the rate. Returns the whole nanoseconds at `rate` for the bytes that take `span` and the carried fraction at the
+    /// present rate, and carries the remainder, so that no bit is lost. A rate of zero becomes one bit per second; `Nanos::MAX` on
+    /// overflow.
+    pub fn change(&mut self, rate: BitsPerSec, span: Nanos) -> Nanos {
+        let work = u128::from(span.0) * u128::from(self.rate) + u128::from(self.carry);
+        *self = Self::at_least_one(rate);
+        let rate = u128::from(self.rate);
+        self.carry = u64::try_from(work % rate).unwrap_or(0);
+        Nanos(u64::try_from(work / rate).unwrap_or(u64::MAX))
+    }
+
     #[cold]
     fn take_wide(&mut self, bytes: Bytes) -> Nanos {
         let work = u128::from(bytes.0) * u128::from(BIT_NANOS_PER_BYTE) + u128::from(self.carry);
@@ -62,6 +73,16 @@ impl ExactRate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_change_of_the_rate_loses_no_bit() {
+        let mut rate = ExactRate::at_least_one(BitsPerSec(562_000_000));
+        let span = rate.take(Bytes(4910));
+        assert_eq!(rate.change(BitsPerSec(161_000_000), span), Nanos(4910 * 8_000_000_000 / 161_000_000));
+        assert_eq!(rate.change(BitsPerSec(8_000_000_000), Nanos(243_975)), Nanos(4910));
+        assert_eq!(rate, ExactRate::at_least_one(BitsPerSec(8_000_000_000)));
+        assert_eq!(rate.change(BitsPerSec(0), Nanos::MAX), Nanos::MAX);
+    }
 
     /// Within a busy period the k-th frame ends at the rounded sum, also beyond 64 bits.
     #[test]

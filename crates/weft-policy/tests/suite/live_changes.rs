@@ -174,7 +174,6 @@ struct Bucket {
     /// The bytes that passed less those that the rate gave, in bits and nanoseconds, and the least that it ever was.
     level: i128,
     least: i128,
-    changes: i128,
 }
 
 /// The bits of a byte, in the units of a level.
@@ -188,15 +187,14 @@ impl Bucket {
 
     fn set(&mut self, now: u64, (rate, burst): (u64, u64)) {
         self.advance(now);
-        self.changes += i128::from(self.rate != rate);
         (self.rate, self.burst) = (rate, burst);
     }
 
     fn pass(&mut self, now: u64, bytes: u64) -> bool {
         self.advance(now);
         self.least = self.least.min(self.level);
-        // The engine knows times of a nanosecond, at the end of a wait and at a change of the rate.
-        let rounding = i128::from(self.rate) * (2 + self.changes);
+        // The engine knows times of a nanosecond, at the end of a wait and in the time of the burst.
+        let rounding = i128::from(self.rate) * 2;
         let exact = self.level - self.least <= i128::from(self.burst) * BYTE + rounding;
         self.level += i128::from(bytes) * BYTE;
         exact
@@ -272,7 +270,7 @@ impl Bench {
         let mut before = std::mem::take(&mut self.buckets);
         for limit in limits {
             let (rate, burst) = (limit.rate.get(), limit.burst.get());
-            let new = || Bucket { rate, burst, at: self.now, level: 0, least: 0, changes: 0 };
+            let new = || Bucket { rate, burst, at: self.now, level: 0, least: 0 };
             let mut bucket = before.remove(&limit.name).unwrap_or_else(new);
             bucket.set(self.now, (rate, burst));
             self.buckets.insert(limit.name.clone(), bucket);

@@ -10,7 +10,7 @@
 //! 4. The old tree's memory returns to the caller in [`Changed`], so that the worker frees nothing.
 //!
 //! The semantics:
-//! * A limit keeps its debt in bytes. Under an equal rate it keeps it to the fraction of a nanosecond.
+//! * A limit keeps its debt, to the bit.
 //! * A leaf keeps its virtual time while it has lanes and its discipline stays.
 //! * A flow keeps its account, its rank and its tie while its leaf and the leaf's discipline stay, also when it gets another
 //!   lane there. A flow that enters another leaf joins it as a newly backlogged flow: in a fair leaf with `S = V` and a new

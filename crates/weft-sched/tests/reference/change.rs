@@ -167,11 +167,7 @@ impl Reference {
         let (now, rate) = (u128::from(now.as_nanos()), u128::from(spec.rate.get()));
         let tat = match self.limits.get(at) {
             Some(known) if !spec.is_vacant() && known.rate == rate => known.tat,
-            Some(known) if !spec.is_vacant() => {
-                let tat = known.tat / known.rate;
-                let debt = tat.saturating_sub(now) * known.rate / rate;
-                (if tat > now { now + debt } else { tat }) * rate
-            }
+            Some(known) if !spec.is_vacant() => known.tat_at(rate, now),
             _ => 0,
         };
         Limit { rate, burst: spec.burst, tat }

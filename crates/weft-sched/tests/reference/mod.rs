@@ -72,6 +72,12 @@ impl Limit {
         let burst_time = BitsPerSec(self.rate as u64).time_for(self.burst).get();
         u64::try_from(self.tat / self.rate).unwrap().saturating_sub(burst_time)
     }
+
+    /// The arrival time at another rate, which owes as many bits.
+    fn tat_at(&self, rate: u128, now: u128) -> u128 {
+        let owed = self.tat.saturating_sub(now * self.rate);
+        if owed > 0 { now * rate + owed } else { self.tat / self.rate * rate }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -179,10 +185,8 @@ impl Reference {
     pub(crate) fn set_rate(&mut self, limit: LimitId, rate: u64, now: Instant) {
         let limit = &mut self.limits[limit.index()];
         let (now, rate) = (u128::from(now.as_nanos()), u128::from(rate));
-        let tat = limit.tat / limit.rate;
-        let tat = if tat > now { now + (tat - now) * limit.rate / rate } else { tat };
+        limit.tat = limit.tat_at(rate, now);
         limit.rate = rate;
-        limit.tat = tat * rate;
         for at in 0..self.parked.len() {
             self.parked[at].release = self.lane_release(self.parked[at].lane);
         }
