@@ -20,7 +20,6 @@ use crate::link::{self, LinkError, Mac};
 use crate::netlink::Netlink;
 use crate::netns::{NetNs, NetNsError};
 use crate::tap_queue;
-use weft_units::Nanos;
 
 pub use crate::tap_queue::VNET_HEADER_LEN;
 
@@ -172,16 +171,6 @@ pub fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
         OsError::new(format!("bound what waits below a macvtap to {bytes} bytes (TUNSETSNDBUF)"), e)
     })?;
     Ok(())
-}
-
-/// Waits until the devices below have sent, or passed to a receiver, everything that was written to a queue, for at most `longest`.
-/// Returns whether they have. A driver that releases the charge early counts as having sent.
-pub fn drained(queue: BorrowedFd<'_>, longest: Nanos) -> Result<bool> {
-    let span = core::time::Duration::from_nanos(longest.get());
-    let longest = rustix::time::Timespec::try_from(span).unwrap_or_default();
-    let drained = tap_queue::drained(queue, longest)
-        .map_err(|e| OsError::new("ask if packets wait below a macvtap (TUNSETSNDBUF)", e))?;
-    Ok(drained)
 }
 
 /// Closes queues. At each the kernel waits for a grace period of RCU (`tap_release`, drivers/net/tap.c), some 10 ms; threads that

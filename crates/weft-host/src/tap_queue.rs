@@ -2,7 +2,6 @@
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, ioctl, opcode};
 
@@ -18,7 +17,6 @@ const TUNSETIFF: Opcode = opcode::write::<libc::c_int>(TUN, 202);
 const TUNSETOFFLOAD: Opcode = opcode::write::<libc::c_uint>(TUN, 208);
 const TUNSETVNETHDRSZ: Opcode = opcode::write::<libc::c_int>(TUN, 216);
 
-const TUNGETSNDBUF: Opcode = opcode::read::<libc::c_int>(TUN, 211);
 const TUNSETSNDBUF: Opcode = opcode::write::<libc::c_int>(TUN, 212);
 const TUNGETFEATURES: Opcode = opcode::read::<libc::c_uint>(TUN, 207);
 // The header declares the direction of the next two as reading, although the kernel reads the argument.
@@ -51,30 +49,6 @@ pub(crate) fn set_send_buffer(queue: BorrowedFd<'_>, bytes: u32) -> Result<()> {
     // SAFETY: TUNSETSNDBUF takes a pointer to an int.
     unsafe { ioctl(queue, Setter::<TUNSETSNDBUF, libc::c_int>::new(bytes)) }
 }
-
-fn send_buffer(queue: BorrowedFd<'_>) -> Result<libc::c_int> {
-    // SAFETY: TUNGETSNDBUF writes an int.
-    unsafe { ioctl(queue, Getter::<TUNGETSNDBUF, libc::c_int>::new()) }
-}
-
-/// Waits until no packet written to the queue is charged any more, for at most `longest`. Returns whether that is so.
-///
-/// There is no call that tells the charge. A queue is writable while the charge is less than half of its bound (`sock_writeable`),
-/// and the kernel counts from one (`sk_alloc`), so with a bound of [`EMPTY`] it is writable when nothing is charged. A bound that
-/// another thread sets meanwhile stays.
-pub(crate) fn drained(queue: BorrowedFd<'_>, longest: Timespec) -> Result<bool> {
-    let bound = send_buffer(queue)?;
-    set_send_buffer(queue, EMPTY)?;
-    let mut fds = [PollFd::from_borrowed_fd(queue, PollFlags::OUT)];
-    let ready = poll(&mut fds, Some(&longest));
-    if send_buffer(queue)? == EMPTY as libc::c_int {
-        set_send_buffer(queue, bound.unsigned_abs())?;
-    }
-    ready.map(|_| fds[0].revents().contains(PollFlags::OUT))
-}
-
-/// The bound below half of which there is only the kernel's own count.
-const EMPTY: u32 = 4;
 
 /// The fields of `struct ifreq` that TUNSETIFF uses.
 #[repr(C)]

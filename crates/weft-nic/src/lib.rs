@@ -21,7 +21,6 @@ pub mod layout;
 pub mod link;
 pub mod multiqueue;
 pub mod nic;
-mod placement;
 pub mod plan;
 pub mod port;
 mod readings;

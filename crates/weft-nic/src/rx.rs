@@ -23,16 +23,14 @@
 
 use crate::commands::Inbox;
 use crate::counters::PortCounters;
-use crate::placement::{Placement, raise_thread_priority};
 use crate::ring::FRAME_BYTES;
-use crate::worker::MODERATION;
-use core::cell::Cell;
+use crate::worker::{MODERATION, raise_thread_priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use weft_host::{Mac, clock};
+use weft_host::Mac;
 use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::VnetHeader;
 use weft_units::Bytes;
@@ -52,8 +50,6 @@ pub(crate) struct Source {
     /// The port's hardware address, where the port sends through another device.
     pub(crate) own: Option<Mac>,
     pub(crate) counters: Arc<PortCounters>,
-    /// Whether packets that were written to the port may wait below it.
-    pub(crate) written: Cell<bool>,
 }
 
 /// A command to the thread.
@@ -70,13 +66,13 @@ pub(crate) fn run(commands: &Inbox<Command>, stop: impl Fn() -> bool) {
     raise_thread_priority();
     let mut buffer = vec![0; FRAME_BYTES];
     let mut sources: Vec<Source> = Vec::new();
-    let mut placement = Placement::start(clock::now(), []);
+    let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     while !stop() {
         obey(commands, &mut sources);
         let mut fds: Vec<PollFd<'_>> =
             sources.iter().map(|source| PollFd::new(&*source.uplink, PollFlags::IN)).collect();
         fds.push(PollFd::from_borrowed_fd(commands.wake_fd(), PollFlags::IN));
-        wait(&mut fds, &mut placement, &sources);
+        let _ = poll(&mut fds, Some(&timeout));
         let events: Vec<PollFlags> = fds.iter().map(PollFd::revents).collect();
         let mut most = 0;
         for (source, events) in sources.iter().zip(&events) {
@@ -97,24 +93,6 @@ pub(crate) fn run(commands: &Inbox<Command>, stop: impl Fn() -> bool) {
             }
             !ended
         });
-    }
-}
-
-/// Waits for packets or commands. The scheduler may move the thread meanwhile, if nothing that it wrote waits below a port.
-fn wait(fds: &mut [PollFd<'_>], placement: &mut Placement, sources: &[Source]) {
-    let timeout = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-    let now = clock::now();
-    let written = || sources.iter().filter(|source| source.written.get()).map(|source| source.port.as_fd());
-    let moves = placement.may_move(now, written());
-    if moves {
-        sources.iter().for_each(|source| source.written.set(false));
-        placement.release();
-    }
-    let _ = poll(fds, Some(&timeout));
-    if moves {
-        placement.hold(clock::now());
-    } else {
-        placement.give_way(now, written());
     }
 }
 
@@ -163,7 +141,6 @@ fn forward(source: &Source, buffer: &mut [u8]) -> bool {
         return true;
     }
     counters.rx.add(1, bytes);
-    source.written.set(true);
     match rustix::io::write(&source.port, &buffer[..length]) {
         Ok(written) => counters.rx_passed.add(1, frame_bytes(written).map_or(0, Bytes::get)),
         Err(_) => counters.rx_refused.add(1, bytes),
@@ -187,7 +164,7 @@ mod tests {
 
     fn source(uplink: OwnedFd, port: OwnedFd) -> Source {
         let counters = Arc::new(PortCounters::new(1));
-        Source { number: 0, uplink: Arc::new(uplink), port, own: None, counters, written: Cell::new(false) }
+        Source { number: 0, uplink: Arc::new(uplink), port, own: None, counters }
     }
 
     #[test]

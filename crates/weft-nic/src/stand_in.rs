@@ -14,9 +14,9 @@
 //! the worker, and counted as sent on.
 
 use crate::layout::{Shared, Summary};
-use crate::placement::{Placement, raise_thread_priority};
 use crate::ring::FRAME_BYTES;
 use crate::sync::Ordering;
+use crate::worker::raise_thread_priority;
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,19 +61,13 @@ pub struct StandIn {
     buffer: Vec<u8>,
     /// Whether the thread has the priority of a NIC.
     prior: bool,
-    /// The thread's core, which it holds while packets that it sent wait below.
-    placement: Placement,
 }
 
 impl Watch for StandIn {
     fn look(&mut self, kept: &Kept, changed: bool) -> Duration {
         if changed {
             (self.parts, self.pending) = (Parts::of(kept), None);
-            if self.placement.holds() {
-                self.placement.release();
-            }
         }
-        self.free();
         let Some(parts) = &self.parts else { return SELDOM };
         if parts.summary.pass_to.load(Ordering::Acquire) == 0 {
             return SELDOM;
@@ -84,12 +78,7 @@ impl Watch for StandIn {
             self.prior = true;
         }
         let beat = parts.summary.heartbeat.load(Ordering::Acquire);
-        let now = clock::now();
-        if now.as_nanos().saturating_sub(beat) > OVER.get() {
-            let uplink = [parts.uplink.as_fd()];
-            if !self.placement.holds() {
-                self.placement = Placement::start(now, uplink);
-            }
+        if clock::now().as_nanos().saturating_sub(beat) > OVER.get() {
             self.drain();
         }
         OFTEN
@@ -97,14 +86,6 @@ impl Watch for StandIn {
 }
 
 impl StandIn {
-    /// Lets the scheduler choose the thread's core, if nothing that it sent waits below.
-    fn free(&mut self) {
-        let uplink = self.parts.iter().map(|parts| parts.uplink.as_fd());
-        if self.placement.may_move(clock::now(), uplink) {
-            self.placement.release();
-        }
-    }
-
     /// Sends what the rings hold, as far as the uplink has room.
     fn drain(&mut self) {
         let Some(parts) = &self.parts else { return };

@@ -52,13 +52,12 @@ use crate::counters::Counters;
 use crate::departures::Recorder;
 use crate::layout::{Page, Summary};
 use crate::link::{Link, WHOLE};
-use crate::placement::{Placement, raise_thread_priority};
 use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{BufferPool, Fetch, Place, Ring};
 use crate::sampler::Sampler;
 use crate::sync::Ordering;
 use std::cell::RefCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::ethernet;
@@ -160,13 +159,22 @@ pub(crate) struct Worker<'a, R, E> {
     sweep_from: usize,
     drains: drain::Drains,
     pace: pace::Pace,
-    placement: Placement,
     /// The wall clock, at most [`STAMP`] chunks ago.
     stamp: Instant,
     /// Consecutive writes that failed for lack of memory.
     refusals: u32,
     /// Whether a successor serves the rings from now on.
     handed_over: bool,
+}
+
+/// The niceness of the threads that emulate a NIC. A NIC does not compete for the host's processors, so these threads
+/// run before the applications that they serve. Without the privilege they keep the default. A real-time class would
+/// starve the applications.
+const NICENESS: i32 = -10;
+
+/// Sets [`NICENESS`] for the calling thread. A refusal is ignored: the NIC works at the default niceness.
+pub(crate) fn raise_thread_priority() {
+    let _ = rustix::process::setpriority_process(None, NICENESS);
 }
 
 /// Processor time of the calling thread.
@@ -233,7 +241,6 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             refusals: 0,
             handed_over: false,
             pace,
-            placement: Placement::default(),
             parts,
         }
     }
@@ -244,7 +251,6 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         // Exact timers: without them a sleep may end 50 us late.
         let _ = clock::set_timer_slack();
         raise_thread_priority();
-        self.placement = Placement::start(clock::now(), [self.parts.uplink.as_fd()]);
         while !stop() {
             self.obey();
             if self.handed_over {
@@ -440,7 +446,6 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.records.consume();
         found |= self.sweep(wall);
         self.settle_device(wall);
-        self.placement.give_way(wall, [self.parts.uplink.as_fd()]);
         let counters = &self.parts.counters;
         let cpu = thread_cpu();
         self.pace.close(wall, Nanos(cpu));

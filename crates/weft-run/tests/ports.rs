@@ -9,15 +9,11 @@ use common::{
 };
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
 use weft_host::link;
-use weft_host::tbf::{self, Tbf};
 use weft_host::testing::privileged;
 use weft_run::session::{PortSettings, PortShare, PortState, Receive, Session, SessionError};
-use weft_units::testing::skip;
-use weft_units::{BitsPerSec, Bytes};
 
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
@@ -221,72 +217,6 @@ fn sixty_four_ports_share_by_the_policy() {
     assert!((2.7..=3.3).contains(&share), "{share}");
     assert!(ports.len() == PORTS && least > Some(10), "{least:?}");
     assert!(ports.iter().all(|port| port.state == PortState::Running));
-    finish(session);
-}
-
-/// The processors that each transmit worker of this process may use, by thread, as `/proc` shows them.
-fn cores_of_workers() -> BTreeMap<u32, String> {
-    let tasks = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
-    let of = |task: std::fs::DirEntry| {
-        let status = std::fs::read_to_string(task.path().join("status")).ok()?;
-        let field = |name: &str| {
-            status.lines().find_map(|line| line.strip_prefix(name)).map(|value| value.trim().to_owned())
-        };
-        let thread = task.file_name().to_str()?.parse().ok()?;
-        (field("Name:")? == "weft-transmit").then(|| Some((thread, field("Cpus_allowed_list:")?)))?
-    };
-    tasks.filter_map(of).collect()
-}
-
-#[test]
-fn a_worker_keeps_its_core_while_packets_wait_below_it() {
-    if !privileged("a_worker_keeps_its_core_while_packets_wait_below_it") {
-        return;
-    }
-    if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
-        return skip(
-            "a_worker_keeps_its_core_while_packets_wait_below_it",
-            "a worker on one processor has no other core",
-        );
-    }
-    let world = World::new();
-    // A device that is slower than its given rate: what the NIC has written waits there.
-    let slow = Tbf { rate: BitsPerSec(1_000_000), overhead: 24, burst: Bytes(2000), limit: Bytes(1_000_000) };
-    tbf::install(&world.host, "up0", &slow).expect("tbf");
-    let mut session = world.session(FAIR, 500);
-    let app = world.add(&mut session, 0);
-    let sink = udp(&world.far, (FAR, 7000));
-    let source = udp(&app, (address(0), 0));
-    // The first one waits for neighbours.
-    source.send_to(&[0; 1000], (FAR, 7000)).expect("send");
-    let mut buffer = [0; 2000];
-    assert!(until(common::SOON, || sink.recv(&mut buffer).is_ok()), "the first datagram");
-    let mut bucket = tbf::Reader::open(&world.host, "up0").expect("a bucket");
-    let mut waits = || bucket.read().expect("counters").backlog > Bytes::ZERO;
-    let mut holders: Option<BTreeSet<u32>> = None;
-    let (begin, mut looks) = (Instant::now(), 0);
-    while looks < 30 && begin.elapsed() < common::SOON {
-        for _ in 0..20 {
-            source.send_to(&[0; 1000], (FAR, 7000)).expect("send");
-        }
-        let _ = until(Duration::from_millis(100), &mut waits);
-        // Packets that wait before and after a look have waited throughout, since none is sent meanwhile.
-        let (before, cores, after) = (waits(), cores_of_workers(), waits());
-        if !(before && after) {
-            continue;
-        }
-        let held = cores.iter().filter(|(_, cores)| cores.parse::<u32>().is_ok()).map(|(thread, _)| *thread);
-        let held: BTreeSet<u32> = held.collect();
-        holders = Some(holders.map_or_else(|| held.clone(), |before| &before & &held));
-        looks += 1;
-    }
-    let holders = holders.expect("looks");
-    assert!(!holders.is_empty(), "a worker holds a core at each look: {:?}", cores_of_workers());
-    let free = || {
-        let cores = cores_of_workers();
-        holders.iter().all(|thread| cores.get(thread).is_none_or(|cores| cores.parse::<u32>().is_err()))
-    };
-    assert!(until(common::SOON, free), "afterwards the scheduler chooses: {:?}", cores_of_workers());
     finish(session);
 }
 

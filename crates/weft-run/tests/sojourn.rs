@@ -5,7 +5,7 @@ mod common;
 use common::{FAR, GRACE, World, policy, udp, until};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use weft_host::testing::privileged;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_run::session::{ClassStatus, Session};
@@ -28,6 +28,19 @@ fn change(session: &mut Session, text: &str) {
     session.change_policy(prepared).expect("changed");
 }
 
+/// The longest time until `stop` in which a thread that sleeps a millisecond at a time did not run, beyond 10 ms: the host gave it,
+/// with a NIC's priority, no processor at all. A worker that is late by itself does not show here.
+fn longest_standstill(stop: &AtomicBool) -> Nanos {
+    let _ = rustix::process::setpriority_process(None, -10);
+    let mut longest = Duration::from_millis(10);
+    while !stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        std::thread::sleep(Duration::from_millis(1));
+        longest = longest.max(begin.elapsed());
+    }
+    Nanos::from_millis((longest - Duration::from_millis(10)).as_millis() as u64)
+}
+
 #[test]
 fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     if !privileged("the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait") {
@@ -38,7 +51,8 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     let app = world.add(&mut session, 0);
     assert_eq!(class(&mut session, "slow").sojourns.quantile(0.5), None);
     let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
+    let standstill = std::thread::scope(|scope| {
+        let standstill = scope.spawn(|| longest_standstill(&stop));
         for (port, bytes, pause) in [(7001, 1400, 1), (7002, 64, 3)] {
             let (socket, stop) = (udp(&app, (IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0)), &stop);
             scope.spawn(move || {
@@ -52,6 +66,7 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
         }
         std::thread::sleep(Duration::from_secs(4));
         stop.store(true, Ordering::Relaxed);
+        standstill.join().expect("the clock")
     });
     let drained =
         |session: &mut Session| class(session, "slow").counts.posted == class(session, "slow").counts.sent;
@@ -64,13 +79,14 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     let [median, most] = [0.5, 0.99].map(|part| at(&slow, part));
     let urgent = at(&quick, 0.5);
     println!(
-        "full queue: p50 {median}, p99 {most}, of {FULL}; idle class: p50 {urgent}, p99 {}",
+        "full queue: p50 {median}, p99 {most}, of {FULL}; idle class: p50 {urgent}, p99 {}; standstill {standstill}",
         at(&quick, 0.99)
     );
     // Marks and buckets may each add an eighth.
     let near = |wait: Nanos| wait.get() * 100 / FULL.get();
     assert!((95..=130).contains(&near(median)), "{median}");
-    assert!((95..=140).contains(&near(most)), "{most}");
+    // A full queue of packets waits as much longer as the whole host stands still.
+    assert!((95..=140).contains(&near(most.saturating_sub(standstill).max(median))), "{most}, {standstill}");
     // 64 bytes of payload take 10 us of the link.
     assert!(urgent > Nanos::from_micros(9) && urgent < Nanos::from_millis(1), "{urgent}");
     // The mean over the buckets is that of the counter of all times.

@@ -29,7 +29,6 @@ use crate::readings::LastReadings;
 use crate::redirect::{ReceivePath, Redirect};
 use crate::rx;
 use crate::worker::{self, NewPort};
-use core::cell::Cell;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -370,14 +369,7 @@ impl SoftwareNic {
         };
         let uplink = Arc::new(duplicate(receive.queue())?);
         let of = Arc::clone(&counters);
-        let source = rx::Source {
-            number: kept.number,
-            uplink,
-            port: rx_port,
-            own,
-            counters: of,
-            written: Cell::new(false),
-        };
+        let source = rx::Source { number: kept.number, uplink, port: rx_port, own, counters: of };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         // The former process may have been removing the port.
         receive.bring_up()?;

@@ -28,7 +28,6 @@ use crate::rx;
 use crate::sync::Ordering;
 use crate::totals::PortTotals;
 use crate::worker::{self, NewPort};
-use core::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weft_units::{BitsPerSec, Nanos};
@@ -82,8 +81,7 @@ impl SoftwareNic {
         let linked = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
         linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
-        let source =
-            rx::Source { number, uplink, port: rx_port, own, counters: of, written: Cell::new(false) };
+        let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         self.next_id += 1;
         let id = PortId(self.next_id);

@@ -4,13 +4,13 @@ use super::counters::ReceiveCounters;
 use super::headers::packet_headers;
 use super::queues::Queues;
 use super::{VNET, frame_bytes};
-use crate::placement::{Placement, raise_thread_priority};
 use crate::ring::FRAME_BYTES;
+use crate::worker::raise_thread_priority;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use weft_host::clock;
 use weft_packet::HeaderMatch;
@@ -83,7 +83,6 @@ impl ReceiveWorker {
         let _ = clock::set_timer_slack();
         let mut buffer = vec![0; FRAME_BYTES];
         let (mut generation, mut steer) = self.steering.current();
-        let mut placement = Placement::start(clock::now(), [self.host.as_fd()]);
         while !stop() {
             let took = self.take(&mut buffer, &mut generation, &mut steer)?;
             let now = clock::now();
@@ -92,7 +91,7 @@ impl ReceiveWorker {
             let served = self.queues.serve(now, &self.counters.queues, deliver);
             if matches!(took, Took::All) && !served {
                 self.counters.cpu.set(thread_cpu());
-                self.sleep_until_work(&mut placement)?;
+                self.sleep_until_work()?;
             }
         }
         self.counters.cpu.set(thread_cpu());
@@ -141,10 +140,10 @@ impl ReceiveWorker {
     }
 
     /// Sleeps until a frame arrives or a queue may be served.
-    fn sleep_until_work(&self, placement: &mut Placement) -> Result<(), Errno> {
+    fn sleep_until_work(&self) -> Result<(), Errno> {
         let now = clock::now();
         let until = self.queues.ready_at().unwrap_or(now + PATIENCE).min(now + PATIENCE);
-        placement.rest((now, self.host.as_fd()), || wait_readable(&self.wire, until.saturating_since(now)))
+        wait_readable(&self.wire, until.saturating_since(now))
     }
 }
 
@@ -182,7 +181,6 @@ fn thread_cpu() -> u64 {
 pub(super) fn reverse(host: &OwnedFd, wire: &OwnedFd, counters: &ReceiveCounters, stop: impl Fn() -> bool) {
     raise_thread_priority();
     let mut buffer = vec![0; FRAME_BYTES];
-    let mut placement = Placement::start(clock::now(), [wire.as_fd()]);
     while !stop() {
         match rustix::io::read(host, &mut buffer) {
             Ok(length) if length > VNET => {
@@ -193,8 +191,7 @@ pub(super) fn reverse(host: &OwnedFd, wire: &OwnedFd, counters: &ReceiveCounters
                 }
             }
             Ok(_) | Err(Errno::AGAIN) => {
-                let rested = placement.rest((clock::now(), wire.as_fd()), || wait_readable(host, PATIENCE));
-                if rested.is_err() {
+                if wait_readable(host, PATIENCE).is_err() {
                     return;
                 }
             }

@@ -6,8 +6,6 @@
 //!   frame costs more processor time than the frame.
 //! * The uplink has no room: doorbells change nothing, so no wake-up is requested (`wait_for_room`).
 //!
-//! The scheduler may move the worker to another core in a sleep ([`placement`](crate::placement)).
-//!
 //! A sleep ends early at the next retry of a late ring. While the link is busy only an urgent late ring shortens the
 //! moderation interval.
 //!
@@ -18,7 +16,6 @@ use super::{Engine, MODERATION, SLEEP_MAX, Served, Worker};
 use crate::doorbell::protocol;
 use crate::records::RecordSource;
 use rustix::event::{PollFd, PollFlags, poll};
-use std::os::fd::AsFd;
 use weft_host::clock;
 use weft_units::{Instant, Nanos};
 
@@ -39,18 +36,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             return;
         }
         let now = clock::now();
-        // What waits for room is below.
-        let moves =
-            !matches!(wait, Served::Blocked(_)) && self.placement.may_move(now, [self.parts.uplink.as_fd()]);
-        if moves {
-            self.placement.release();
-        }
         self.sleep(wait, now);
-        let woken = clock::now();
-        if moves {
-            self.placement.hold(woken);
-        }
-        self.pace.slept(woken.saturating_since(now));
+        self.pace.slept(clock::now().saturating_since(now));
     }
 
     fn sleep(&mut self, wait: Served, now: Instant) {
