@@ -5,34 +5,8 @@ use gen_lsp_types::{CompletionItem, CompletionItemKind};
 use weft_policy::syntax::SyntaxKind;
 use weft_policy::{Source, library, parse, words};
 
-/// The tests of a condition.
-const TESTS: &[&str] = &[
-    "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
-    "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "process",
-    "not",
-];
-/// The tests that a value follows.
-const VALUED: &[&str] = &[
-    "protocol",
-    "port",
-    "sport",
-    "dport",
-    "from",
-    "to",
-    "mark",
-    "priority",
-    "cgroup",
-    "vlan",
-    "pcp",
-    "dscp",
-    "ecn",
-    "user",
-    "classid",
-    "cookie",
-    "process",
-    "burst",
-    "destination",
-];
+/// The words beside those of tests that a value follows.
+const VALUED: &[&str] = &["burst", "destination"];
 /// The words that begin a node.
 const NODES: &[&str] = &["priority", "wfq", "fifo", "fair of", "limit"];
 /// The words that begin an item.
@@ -65,7 +39,7 @@ pub(crate) fn completions(text: &str, offset: usize) -> Vec<CompletionItem> {
         |words: &[&str]| words.iter().map(|word| item(word, CompletionItemKind::Keyword, "")).collect();
     match expected(before) {
         Expected::Item => keywords(ITEMS),
-        Expected::Test => keywords(TESTS),
+        Expected::Test => keywords(&[words::tests(), &["not"]].concat()),
         Expected::AfterTest => keywords(&["and", "or"]),
         Expected::Words(words) => keywords(words),
         Expected::Class => names(&symbols, |kind| kind == Kind::Class),
@@ -207,7 +181,9 @@ fn in_condition(tokens: &[Token]) -> Expected {
         {
             Expected::Test
         }
-        Some(last) if VALUED.contains(&last.text.as_str()) => Expected::Nothing,
+        Some(last) if words::is_valued_test(&last.text) || VALUED.contains(&last.text.as_str()) => {
+            Expected::Nothing
+        }
         Some(last) if ["tcp", "udp", "sctp"].contains(&last.text.as_str()) => {
             Expected::Words(&["and", "or", "port", "sport", "dport"])
         }

@@ -1,7 +1,7 @@
 //! The words of the language, for editors: they complete and colour what the compiler reads.
 
 use crate::algorithm::inputs::{FUNCTION_NAMES, METADATA, NAMES};
-use crate::syntax::{ALGORITHM_WORDS, CONTEXTUAL, KEYWORDS, PARTS, RESERVED, TYPES};
+use crate::syntax::{ALGORITHM_WORDS, BARE_TESTS, CONTEXTUAL, KEYWORDS, PARTS, RESERVED, TESTS, TYPES};
 
 /// The reserved words, which cannot be names.
 pub const fn reserved() -> &'static [&'static str] {
@@ -11,6 +11,16 @@ pub const fn reserved() -> &'static [&'static str] {
 /// Words with a meaning in one place only, which may be names elsewhere.
 pub const fn contextual() -> &'static [&'static str] {
     CONTEXTUAL
+}
+
+/// The words of tests in a condition.
+pub const fn tests() -> &'static [&'static str] {
+    TESTS
+}
+
+/// Whether `word` is that of a test which a value follows.
+pub fn is_valued_test(word: &str) -> bool {
+    TESTS.contains(&word) && !BARE_TESTS.contains(&word)
 }
 
 /// The words that begin the definition of an algorithm.

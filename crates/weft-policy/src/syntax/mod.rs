@@ -14,6 +14,7 @@ mod tenants;
 pub(crate) use algorithms::{KEYWORDS, PARTS, TYPES};
 pub(crate) use body::ALGORITHM_WORDS;
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
+pub(crate) use mistakes::{BARE_TESTS, TESTS};
 pub use parser::is_name;
 pub(crate) use parser::parse;
 

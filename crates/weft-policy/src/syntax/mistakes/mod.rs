@@ -17,7 +17,8 @@ use super::parser::{Parsed, Parser};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use weft_text::{Span, nearest};
-use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS, TESTS};
+use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS};
+pub(crate) use words::{BARE_TESTS, TESTS};
 
 pub(super) use conditions::{
     close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list,

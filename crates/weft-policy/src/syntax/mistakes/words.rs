@@ -1,10 +1,13 @@
 //! The words of the language by the place where they are expected, and the words of others for the same.
 
 /// The words of tests.
-pub(super) const TESTS: &[&str] = &[
+pub(crate) const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
     "mark", "priority", "cgroup", "vlan", "pcp", "dscp", "ecn", "user", "classid", "cookie", "process",
 ];
+
+/// The words of tests that no value follows.
+pub(crate) const BARE_TESTS: &[&str] = &["any", "tcp", "udp", "sctp", "icmp", "icmpv6"];
 
 /// Words of tests that may be names elsewhere.
 pub(super) const ATTRIBUTES: &[&str] =
