@@ -137,6 +137,8 @@ impl PolicyTree {
             let room = lane.flows as usize >= lane.pifo.len();
             ensure(room, || format!("lane {at}: more references than flows"))?;
         }
+        let clear = self.limits.iter().all(|limit| limit.release() <= self.all_clear);
+        ensure(clear, || format!("a limit is released after {}", self.all_clear))?;
         match self.limits.iter().position(|limit| !limit.is_valid()) {
             Some(at) => Err(InvariantError(format!("limit {at}: its state is broken"))),
             None => Ok(()),

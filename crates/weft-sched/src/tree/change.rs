@@ -185,6 +185,7 @@ impl PolicyTree {
         for at in limits.iter().map(|at| *at as usize) {
             if let (Some(limit), Some(old)) = (self.limits.get_mut(at), old.limits.get(at)) {
                 limit.carry(old, now);
+                self.all_clear = self.all_clear.max(limit.release());
             }
         }
         for (leaf, old) in self.leaves.iter_mut().zip(&old.leaves) {

@@ -243,6 +243,8 @@ pub struct PolicyTree {
     leaves: Vec<Leaf>,
     lanes: Vec<Lane>,
     limits: Vec<Limit>,
+    /// The latest release time that any limit ever had: from then on no limit delays any lane, so none is read.
+    all_clear: Instant,
     flows: Vec<Flow>,
     vacant: Vec<u32>,
     /// The one global shaping queue: parked lanes by release time.
@@ -290,6 +292,7 @@ impl PolicyTree {
             leaves,
             lanes,
             limits,
+            all_clear: Instant::ZERO,
             flows: Vec::new(),
             vacant: Vec::new(),
             shaping,
@@ -444,6 +447,7 @@ impl PolicyTree {
         let slot =
             self.limits.get_mut(limit.index()).ok_or(RateError::UnknownLimit { given: limit, count })?;
         slot.set_rate(rate, now);
+        self.all_clear = self.all_clear.max(slot.release());
         let (lanes, limits) = (&self.lanes, &self.limits);
         self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
         Ok(())

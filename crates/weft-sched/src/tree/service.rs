@@ -54,6 +54,22 @@ pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Instant {
     lane.limits.iter().map(|limit| limits[limit.index()].release()).max().unwrap_or(Instant::ZERO)
 }
 
+/// Charges `bytes` sent at `now` to the limits of `lane`.
+#[inline]
+pub(super) fn charge_limits(
+    lane: &Lane,
+    limits: &mut [Limit],
+    all_clear: &mut Instant,
+    bytes: Bytes,
+    now: Instant,
+) {
+    for limit in &lane.limits {
+        let limit = &mut limits[limit.index()];
+        limit.charge(bytes, now);
+        *all_clear = (*all_clear).max(limit.release());
+    }
+}
+
 /// The rank of a reference to `flow` that is inserted now.
 #[inline]
 pub(super) fn rank_of(flow: &Flow, leaf: &Leaf, arrival: u64) -> u64 {
@@ -186,6 +202,9 @@ impl PolicyTree {
         while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
             let id = leaf.best_lane();
             let Some(lane) = self.lanes.get(id as usize) else { break };
+            if self.all_clear <= now {
+                return Some((self.first_leaf, id));
+            }
             let release = release_time(lane, &self.limits);
             if release <= now {
                 return Some((self.first_leaf, id));
@@ -327,9 +346,7 @@ impl PolicyTree {
     ) {
         let tie = self.tick();
         let lane = &mut self.lanes[id as usize];
-        for limit in &lane.limits {
-            self.limits[limit.index()].charge(sent, now);
-        }
+        charge_limits(lane, &mut self.limits, &mut self.all_clear, sent, now);
         let at = lane.leaf;
         let leaf = &mut self.leaves[at as usize];
         let entry = Entry { rank: 0, tie, id: flow.0 };

@@ -9,7 +9,7 @@ use crate::script::leaf::Verdict;
 use crate::script::node::{Event, one};
 use crate::script::scheduler::{Cx, Sight, Tie, TurnEnd};
 use crate::traffic::Traffic;
-use crate::tree::service::charge_first;
+use crate::tree::service::{charge_first, charge_limits};
 use crate::tree::{FlowState, PolicyTree, StaleTurn, Turn};
 use crate::virtual_time;
 
@@ -158,9 +158,7 @@ impl PolicyTree {
     ) {
         self.observe(now);
         let Some(mut scripts) = self.scripts.take() else { return };
-        for limit in &self.lanes[id as usize].limits {
-            self.limits[limit.index()].charge(sent, now);
-        }
+        charge_limits(&self.lanes[id as usize], &mut self.limits, &mut self.all_clear, sent, now);
         let place = &mut scripts.heads[flow.index()];
         let before = *place;
         place.queued.remove(taken);
