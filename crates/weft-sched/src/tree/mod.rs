@@ -69,6 +69,7 @@
 mod audit;
 mod change;
 mod moving;
+mod offers;
 mod script;
 mod service;
 mod standing;
@@ -235,7 +236,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct PolicyTree {
     root: Child,
-    /// The leaf that the references from the root lead to, or [`NO_LEAF`].
+    /// The [`Offer`](crate::leaf::Offer) of the root, as a number, or [`NO_LEAF`].
     first_leaf: u32,
     nodes: Vec<Inner>,
     /// The parent of each node, and its slot there.
@@ -380,7 +381,7 @@ impl PolicyTree {
     /// Whether packets of `lane` pass every limit that packets of `other` pass.
     pub fn passes_limits_of(&self, lane: LaneId, other: LaneId) -> bool {
         let known = |lane: &&Lane| lane.leaf != NO_LEAF;
-        let limits = |lane: LaneId| self.lanes.get(lane.index()).filter(known).map(|lane| &lane.limits);
+        let limits = |lane: LaneId| self.lanes.get(lane.index()).filter(known).map(|lane| &*lane.limits);
         let (Some(limits), Some(others)) = (limits(lane), limits(other)) else { return false };
         others.iter().all(|limit| limits.contains(limit))
     }
@@ -460,14 +461,9 @@ fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>
     for (index, spec) in program.lanes.iter().enumerate() {
         // The leaf of a vacant lane is past the end of `slots`.
         let members = slots.get_mut(spec.leaf.index());
-        lanes.push(Lane {
-            pifo: Pifo::default(),
-            limits: spec.limits.clone().into(),
-            leaf: if members.is_some() { spec.leaf.0 } else { NO_LEAF },
-            slot: members.as_ref().map_or(0, |members| members.len() as u32),
-            flows: 0,
-            parked: false,
-        });
+        let leaf = if members.is_some() { spec.leaf.0 } else { NO_LEAF };
+        let slot = members.as_ref().map_or(0, |members| members.len() as u32);
+        lanes.push(Lane::new(leaf, slot, &spec.limits));
         if let Some(members) = members {
             members.push(index as u32);
         }
@@ -487,7 +483,13 @@ fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>
             path,
         }
     };
-    (slots.into_iter().enumerate().map(leaf).collect(), lanes)
+    let leaves: Vec<Leaf> = slots.into_iter().enumerate().map(leaf).collect();
+    for lane in &mut lanes {
+        if let Some(leaf) = leaves.get(lane.leaf as usize) {
+            lane.join(leaf);
+        }
+    }
+    (leaves, lanes)
 }
 
 fn path_to_root(layout: &Layout, leaf: LeafId) -> Box<[(u32, u32)]> {
