@@ -2,9 +2,10 @@
 
 use weft_units::{Bytes, Weight};
 
+use crate::order::Order;
 use crate::program::Discipline;
 use crate::virtual_time::{self, Account};
-use crate::winner::{NO_VALUE, WinnerTree};
+use crate::winner::NO_VALUE;
 
 /// The reason for which a child takes part again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -294,7 +295,7 @@ impl SlotSet {
 pub(crate) struct WfqNode {
     virtual_time: u64,
     /// Start tags of the children that take part.
-    tree: WinnerTree,
+    tree: Order,
     shares: Box<[Share]>,
 }
 
@@ -313,11 +314,7 @@ struct Share {
 impl WfqNode {
     fn new(weights: &[Weight]) -> Self {
         let share = |weight: &Weight| Share { account: Account::new(*weight), held: NOT_HELD };
-        Self {
-            virtual_time: 0,
-            tree: WinnerTree::new(weights.len()),
-            shares: weights.iter().map(share).collect(),
-        }
+        Self { virtual_time: 0, tree: Order::new(weights), shares: weights.iter().map(share).collect() }
     }
 
     #[inline]
@@ -386,7 +383,7 @@ impl WfqNode {
     #[cold]
     fn rebase(&mut self) {
         let held = self.shares.iter().map(|share| share.held).filter(|held| *held != NOT_HELD);
-        let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
+        let oldest = self.tree.least_rank().into_iter().chain(held).min().unwrap_or(self.virtual_time);
         let base = virtual_time::rebase_base(self.virtual_time, oldest);
         self.virtual_time -= base;
         self.tree.rerank(|rank| rank.saturating_sub(base));

@@ -145,7 +145,7 @@ impl PolicyTree {
             let present = leaf.heads.contains(slot);
             let expected = lane.takes_part();
             ensure(present == expected, || format!("lane {at}: in its leaf {present}, expected {expected}"))?;
-            let same = !present || lane.pifo.peek().is_some_and(|head| head.rank == leaf.heads.rank(slot));
+            let same = !present || lane.pifo.peek().is_some_and(|head| head.key() == leaf.heads.key(slot));
             ensure(same, || format!("lane {at}: its head is not what its leaf ranks"))?;
         }
         let clear = self.limits.iter().all(|limit| limit.release() <= self.all_clear);
@@ -197,8 +197,8 @@ mod tests {
     use crate::Next;
     use crate::TreeCounters;
     use crate::node::Node;
-    use crate::program::LeafDiscipline;
-    use crate::workload::{Rng, figure1_program};
+    use crate::program::{Discipline, LeafDiscipline, Program};
+    use crate::workload::{Rng, figure1_program, wfq_program};
 
     /// Advances all tags of the tree, as if the same amount had been served before.
     fn shift(tree: &mut PolicyTree, by: u64) {
@@ -217,10 +217,9 @@ mod tests {
 
     /// The order of service of `turns` turns. Flow `i` belongs to lane `i % 64`, and all are backlogged from time zero
     /// on.
-    fn order(shifted: u64, turns: usize) -> Vec<FlowId> {
-        let program = figure1_program();
+    fn order(program: &Program, shifted: u64, turns: usize) -> Vec<FlowId> {
         assert!(program.leaves.iter().all(|leaf| leaf.discipline == LeafDiscipline::Fair));
-        let mut tree = PolicyTree::new(&program).expect("the program is sound");
+        let mut tree = PolicyTree::new(program).expect("the program is sound");
         let mut rng = Rng::new(7);
         for at in 0..256 {
             let weight = Weight::new(1 + rng.below(5)).expect("not zero");
@@ -235,7 +234,7 @@ mod tests {
             let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("something is backlogged") };
             let flow = turn.flow();
             order.push(flow);
-            let sent = Bytes(64 + u64::from(rng.below(65_000)));
+            let sent = Bytes([64, 594, 1518, 64 + u64::from(rng.below(65_000))][rng.below(4) as usize]);
             tree.finish(turn, sent, rng.below(4) > 0, Instant::ZERO).expect("the turn is outstanding");
             tree.activate(FlowId(rng.below(256)));
             if order.len() % 64 == 0 {
@@ -248,12 +247,16 @@ mod tests {
     #[test]
     fn virtual_time_that_comes_near_its_end_changes_no_order() {
         let turns = 20_000;
-        // Every node and leaf in use passes the threshold during the run, at different times.
-        for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
-            assert!(
-                order(0, turns) == order(virtual_time::REBASE_AT - distance, turns),
-                "distance {distance}"
-            );
+        // A node of many children of equal weight, which are in runs.
+        let mut many = wfq_program(64);
+        many.nodes[0].discipline = Discipline::Wfq(vec![Weight::ONE; 64]);
+        for program in [&figure1_program(), &many] {
+            let expected = order(program, 0, turns);
+            // Every node and leaf in use passes the threshold during the run, at different times.
+            for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
+                let shifted = order(program, virtual_time::REBASE_AT - distance, turns);
+                assert!(shifted == expected, "distance {distance}");
+            }
         }
     }
 
