@@ -3,7 +3,7 @@
 use weft_units::Weight;
 
 use crate::runs::Runs;
-use crate::winner::WinnerTree;
+use crate::winner::{NO_VALUE, WinnerTree};
 
 /// The number of children from which on those of equal weight are kept in runs: a winner tree then has three levels or more.
 const RUNS_FROM: usize = 33;
@@ -28,12 +28,22 @@ impl Order {
         }
     }
 
-    /// The value of the first child, or [`NO_VALUE`](crate::winner::NO_VALUE) if none takes part.
+    /// The value of the first child, or [`NO_VALUE`] if none takes part.
     #[inline]
     pub(crate) fn best(&self) -> u32 {
         match self {
             Self::Tree(tree) => tree.best(),
             Self::Runs(runs) => runs.best(),
+        }
+    }
+
+    /// The values of the children `near` and `far` turns ahead, where that is known; else those of none. A guess: the order may
+    /// change before.
+    #[inline]
+    pub(crate) fn ahead(&self, near: usize, far: usize) -> (u32, u32) {
+        match self {
+            Self::Tree(_) => (NO_VALUE, NO_VALUE),
+            Self::Runs(runs) => runs.ahead(near, far),
         }
     }
 

@@ -85,6 +85,18 @@ impl Runs {
         self.members[slot].value
     }
 
+    /// The values of the slots that are `near` and `far` places behind the smallest in its run, or [`NO_VALUE`].
+    #[inline]
+    pub(crate) fn ahead(&self, near: usize, far: usize) -> (u32, u32) {
+        let behind = |slot: u32, steps: usize| {
+            (0..steps)
+                .fold(slot, |slot, _| self.members.get(slot as usize).map_or(NO_SLOT, |member| member.after))
+        };
+        let value = |slot: u32| self.members.get(slot as usize).map_or(NO_VALUE, |member| member.value);
+        let near_slot = behind(self.first, near);
+        (value(near_slot), value(behind(near_slot, far - near)))
+    }
+
     /// Lets `slot` take part, with a value other than [`NO_VALUE`].
     #[inline]
     pub(crate) fn set(&mut self, slot: usize, rank: u64, tie: u64, value: u32) {
