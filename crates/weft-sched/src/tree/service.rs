@@ -491,7 +491,7 @@ impl PolicyTree {
 
 /// Puts the first flow of a lane of this PIFO into service, charges it and replaces its reference by `entry`, or removes it if
 /// the flow has no next packet. The leaf has this order and virtual time.
-#[inline]
+#[inline(always)]
 pub(super) fn charge_first(
     pifo: &mut Pifo,
     (order, virtual_time): (LeafOrder, &mut u64),
