@@ -33,7 +33,7 @@ const FAR: usize = 6;
 const NEAR: usize = 3;
 
 /// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked; the node
-/// knows the leaf that each such child leads to.
+/// knows the leaf that each such child leads to, as the number of an [`Offer`](crate::leaf::Offer).
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Strict priority: the first slot that takes part is served.

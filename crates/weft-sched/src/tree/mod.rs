@@ -45,10 +45,11 @@
 //!
 //! # Ownership and invariants
 //! * A flow slot holds the flow's account (finish tag, remainder, weight). A lane holds the PIFO of references to its
-//!   flows. A leaf holds the first reference of each lane, and a node the best reference of each child.
+//!   flows. A leaf holds the first reference of each of its lanes, if it has several, and a node the best of each child.
 //! * A flow is backlogged exactly while its lane's PIFO holds one reference to it.
 //! * A lane is in its leaf or in the shaping queue, never in both; an empty lane is in neither.
-//! * `leads_to` of every node names the leaf that a descent would find.
+//! * `leads_to` of every node names the leaf that a descent would find, or the leaf's only lane. No limit is released after
+//!   `all_clear`.
 //!
 //! [`PolicyTree::check_invariants`] checks these.
 //!
@@ -57,16 +58,18 @@
 //! stored.
 //!
 //! # Layout and cost
-//! A turn touches the flow (half a cache line), its lane (one line), the lane's PIFO (24 bytes per backlogged flow), the
-//! leaf, and one node per level. The path to the root is stored in the leaf, so the charges of the levels do not depend
-//! on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
+//! A turn touches the flow (half a cache line), its lane (two lines), the lane's PIFO (24 bytes per backlogged flow, if
+//! several are), the leaf if it has several lanes, and one node per level. The path to the root is stored in leaf and lane,
+//! so the charges of the levels do not depend on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
 //! docs/engine.md has the layout and what each part of it costs.
 //!
 //! # Algorithms of one's own
 //! A node or leaf may have a [`Custom`](crate::Custom) discipline. The module `script` has its semantics, and
 //! `tree/script` the way of its events; trees without one have one test per packet for it.
 
+mod ahead;
 mod audit;
+mod build;
 mod change;
 mod moving;
 mod offers;
@@ -82,18 +85,16 @@ pub(crate) use service::Served;
 pub use standing::{Place, Standing};
 
 use thiserror::Error;
-use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
+use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LimitId, Weight};
 
-use crate::leaf::{Lane, Leaf, LeafOrder};
+use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
 use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
-use crate::script::leaf::ScriptLeaf;
 use crate::script::timers::FLOWS_MAX;
 use crate::validate::{self, Layout, Parent, ProgramError};
 use crate::virtual_time::Account;
-use crate::winner::WinnerTree;
 
 /// The right of a flow to send one segment. Return it with [`PolicyTree::finish`].
 #[derive(PartialEq, Eq, Debug)]
@@ -282,7 +283,7 @@ impl PolicyTree {
             node: Node::new(&spec.discipline, spec.children.len()),
             children: spec.children.clone().into(),
         };
-        let (leaves, lanes) = leaves_and_lanes(program, &layout);
+        let (leaves, lanes) = build::leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
         shaping.reserve_total(program.lanes.len());
         Self {
@@ -453,46 +454,4 @@ impl PolicyTree {
         self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
         Ok(())
     }
-}
-
-fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>) {
-    let mut slots: Vec<Vec<u32>> = vec![Vec::new(); program.leaves.len()];
-    let mut lanes = Vec::with_capacity(program.lanes.len());
-    for (index, spec) in program.lanes.iter().enumerate() {
-        // The leaf of a vacant lane is past the end of `slots`.
-        let members = slots.get_mut(spec.leaf.index());
-        let leaf = if members.is_some() { spec.leaf.0 } else { NO_LEAF };
-        let slot = members.as_ref().map_or(0, |members| members.len() as u32);
-        lanes.push(Lane::new(leaf, slot, &spec.limits));
-        if let Some(members) = members {
-            members.push(index as u32);
-        }
-    }
-    let leaf = |(index, lanes): (usize, Vec<u32>)| {
-        let spec = &program.leaves[index];
-        let path = path_to_root(layout, LeafId::from_index(index));
-        let script = spec.custom().map(|custom| Box::new(ScriptLeaf::new(custom, lanes.len())));
-        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].custom().is_some());
-        Leaf {
-            heads: WinnerTree::new(lanes.len()),
-            virtual_time: 0,
-            order: LeafOrder::of(&spec.discipline),
-            scripted: above || script.is_some(),
-            script,
-            lanes,
-            path,
-        }
-    };
-    let leaves: Vec<Leaf> = slots.into_iter().enumerate().map(leaf).collect();
-    for lane in &mut lanes {
-        if let Some(leaf) = leaves.get(lane.leaf as usize) {
-            lane.join(leaf);
-        }
-    }
-    (leaves, lanes)
-}
-
-fn path_to_root(layout: &Layout, leaf: LeafId) -> Box<[(u32, u32)]> {
-    core::iter::successors(layout.leaf_parents[leaf.index()], |(node, _)| layout.node_parents[*node as usize])
-        .collect()
 }

@@ -28,10 +28,11 @@ impl PolicyTree {
     /// The lane that an offer leads to.
     #[inline]
     pub(super) fn lane_offered(&self, offer: u32) -> Option<u32> {
-        match Offer::from_number(offer) {
-            Offer::Lane(lane) => ((lane as usize) < self.lanes.len()).then_some(lane),
-            Offer::Leaf(leaf) => self.leaves.get(leaf as usize).map(Leaf::best_lane),
-        }
+        let lane = match Offer::from_number(offer) {
+            Offer::Lane(lane) => lane,
+            Offer::Leaf(leaf) => self.leaves.get(leaf as usize)?.best_lane(),
+        };
+        ((lane as usize) < self.lanes.len()).then_some(lane)
     }
 
     /// The virtual time of a leaf.
