@@ -1,6 +1,7 @@
 //! Our side of the comparison with DPDK's rte_sched: the same hierarchy and the same loop as bench/peers/rte_sched.c.
 //!
-//! `hqos --pipes=N --classes=1..13 --refill=same|shuffled --per-queue=N --packets=N` prints one line of JSON.
+//! `hqos --pipes=N --classes=1..13 --refill=same|shuffled --per-queue=N --packets=N` prints one line of JSON. With
+//! `--lengths=mixed` packets are not all of the peer's length.
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::process::ExitCode;
@@ -14,6 +15,8 @@ const RATE: BitsPerSec = BitsPerSec(800_000_000_000);
 const OVERHEAD: Bytes = Bytes(24);
 /// A minimum-size frame on the wire.
 const LEN: Bytes = Bytes(64 + 24);
+/// The lengths that a loop of mixed ones draws from.
+const MIXED: [Bytes; 4] = [Bytes(64), Bytes(594), Bytes(1518), Bytes(1518)];
 /// Lanes of a pipe.
 const PIPE_LANES: usize = 16;
 
@@ -31,11 +34,18 @@ struct Options {
     per_queue: usize,
     packets: u64,
     refill: Refill,
+    mixed: bool,
 }
 
 fn options() -> Option<Options> {
-    let mut options =
-        Options { pipes: 64, classes: 4, per_queue: 1, packets: 4_000_000, refill: Refill::Same };
+    let mut options = Options {
+        pipes: 64,
+        classes: 4,
+        per_queue: 1,
+        packets: 4_000_000,
+        refill: Refill::Same,
+        mixed: false,
+    };
     for argument in std::env::args().skip(1) {
         let (name, value) = argument.split_once('=')?;
         match (name, value) {
@@ -45,6 +55,7 @@ fn options() -> Option<Options> {
             ("--packets", value) => options.packets = value.parse().ok()?,
             ("--refill", "same") => options.refill = Refill::Same,
             ("--refill", "shuffled") => options.refill = Refill::Shuffled,
+            ("--lengths", "mixed") => options.mixed = true,
             _ => return None,
         }
     }
@@ -65,6 +76,8 @@ struct Loop {
     order: Vec<FlowId>,
     position: usize,
     now: Instant,
+    /// Draws lengths, if these are mixed.
+    lengths: Option<Rng>,
 }
 
 impl Loop {
@@ -88,7 +101,8 @@ impl Loop {
         for at in (1..order.len()).rev() {
             order.swap(at, rng.below(at as u32 + 1) as usize);
         }
-        Ok(Self { scheduler, packets, order, position: 0, now: Instant::ZERO })
+        let lengths = options.mixed.then_some(rng);
+        Ok(Self { scheduler, packets, order, position: 0, now: Instant::ZERO, lengths })
     }
 
     fn run(&mut self, total: u64, refill: Refill) -> u64 {
@@ -110,7 +124,10 @@ impl Loop {
                     flow = self.order[self.position];
                 }
                 packet.lane = flow.0;
-                let len = Bytes(u64::from(packet.len)) + OVERHEAD;
+                let len = match &mut self.lengths {
+                    Some(rng) => MIXED[rng.below(4) as usize],
+                    None => Bytes(u64::from(packet.len)) + OVERHEAD,
+                };
                 arrivals[at] =
                     Arrival { flow, descriptor: Descriptor { len, handle: departure.descriptor.handle } };
             }

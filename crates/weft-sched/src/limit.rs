@@ -17,8 +17,9 @@
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
-/// The state of one rate limit: 48 bytes. A charge touches all of them, a check only the first 8.
+/// The state of one rate limit: 48 bytes, in a line of its own. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
+#[repr(align(64))]
 pub(crate) struct Limit {
     /// The earliest time at which a packet may leave: `tat - burst_time`.
     release: Instant,

@@ -2,9 +2,10 @@
 
 use weft_units::{Bytes, Weight};
 
+use crate::order::Order;
 use crate::program::Discipline;
 use crate::virtual_time::{self, Account};
-use crate::winner::{NO_VALUE, WinnerTree};
+use crate::winner::NO_VALUE;
 
 /// The reason for which a child takes part again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,8 +28,12 @@ pub(crate) enum Leave {
 /// The absence of a leaf: offered by a node without backlogged descendants.
 pub(crate) const NO_LEAF: u32 = NO_VALUE;
 
+/// The turns ahead for which the nodes' lanes, and for which what these refer to, is fetched.
+const FAR: usize = 6;
+const NEAR: usize = 3;
+
 /// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked; the node
-/// knows the leaf that each such child leads to.
+/// knows the leaf that each such child leads to, as the number of an [`Offer`](crate::leaf::Offer).
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Strict priority: the first slot that takes part is served.
@@ -57,6 +62,15 @@ impl Node {
         }
     }
 
+    /// What the node leads to a few turns ahead, and some more turns ahead, where that is known.
+    #[inline]
+    pub(crate) fn ahead(&self) -> (u32, u32) {
+        match self {
+            Self::Strict(_) => (NO_LEAF, NO_LEAF),
+            Self::Wfq(node) => node.tree.ahead(NEAR, FAR),
+        }
+    }
+
     pub(crate) fn contains(&self, slot: usize) -> bool {
         match self {
             Self::Strict(node) => node.slots.contains(slot),
@@ -67,7 +81,7 @@ impl Node {
     /// The leaf that the child at `slot`, which must take part, leads to.
     pub(crate) fn leads_to(&self, slot: usize) -> u32 {
         match self {
-            Self::Strict(node) => node.leads_to[slot],
+            Self::Strict(node) => node.leads_to(slot),
             Self::Wfq(node) => node.tree.value(slot),
         }
     }
@@ -192,25 +206,39 @@ pub(crate) struct StrictNode {
     slots: SlotSet,
     /// The leaf that the first slot leads to, or [`NO_LEAF`].
     offer: u32,
-    /// The leaf that the child at each slot leads to; valid for the slots that take part.
-    leads_to: Box<[u32]>,
+    /// The leaf that the child at each slot leads to; valid for the slots that take part. Few lie in the node itself.
+    near: [u32; NEAR_SLOTS],
+    far: Box<[u32]>,
 }
+
+/// The slots of a strict node that lie in it.
+const NEAR_SLOTS: usize = 16;
 
 impl StrictNode {
     fn new(children: usize) -> Self {
-        let leads_to = vec![NO_LEAF; children].into();
-        Self { slots: SlotSet::new(children), offer: NO_LEAF, leads_to }
+        let far = if children > NEAR_SLOTS { vec![NO_LEAF; children].into() } else { Box::default() };
+        Self { slots: SlotSet::new(children), offer: NO_LEAF, near: [NO_LEAF; NEAR_SLOTS], far }
+    }
+
+    #[inline]
+    fn leads_to(&self, slot: usize) -> u32 {
+        if self.far.is_empty() { self.near[slot % NEAR_SLOTS] } else { self.far[slot] }
+    }
+
+    #[inline]
+    fn leads_to_mut(&mut self, slot: usize) -> &mut u32 {
+        if self.far.is_empty() { &mut self.near[slot % NEAR_SLOTS] } else { &mut self.far[slot] }
     }
 
     /// The leaf that the first slot leads to, found anew.
     #[inline]
     fn first(&self) -> u32 {
-        self.slots.first().map_or(NO_LEAF, |slot| self.leads_to[slot])
+        self.slots.first().map_or(NO_LEAF, |slot| self.leads_to(slot))
     }
 
     fn insert(&mut self, slot: usize, leaf: u32) {
         self.slots.insert(slot);
-        self.leads_to[slot] = leaf;
+        *self.leads_to_mut(slot) = leaf;
         self.offer = self.first();
     }
 
@@ -223,7 +251,7 @@ impl StrictNode {
     /// The child at `slot`, which takes part, leads to `leaf` now. Returns the leaf that the first child leads to.
     #[inline]
     fn lead(&mut self, slot: usize, leaf: u32) -> u32 {
-        self.leads_to[slot] = leaf;
+        *self.leads_to_mut(slot) = leaf;
         if self.slots.first() == Some(slot) {
             self.offer = leaf;
         }
@@ -294,7 +322,7 @@ impl SlotSet {
 pub(crate) struct WfqNode {
     virtual_time: u64,
     /// Start tags of the children that take part.
-    tree: WinnerTree,
+    tree: Order,
     shares: Box<[Share]>,
 }
 
@@ -313,11 +341,7 @@ struct Share {
 impl WfqNode {
     fn new(weights: &[Weight]) -> Self {
         let share = |weight: &Weight| Share { account: Account::new(*weight), held: NOT_HELD };
-        Self {
-            virtual_time: 0,
-            tree: WinnerTree::new(weights.len()),
-            shares: weights.iter().map(share).collect(),
-        }
+        Self { virtual_time: 0, tree: Order::new(weights), shares: weights.iter().map(share).collect() }
     }
 
     #[inline]
@@ -386,7 +410,7 @@ impl WfqNode {
     #[cold]
     fn rebase(&mut self) {
         let held = self.shares.iter().map(|share| share.held).filter(|held| *held != NOT_HELD);
-        let oldest = self.tree.ranks().chain(held).min().unwrap_or(self.virtual_time);
+        let oldest = self.tree.least_rank().into_iter().chain(held).min().unwrap_or(self.virtual_time);
         let base = virtual_time::rebase_base(self.virtual_time, oldest);
         self.virtual_time -= base;
         self.tree.rerank(|rank| rank.saturating_sub(base));

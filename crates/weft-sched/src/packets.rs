@@ -125,6 +125,9 @@ const NONE: u32 = u32::MAX;
 /// The number of flows from which on records are prefetched: they exceed a second-level cache of 1 MB.
 const PREFETCH_FROM: usize = 1 << 13;
 
+/// The number of lanes from which on these are prefetched too: their records exceed a quarter of such a cache.
+const PREFETCH_LANES_FROM: usize = 1 << 11;
+
 /// A descriptor with the number of its arrival: 24 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
@@ -304,6 +307,9 @@ impl PacketScheduler {
                 lanes[lane.index()].counters.left.add(descriptor.len);
                 if queues.len() >= PREFETCH_FROM {
                     tree.prefetch_next(lane, queues, |queue| prefetch(slab, queue.second as usize));
+                    if lanes.len() >= PREFETCH_LANES_FROM {
+                        tree.prefetch_ahead(lane, queues, lanes);
+                    }
                 }
                 Dequeue::Packet(Departure { flow, lane, descriptor })
             }
@@ -353,6 +359,15 @@ impl PacketScheduler {
         for arrival in burst {
             self.tree.prefetch_flow(arrival.flow);
             prefetch(&self.queues, arrival.flow.index());
+        }
+        if self.lanes.len() < PREFETCH_LANES_FROM {
+            return;
+        }
+        for arrival in burst {
+            self.tree.prefetch_lane(arrival.flow, &self.lanes);
+        }
+        for arrival in burst {
+            self.tree.prefetch_node(arrival.flow);
         }
     }
 

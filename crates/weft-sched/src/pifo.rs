@@ -1,7 +1,8 @@
 //! The push-in first-out queue: a 4-ary heap.
 //!
 //! Four children of 24 bytes lie in one or two cache lines, so a level of the heap costs about one miss and the heap
-//! has half the levels of a binary one.
+//! has half the levels of a binary one. An entry that is alone lies in the queue's own record, which then needs no other
+//! memory.
 
 /// An entry of a PIFO: 24 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,14 @@ impl Entry {
     pub(crate) fn key(&self) -> u128 {
         key(self.rank, self.tie)
     }
+
+    /// The absence of an entry.
+    const ABSENT: Self = Self { rank: u64::MAX, tie: u64::MAX, id: u32::MAX };
+
+    #[inline]
+    fn is_absent(&self) -> bool {
+        self.id == u32::MAX
+    }
 }
 
 /// The key of a rank and a tie.
@@ -32,36 +41,56 @@ pub(crate) fn key(rank: u64, tie: u64) -> u128 {
 const ARITY: usize = 4;
 
 /// A push-in first-out queue with a stable order of equal ranks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pifo {
+    /// The only entry, of an id below `u32::MAX`, or [`Entry::ABSENT`].
+    only: Entry,
+    /// The entries, if there is none in `only`.
     heap: Vec<Entry>,
+}
+
+impl Default for Pifo {
+    fn default() -> Self {
+        Self { only: Entry::ABSENT, heap: Vec::new() }
+    }
 }
 
 impl Pifo {
     #[inline]
     pub(crate) fn peek(&self) -> Option<&Entry> {
-        self.heap.first()
+        if self.only.is_absent() { self.heap.first() } else { Some(&self.only) }
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.heap.len() + usize::from(!self.only.is_absent())
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.only.is_absent() && self.heap.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.heap.iter()
+        self.heap.iter().chain((!self.only.is_absent()).then_some(&self.only))
     }
 
     /// Reserves memory for `total` entries, so that no later push allocates.
     pub(crate) fn reserve_total(&mut self, total: usize) {
-        self.heap.reserve(total.saturating_sub(self.heap.len()));
+        if total > 1 {
+            self.heap.reserve(total.saturating_sub(self.heap.len()));
+        }
     }
 
     #[inline]
     pub(crate) fn push(&mut self, entry: Entry) {
+        if self.is_empty() {
+            self.only = entry;
+            return;
+        }
+        if !self.only.is_absent() {
+            self.heap.push(self.only);
+            self.only = Entry::ABSENT;
+        }
         let at = self.heap.len();
         self.heap.push(entry);
         self.sift_up(at, entry);
@@ -69,6 +98,9 @@ impl Pifo {
 
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Entry> {
+        if !self.only.is_absent() {
+            return Some(core::mem::replace(&mut self.only, Entry::ABSENT));
+        }
         let last = self.heap.pop()?;
         match self.heap.first() {
             Some(&first) => {
@@ -82,6 +114,10 @@ impl Pifo {
     /// Replaces the first entry: a pop and a push in one pass. Has no effect on an empty queue.
     #[inline]
     pub(crate) fn replace_top(&mut self, entry: Entry) {
+        if !self.only.is_absent() {
+            self.only = entry;
+            return;
+        }
         self.sift_down(entry.rank, entry.tie, entry.id);
     }
 
@@ -122,6 +158,9 @@ impl Pifo {
 
     /// Changes every rank by `change` and restores the order. Linear in the number of entries; for rare events.
     pub(crate) fn rerank(&mut self, mut change: impl FnMut(&Entry) -> u64) {
+        if !self.only.is_absent() {
+            self.only.rank = change(&self.only);
+        }
         for entry in &mut self.heap {
             entry.rank = change(entry);
         }
@@ -131,16 +170,20 @@ impl Pifo {
 
     /// Removes all entries and keeps the memory.
     pub(crate) fn clear(&mut self) {
+        self.only = Entry::ABSENT;
         self.heap.clear();
     }
 
     /// The number of entries for which there is memory.
     pub(crate) fn capacity(&self) -> usize {
-        self.heap.capacity()
+        self.heap.capacity().max(1)
     }
 
     /// Removes the entry of `id`. Linear in the number of entries; for rare events.
     pub(crate) fn remove(&mut self, id: u32) -> Option<Entry> {
+        if !self.only.is_absent() && self.only.id == id {
+            return self.pop();
+        }
         let at = self.heap.iter().position(|entry| entry.id == id)?;
         let removed = self.heap.swap_remove(at);
         self.heap.sort_unstable_by_key(Entry::key);
@@ -150,17 +193,22 @@ impl Pifo {
     /// Moves all entries into `larger`, which is empty and has room for them, and exchanges the two.
     pub(crate) fn move_into(&mut self, larger: &mut Self) {
         larger.heap.append(&mut self.heap);
+        larger.only = core::mem::replace(&mut self.only, Entry::ABSENT);
         core::mem::swap(self, larger);
     }
 
     /// The entries in the order in which they would leave. Sorts in place; for rare events.
     pub(crate) fn sorted(&mut self) -> &mut [Entry] {
+        if !self.only.is_absent() {
+            return core::slice::from_mut(&mut self.only);
+        }
         self.heap.sort_unstable_by_key(Entry::key);
         &mut self.heap
     }
 
     pub(crate) fn is_valid(&self) -> bool {
-        (1..self.heap.len()).all(|at| self.heap[(at - 1) / ARITY].key() < self.heap[at].key())
+        let alone = self.only.is_absent() || self.heap.is_empty();
+        alone && (1..self.heap.len()).all(|at| self.heap[(at - 1) / ARITY].key() < self.heap[at].key())
     }
 }
 

@@ -9,7 +9,7 @@
 use crate::pifo::key;
 
 /// The key of a slot that does not take part.
-const ABSENT: u128 = u128::MAX;
+pub(crate) const ABSENT: u128 = u128::MAX;
 
 /// The value of a tree in which no slot takes part.
 pub(crate) const NO_VALUE: u32 = u32::MAX;
@@ -20,20 +20,26 @@ const ARITY: usize = 4;
 /// Four slots, or four groups of the level below.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(16))]
-struct Group {
-    keys: [u128; ARITY],
-    values: [u32; ARITY],
+pub(crate) struct Group {
+    pub(crate) keys: [u128; ARITY],
+    pub(crate) values: [u32; ARITY],
 }
 
 impl Group {
-    const EMPTY: Self = Self { keys: [ABSENT; ARITY], values: [NO_VALUE; ARITY] };
+    pub(crate) const EMPTY: Self = Self { keys: [ABSENT; ARITY], values: [NO_VALUE; ARITY] };
 
     /// The place of the smallest key. Without branches, since no predictor learns the outcome.
     #[inline(always)]
-    fn smallest(&self) -> usize {
-        let left = usize::from(self.keys[1] < self.keys[0]);
-        let right = 2 + usize::from(self.keys[3] < self.keys[2]);
-        let right_wins = self.keys[right] < self.keys[left];
+    pub(crate) fn smallest(&self) -> usize {
+        Self::smallest_of(&self.keys)
+    }
+
+    /// The place of the smallest of four keys, as [`Self::smallest`].
+    #[inline(always)]
+    pub(crate) fn smallest_of(keys: &[u128; ARITY]) -> usize {
+        let left = usize::from(keys[1] < keys[0]);
+        let right = 2 + usize::from(keys[3] < keys[2]);
+        let right_wins = keys[right] < keys[left];
         core::hint::select_unpredictable(right_wins, right, left)
     }
 }
@@ -83,16 +89,11 @@ impl WinnerTree {
         (group, slot % ARITY)
     }
 
+    /// The key of `slot`, which must take part.
     #[inline]
-    fn key(&self, slot: usize) -> u128 {
+    pub(crate) fn key(&self, slot: usize) -> u128 {
         let (group, place) = self.place_of(slot);
         group.keys[place]
-    }
-
-    /// The rank of `slot`, which must take part.
-    #[inline]
-    pub(crate) fn rank(&self, slot: usize) -> u64 {
-        (self.key(slot) >> 64) as u64
     }
 
     pub(crate) fn contains(&self, slot: usize) -> bool {
@@ -169,7 +170,8 @@ impl WinnerTree {
         top.into_iter().chain(below).flat_map(|group| &mut group.keys)
     }
 
-    fn keys(&self) -> impl Iterator<Item = u128> {
+    /// The keys of the slots that take part.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u128> {
         let bottom = self.bottom as usize;
         let top = (bottom == 0).then_some(&self.top);
         let below = self.below.iter().skip(bottom.saturating_sub(1));
@@ -190,11 +192,6 @@ impl WinnerTree {
         }
     }
 
-    /// The tie of `slot`, which must take part.
-    pub(crate) fn tie(&self, slot: usize) -> u64 {
-        self.key(slot) as u64
-    }
-
     /// Plays all matches. Linear in the slots; for rare events.
     pub(crate) fn rebuild(&mut self) {
         for below in (0..self.below.len()).rev() {
@@ -205,10 +202,6 @@ impl WinnerTree {
                 (group.keys[first], group.values[first]);
         }
         self.best = self.top.values[self.top.smallest()];
-    }
-
-    pub(crate) fn ranks(&self) -> impl Iterator<Item = u64> {
-        self.keys().map(|key| (key >> 64) as u64)
     }
 
     pub(crate) fn is_valid(&self) -> bool {

@@ -80,8 +80,21 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// The number of flows at the start of every run.
+/// The number of flows at the start of most runs.
 const FLOWS: u64 = 8;
+
+/// The first operations: that many flows, one in each lane in turn.
+fn begin(flows: u64, seed: u64) -> impl Iterator<Item = Operation> {
+    (0..flows).map(move |at| Operation::AddFlow { lane: at as usize, seed: at ^ seed })
+}
+
+/// The first operations of a run with many children: many flows, of which most have something to send.
+fn crowd(seed: u64) -> impl Iterator<Item = Operation> {
+    let flows = 100;
+    let arrive =
+        move |at: u64| Operation::Arrive { flow: (at * 37) as usize, len: 64 + seed % 1500 * at % 1500 };
+    begin(flows, seed).chain((0..flows * 3 / 4).map(arrive))
+}
 
 /// The state that both runs keep beside the two schedulers.
 struct Bench {
@@ -126,12 +139,11 @@ fn weight(seed: u64) -> Weight {
     Weight::new(random::weight(&mut Rng::new(seed))).unwrap()
 }
 
-fn check_turns(program: Program, seed: u64, operations: Vec<Operation>) -> Result<(), TestCaseError> {
+fn check_turns(program: Program, operations: impl Iterator<Item = Operation>) -> Result<(), TestCaseError> {
     let mut bench = Bench::new(program);
     let mut engine = PolicyTree::new(&bench.program).unwrap();
     let mut reference = Reference::new(&bench.program);
-    let begin = (0..FLOWS).map(|at| Operation::AddFlow { lane: at as usize, seed: at ^ seed });
-    for operation in begin.chain(operations) {
+    for operation in operations {
         turn_step(&mut bench, &mut engine, &mut reference, &operation)?;
         prop_assert_eq!(engine.check_invariants(), Ok(()), "after {:?}", operation);
     }
@@ -251,12 +263,11 @@ fn same_turn(
     Ok(turn)
 }
 
-fn check_packets(program: Program, seed: u64, operations: Vec<Operation>) -> Result<(), TestCaseError> {
+fn check_packets(program: Program, operations: impl Iterator<Item = Operation>) -> Result<(), TestCaseError> {
     let mut bench = Bench::new(program);
     let mut engine = PacketScheduler::new(&bench.program).unwrap();
     let mut reference = PacketReference::new(&bench.program);
-    let begin = (0..FLOWS).map(|at| Operation::AddFlow { lane: at as usize, seed: at ^ seed });
-    for (handle, operation) in begin.chain(operations).enumerate() {
+    for (handle, operation) in operations.enumerate() {
         packet_step(&mut bench, &mut engine, &mut reference, &operation, handle as u64)?;
         prop_assert_eq!(engine.check_invariants(), Ok(()), "after {:?}", operation);
         prop_assert_eq!(engine.held().get(), reference.held.iter().sum::<u64>());
@@ -332,12 +343,12 @@ proptest! {
 
     #[test]
     fn turns_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
-        check_turns(random::program(program), program, operations)?;
+        check_turns(random::program(program), begin(FLOWS, program).chain(operations))?;
     }
 
     #[test]
     fn packets_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
-        check_packets(random::program(program), program, operations)?;
+        check_packets(random::program(program), begin(FLOWS, program).chain(operations))?;
     }
 }
 
@@ -347,12 +358,33 @@ proptest! {
 
     #[test]
     fn scripted_turns_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
-        check_turns(random::scripted(program), program, operations)?;
+        check_turns(random::scripted(program), begin(FLOWS, program).chain(operations))?;
     }
 
     #[test]
     fn scripted_packets_agree(program in any::<u64>(), operations in prop::collection::vec(operation(), 1..200)) {
-        check_packets(random::scripted(program), program, operations)?;
+        check_packets(random::scripted(program), begin(FLOWS, program).chain(operations))?;
+    }
+}
+
+proptest! {
+    // The slow scheduler looks at every child.
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn turns_of_many_children_agree(
+        program in any::<u64>(),
+        operations in prop::collection::vec(operation(), 1..400),
+    ) {
+        check_turns(random::wide(program), crowd(program).chain(operations))?;
+    }
+
+    #[test]
+    fn packets_of_many_children_agree(
+        program in any::<u64>(),
+        operations in prop::collection::vec(operation(), 1..400),
+    ) {
+        check_packets(random::wide(program), crowd(program).chain(operations))?;
     }
 }
 

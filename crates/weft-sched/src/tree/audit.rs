@@ -17,18 +17,18 @@ impl PolicyTree {
     #[cold]
     pub(super) fn rebase_leaf(&mut self, at: u32) {
         self.counters.rebases += 1;
-        let leaf = &mut self.leaves[at as usize];
+        let time = self.leaf_time(at);
+        let leaf = &self.leaves[at as usize];
         let starts = leaf.lanes.iter().filter_map(|lane| self.lanes[*lane as usize].pifo.peek());
-        let oldest = starts.map(|entry| entry.rank).min().unwrap_or(leaf.virtual_time);
-        let base = virtual_time::rebase_base(leaf.virtual_time, oldest);
-        leaf.virtual_time -= base;
+        let oldest = starts.map(|entry| entry.rank).min().unwrap_or(time);
+        let base = virtual_time::rebase_base(time, oldest);
+        *self.leaf_time_mut(at) -= base;
+        let leaf = &mut self.leaves[at as usize];
         for slot in 0..leaf.lanes.len() {
             let id = leaf.lanes[slot];
             let lane = &mut self.lanes[id as usize];
             lane.pifo.rerank(|entry| entry.rank.saturating_sub(base));
-            if !lane.parked {
-                leaf.set_head(slot, id, lane.pifo.peek());
-            }
+            leaf.update_head(id, lane);
         }
         for flow in &mut self.flows {
             if flow.state != FlowState::Vacant && self.lanes[flow.lane as usize].leaf == at {
@@ -128,15 +128,28 @@ impl PolicyTree {
                 })?;
                 continue;
             }
-            let present = leaf.heads.contains(slot);
-            let expected = !lane.parked && !lane.pifo.is_empty();
-            ensure(present == expected, || format!("lane {at}: in its leaf {present}, expected {expected}"))?;
             ensure(!lane.parked || !lane.pifo.is_empty(), || format!("lane {at} is parked and empty"))?;
-            let same = !present || lane.pifo.peek().is_some_and(|head| head.rank == leaf.heads.rank(slot));
-            ensure(same, || format!("lane {at}: its head is not what its leaf ranks"))?;
             let room = lane.flows as usize >= lane.pifo.len();
             ensure(room, || format!("lane {at}: more references than flows"))?;
+            ensure(lane.sole == (leaf.sole() == Some(at as u32)), || {
+                format!("lane {at}: sole {}", lane.sole)
+            })?;
+            ensure(lane.path(&self.leaves) == &*leaf.path, || {
+                format!("lane {at}: its path is not its leaf's")
+            })?;
+            ensure(lane.order == leaf.order, || format!("lane {at}: its order is not its leaf's"))?;
+            if lane.sole {
+                ensure(leaf.heads.is_empty(), || format!("lane {at}: sole, and its leaf has heads"))?;
+                continue;
+            }
+            let present = leaf.heads.contains(slot);
+            let expected = lane.takes_part();
+            ensure(present == expected, || format!("lane {at}: in its leaf {present}, expected {expected}"))?;
+            let same = !present || lane.pifo.peek().is_some_and(|head| head.key() == leaf.heads.key(slot));
+            ensure(same, || format!("lane {at}: its head is not what its leaf ranks"))?;
         }
+        let clear = self.limits.iter().all(|limit| limit.release() <= self.all_clear);
+        ensure(clear, || format!("a limit is released after {}", self.all_clear))?;
         match self.limits.iter().position(|limit| !limit.is_valid()) {
             Some(at) => Err(InvariantError(format!("limit {at}: its state is broken"))),
             None => Ok(()),
@@ -147,7 +160,7 @@ impl PolicyTree {
         for (at, leaf) in self.leaves.iter().enumerate() {
             ensure(leaf.heads.is_valid(), || format!("leaf {at}: its winner tree is inconsistent"))?;
             self.check_script_leaf(leaf).map_err(|what| InvariantError(format!("leaf {at}: {what}")))?;
-            ensure(!leaf.is_fair() || leaf.virtual_time < u64::MAX / 2, || {
+            ensure(!leaf.is_fair() || self.leaf_time(at as u32) < u64::MAX / 2, || {
                 format!("leaf {at}: virtual time")
             })?;
         }
@@ -184,13 +197,13 @@ mod tests {
     use crate::Next;
     use crate::TreeCounters;
     use crate::node::Node;
-    use crate::program::LeafDiscipline;
-    use crate::workload::{Rng, figure1_program};
+    use crate::program::{Discipline, LeafDiscipline, Program};
+    use crate::workload::{Rng, figure1_program, wfq_program};
 
     /// Advances all tags of the tree, as if the same amount had been served before.
     fn shift(tree: &mut PolicyTree, by: u64) {
-        for leaf in &mut tree.leaves {
-            leaf.virtual_time += by;
+        for at in 0..tree.leaves.len() {
+            *tree.leaf_time_mut(at as u32) += by;
         }
         for flow in &mut tree.flows {
             flow.account.shift(by);
@@ -204,10 +217,9 @@ mod tests {
 
     /// The order of service of `turns` turns. Flow `i` belongs to lane `i % 64`, and all are backlogged from time zero
     /// on.
-    fn order(shifted: u64, turns: usize) -> Vec<FlowId> {
-        let program = figure1_program();
+    fn order(program: &Program, shifted: u64, turns: usize) -> Vec<FlowId> {
         assert!(program.leaves.iter().all(|leaf| leaf.discipline == LeafDiscipline::Fair));
-        let mut tree = PolicyTree::new(&program).expect("the program is sound");
+        let mut tree = PolicyTree::new(program).expect("the program is sound");
         let mut rng = Rng::new(7);
         for at in 0..256 {
             let weight = Weight::new(1 + rng.below(5)).expect("not zero");
@@ -222,7 +234,7 @@ mod tests {
             let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("something is backlogged") };
             let flow = turn.flow();
             order.push(flow);
-            let sent = Bytes(64 + u64::from(rng.below(65_000)));
+            let sent = Bytes([64, 594, 1518, 64 + u64::from(rng.below(65_000))][rng.below(4) as usize]);
             tree.finish(turn, sent, rng.below(4) > 0, Instant::ZERO).expect("the turn is outstanding");
             tree.activate(FlowId(rng.below(256)));
             if order.len() % 64 == 0 {
@@ -235,12 +247,16 @@ mod tests {
     #[test]
     fn virtual_time_that_comes_near_its_end_changes_no_order() {
         let turns = 20_000;
-        // Every node and leaf in use passes the threshold during the run, at different times.
-        for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
-            assert!(
-                order(0, turns) == order(virtual_time::REBASE_AT - distance, turns),
-                "distance {distance}"
-            );
+        // A node of many children of equal weight, which are in runs.
+        let mut many = wfq_program(64);
+        many.nodes[0].discipline = Discipline::Wfq(vec![Weight::ONE; 64]);
+        for program in [&figure1_program(), &many] {
+            let expected = order(program, 0, turns);
+            // Every node and leaf in use passes the threshold during the run, at different times.
+            for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
+                let shifted = order(program, virtual_time::REBASE_AT - distance, turns);
+                assert!(shifted == expected, "distance {distance}");
+            }
         }
     }
 
@@ -253,7 +269,7 @@ mod tests {
         tree.activate(flow);
         let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("a flow is backlogged") };
         tree.finish(turn, Bytes(1500), true, Instant::ZERO).expect("the turn is outstanding");
-        assert!(tree.leaves[LeafId(0).index()].virtual_time < virtual_time::REBASE_AT / 2 + 1);
+        assert!(tree.leaf_time(0) < virtual_time::REBASE_AT / 2 + 1);
         // The leaf, and the nodes of fair queueing above it.
         let nodes = tree.leaves[LeafId(0).index()].path.iter().map(|(node, _)| &tree.nodes[*node as usize]);
         let fair = nodes.filter(|inner| matches!(inner.node, Node::Wfq(_))).count() as u64;

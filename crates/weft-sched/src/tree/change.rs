@@ -34,7 +34,7 @@ use weft_units::{FlowId, Instant, LaneId};
 
 use super::script::{arrival_of, list_script};
 use super::{FlowHead, FlowState, PolicyTree, service};
-use crate::leaf::{Leaf, LeafOrder};
+use crate::leaf::LeafOrder;
 use crate::node::NO_LEAF;
 use crate::pifo::{Entry, Pifo};
 use crate::program::{Child, Program};
@@ -186,11 +186,13 @@ impl PolicyTree {
         for at in limits.iter().map(|at| *at as usize) {
             if let (Some(limit), Some(old)) = (self.limits.get_mut(at), old.limits.get(at)) {
                 limit.carry(old, now);
+                self.all_clear = self.all_clear.max(limit.release());
             }
         }
-        for (leaf, old) in self.leaves.iter_mut().zip(&old.leaves) {
-            if leaf.continues(old) && !leaf.lanes.is_empty() {
-                leaf.virtual_time = old.virtual_time;
+        for at in 0..self.leaves.len().min(old.leaves.len()) {
+            let leaf = &self.leaves[at];
+            if leaf.continues(&old.leaves[at]) && !leaf.lanes.is_empty() {
+                *self.leaf_time_mut(at as u32) = old.leaf_time(at as u32);
             }
         }
         self.carry_lane_states(old, targets);
@@ -334,8 +336,9 @@ impl PolicyTree {
         if self.has_script(lane) {
             self.join_script(lane, entries);
         } else {
-            let leaf = &self.leaves[self.lanes[lane as usize].leaf as usize];
-            join(entries, leaf, &mut self.ticks, arrival);
+            let at = self.lanes[lane as usize].leaf;
+            let time = self.leaves[at as usize].is_fair().then(|| self.leaf_time(at));
+            join(entries, time, &mut self.ticks, arrival);
         }
     }
 
@@ -350,7 +353,7 @@ impl PolicyTree {
 
     /// Fills the leaves with the heads of their lanes.
     fn fill_leaves(&mut self) {
-        for leaf in &mut self.leaves {
+        for leaf in self.leaves.iter_mut().filter(|leaf| leaf.sole().is_none()) {
             let mut filled = false;
             for (slot, &id) in leaf.lanes.iter().enumerate() {
                 let lane = &self.lanes[id as usize];
@@ -396,11 +399,10 @@ impl PolicyTree {
         }
     }
 
-    /// The leaf that `child` leads to, or [`NO_LEAF`].
+    /// The offer of `child`, or [`NO_LEAF`].
     pub(super) fn offered_by(&self, child: Child) -> u32 {
         match child {
-            Child::Leaf(leaf) if self.leaves[leaf.index()].heads.is_empty() => NO_LEAF,
-            Child::Leaf(leaf) => leaf.0,
+            Child::Leaf(leaf) => self.offered_by_leaf(leaf.0),
             Child::Node(node) => match self.script_node(node.0) {
                 Some(node) => node.offer(),
                 None => self.nodes[node.index()].node.offer(),
@@ -409,11 +411,11 @@ impl PolicyTree {
     }
 }
 
-/// Ranks `entries`, which are in order, as references to flows that join `leaf`.
-fn join(entries: &mut [Entry], leaf: &Leaf, ticks: &mut u64, arrival: impl Fn(&Entry) -> u64) {
+/// Ranks `entries`, which are in order, as references to flows that join a leaf, which has this virtual time if it is fair.
+fn join(entries: &mut [Entry], time: Option<u64>, ticks: &mut u64, arrival: impl Fn(&Entry) -> u64) {
     for entry in entries {
         *ticks += 1;
-        entry.rank = if leaf.is_fair() { leaf.virtual_time } else { arrival(entry) };
+        entry.rank = time.unwrap_or_else(|| arrival(entry));
         entry.tie = *ticks;
     }
 }

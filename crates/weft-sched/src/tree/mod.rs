@@ -45,10 +45,11 @@
 //!
 //! # Ownership and invariants
 //! * A flow slot holds the flow's account (finish tag, remainder, weight). A lane holds the PIFO of references to its
-//!   flows. A leaf holds the first reference of each lane, and a node the best reference of each child.
+//!   flows. A leaf holds the first reference of each of its lanes, if it has several, and a node the best of each child.
 //! * A flow is backlogged exactly while its lane's PIFO holds one reference to it.
 //! * A lane is in its leaf or in the shaping queue, never in both; an empty lane is in neither.
-//! * `leads_to` of every node names the leaf that a descent would find.
+//! * `leads_to` of every node names the leaf that a descent would find, or the leaf's only lane. No limit is released after
+//!   `all_clear`.
 //!
 //! [`PolicyTree::check_invariants`] checks these.
 //!
@@ -57,18 +58,21 @@
 //! stored.
 //!
 //! # Layout and cost
-//! A turn touches the flow (half a cache line), its lane (one line), the lane's PIFO (24 bytes per backlogged flow), the
-//! leaf, and one node per level. The path to the root is stored in the leaf, so the charges of the levels do not depend
-//! on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
+//! A turn touches the flow (half a cache line), its lane (two lines), the lane's PIFO (24 bytes per backlogged flow, if
+//! several are), the leaf if it has several lanes, and one node per level. The path to the root is stored in leaf and lane,
+//! so the charges of the levels do not depend on each other. Every node knows the leaf that it leads to, so the next turn is found without a descent.
 //! docs/engine.md has the layout and what each part of it costs.
 //!
 //! # Algorithms of one's own
 //! A node or leaf may have a [`Custom`](crate::Custom) discipline. The module `script` has its semantics, and
 //! `tree/script` the way of its events; trees without one have one test per packet for it.
 
+mod ahead;
 mod audit;
+mod build;
 mod change;
 mod moving;
+mod offers;
 mod script;
 mod service;
 mod standing;
@@ -83,18 +87,16 @@ pub use standing::{Place, Standing};
 use succession::Relatives;
 
 use thiserror::Error;
-use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
+use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LimitId, Weight};
 
-use crate::leaf::{Lane, Leaf, LeafOrder};
+use crate::leaf::{Lane, Leaf};
 use crate::limit::Limit;
 use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
-use crate::script::leaf::ScriptLeaf;
 use crate::script::timers::FLOWS_MAX;
 use crate::validate::{self, Layout, Parent, ProgramError};
 use crate::virtual_time::Account;
-use crate::winner::WinnerTree;
 
 /// The right of a flow to send one segment. Return it with [`PolicyTree::finish`].
 #[derive(PartialEq, Eq, Debug)]
@@ -239,7 +241,7 @@ struct Inner {
 #[derive(Debug)]
 pub struct PolicyTree {
     root: Child,
-    /// The leaf that the references from the root lead to, or [`NO_LEAF`].
+    /// The [`Offer`](crate::leaf::Offer) of the root, as a number, or [`NO_LEAF`].
     first_leaf: u32,
     nodes: Vec<Inner>,
     /// The parent of each node, and its slot there.
@@ -247,6 +249,8 @@ pub struct PolicyTree {
     leaves: Vec<Leaf>,
     lanes: Vec<Lane>,
     limits: Vec<Limit>,
+    /// The latest release time that any limit ever had: from then on no limit delays any lane, so none is read.
+    all_clear: Instant,
     flows: Vec<Flow>,
     vacant: Vec<u32>,
     /// The one global shaping queue: parked lanes by release time.
@@ -284,7 +288,7 @@ impl PolicyTree {
             children: spec.children.clone().into(),
             relatives: vec![Relatives::None; spec.children.len()].into(),
         };
-        let (leaves, lanes) = leaves_and_lanes(program, &layout);
+        let (leaves, lanes) = build::leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
         shaping.reserve_total(program.lanes.len());
         Self {
@@ -295,6 +299,7 @@ impl PolicyTree {
             leaves,
             lanes,
             limits,
+            all_clear: Instant::ZERO,
             flows: Vec::new(),
             vacant: Vec::new(),
             shaping,
@@ -382,7 +387,7 @@ impl PolicyTree {
     /// Whether packets of `lane` pass every limit that packets of `other` pass.
     pub fn passes_limits_of(&self, lane: LaneId, other: LaneId) -> bool {
         let known = |lane: &&Lane| lane.leaf != NO_LEAF;
-        let limits = |lane: LaneId| self.lanes.get(lane.index()).filter(known).map(|lane| &lane.limits);
+        let limits = |lane: LaneId| self.lanes.get(lane.index()).filter(known).map(|lane| &*lane.limits);
         let (Some(limits), Some(others)) = (limits(lane), limits(other)) else { return false };
         others.iter().all(|limit| limits.contains(limit))
     }
@@ -449,49 +454,9 @@ impl PolicyTree {
         let slot =
             self.limits.get_mut(limit.index()).ok_or(RateError::UnknownLimit { given: limit, count })?;
         slot.set_rate(rate, now);
+        self.all_clear = self.all_clear.max(slot.release());
         let (lanes, limits) = (&self.lanes, &self.limits);
         self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
         Ok(())
     }
-}
-
-fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>) {
-    let mut slots: Vec<Vec<u32>> = vec![Vec::new(); program.leaves.len()];
-    let mut lanes = Vec::with_capacity(program.lanes.len());
-    for (index, spec) in program.lanes.iter().enumerate() {
-        // The leaf of a vacant lane is past the end of `slots`.
-        let members = slots.get_mut(spec.leaf.index());
-        lanes.push(Lane {
-            pifo: Pifo::default(),
-            limits: spec.limits.clone().into(),
-            leaf: if members.is_some() { spec.leaf.0 } else { NO_LEAF },
-            slot: members.as_ref().map_or(0, |members| members.len() as u32),
-            flows: 0,
-            parked: false,
-        });
-        if let Some(members) = members {
-            members.push(index as u32);
-        }
-    }
-    let leaf = |(index, lanes): (usize, Vec<u32>)| {
-        let spec = &program.leaves[index];
-        let path = path_to_root(layout, LeafId::from_index(index));
-        let script = spec.custom().map(|custom| Box::new(ScriptLeaf::new(custom, lanes.len())));
-        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].custom().is_some());
-        Leaf {
-            heads: WinnerTree::new(lanes.len()),
-            virtual_time: 0,
-            order: LeafOrder::of(&spec.discipline),
-            scripted: above || script.is_some(),
-            script,
-            lanes,
-            path,
-        }
-    };
-    (slots.into_iter().enumerate().map(leaf).collect(), lanes)
-}
-
-fn path_to_root(layout: &Layout, leaf: LeafId) -> Box<[(u32, u32)]> {
-    core::iter::successors(layout.leaf_parents[leaf.index()], |(node, _)| layout.node_parents[*node as usize])
-        .collect()
 }

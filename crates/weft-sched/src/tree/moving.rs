@@ -2,8 +2,9 @@
 
 use weft_units::{FlowId, LaneId};
 
+use super::offers::offer_of;
 use super::{FlowError, FlowHead, FlowState, PolicyTree};
-use crate::node::{Leave, Return};
+use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Entry;
 
 impl PolicyTree {
@@ -56,7 +57,8 @@ impl PolicyTree {
         }
         if let Some(mut entry) = reference {
             if !stays {
-                let rank = if self.is_fair(lane) { self.virtual_time_of(lane) } else { arrival(&entry) };
+                let time = self.leaf_time(self.lanes[lane.index()].leaf);
+                let rank = if self.is_fair(lane) { time } else { arrival(&entry) };
                 entry = Entry { rank, tie: self.tick(), ..entry };
             }
             // The new place first: nodes above both lanes then see no gap.
@@ -71,25 +73,20 @@ impl PolicyTree {
         leaf.is_some_and(crate::leaf::Leaf::is_fair)
     }
 
-    fn virtual_time_of(&self, lane: LaneId) -> u64 {
-        self.leaves[self.lanes[lane.index()].leaf as usize].virtual_time
-    }
-
     /// Adds a reference to `lane`.
     fn enter(&mut self, lane: LaneId, entry: Entry) {
         let tie = self.tick();
         let id = lane.0;
         let lane = &mut self.lanes[lane.index()];
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        let was_empty = offer_of(id, lane, leaf) == NO_LEAF;
         lane.pifo.push(entry);
         if lane.parked {
             return;
         }
-        let at = lane.leaf;
-        let leaf = &mut self.leaves[at as usize];
-        let was_empty = leaf.heads.is_empty();
-        leaf.set_head(lane.slot as usize, id, lane.pifo.peek());
+        leaf.update_head(id, lane);
         if was_empty {
-            self.climb(at, tie, Return::Fresh);
+            self.climb(id, tie, Return::Fresh);
         }
     }
 
@@ -104,8 +101,7 @@ impl PolicyTree {
             }
             return;
         }
-        let at = lane.leaf;
-        self.leaves[at as usize].set_head(lane.slot as usize, id, lane.pifo.peek());
-        self.leave(at, Leave::Moved);
+        self.leaves[lane.leaf as usize].update_head(id, lane);
+        self.leave(id, Leave::Moved);
     }
 }

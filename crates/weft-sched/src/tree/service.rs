@@ -8,7 +8,7 @@
 //!
 //! Dequeue ([`PolicyTree::next`]):
 //! 1. Reinsert the lanes whose release time has passed (`release_due`).
-//! 2. Take the leaf that the root leads to, and its best lane.
+//! 2. Take the sole lane that the root leads to, or the best lane of the leaf that it leads to.
 //! 3. If a limit of the lane delays it, remove the lane from the tree, push it into the shaping queue (`park`) and
 //!    repeat from 2. Each iteration parks one lane, so the loop ends.
 //! 4. Otherwise advance virtual time at every level (`begin`) and return the turn. With no leaf left, return the
@@ -27,12 +27,12 @@
 use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
+use super::offers::offer_of;
 use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
-use crate::leaf::{Lane, Leaf};
+use crate::leaf::{Lane, LeafOrder, Offer};
 use crate::limit::Limit;
 use crate::node::{Leave, NO_LEAF, Return};
-use crate::pifo::Entry;
-use crate::prefetch::prefetch;
+use crate::pifo::{Entry, Pifo};
 use crate::traffic::Traffic;
 use crate::virtual_time;
 
@@ -54,10 +54,26 @@ pub(super) fn release_time(lane: &Lane, limits: &[Limit]) -> Instant {
     lane.limits.iter().map(|limit| limits[limit.index()].release()).max().unwrap_or(Instant::ZERO)
 }
 
-/// The rank of a reference to `flow` that is inserted now.
+/// Charges `bytes` sent at `now` to the limits of `lane`.
 #[inline]
-pub(super) fn rank_of(flow: &Flow, leaf: &Leaf, arrival: u64) -> u64 {
-    if leaf.is_fair() { flow.account.start(leaf.virtual_time) } else { arrival }
+pub(super) fn charge_limits(
+    lane: &Lane,
+    limits: &mut [Limit],
+    all_clear: &mut Instant,
+    bytes: Bytes,
+    now: Instant,
+) {
+    for limit in &*lane.limits {
+        let limit = &mut limits[limit.index()];
+        limit.charge(bytes, now);
+        *all_clear = (*all_clear).max(limit.release());
+    }
+}
+
+/// The rank of a reference to `flow` that is inserted now, in a leaf of this order and virtual time.
+#[inline]
+pub(super) fn rank_of(flow: &Flow, order: LeafOrder, virtual_time: u64, arrival: u64) -> u64 {
+    if order == LeafOrder::Fair { flow.account.start(virtual_time) } else { arrival }
 }
 
 impl PolicyTree {
@@ -98,31 +114,42 @@ impl PolicyTree {
         if flow.state != FlowState::Idle {
             return false;
         }
-        let lane = &mut self.lanes[flow.lane as usize];
-        let leaf = &mut self.leaves[lane.leaf as usize];
+        let at = flow.lane;
+        let lane = &mut self.lanes[at as usize];
         flow.state = FlowState::Backlogged;
         self.backlogged += 1;
-        let entry = Entry { rank: rank_of(flow, leaf, arrival), tie: arrival, id: id.0 };
-        lane.pifo.push(entry);
+        if lane.sole {
+            let was_empty = lane.pifo.is_empty();
+            let rank = rank_of(flow, lane.order, lane.virtual_time, arrival);
+            lane.pifo.push(Entry { rank, tie: arrival, id: id.0 });
+            // A lane that is parked is not empty.
+            if was_empty {
+                self.climb(at, arrival, Return::Fresh);
+            }
+            return true;
+        }
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        let rank = rank_of(flow, leaf.order, leaf.virtual_time, arrival);
+        lane.pifo.push(Entry { rank, tie: arrival, id: id.0 });
         // Only a new head changes the lane's rank in the leaf.
         let is_first = lane.pifo.peek().is_some_and(|first| first.id == id.0);
         if is_first && !lane.parked {
             let was_empty = leaf.heads.is_empty();
-            leaf.heads.set(lane.slot as usize, entry.rank, arrival, flow.lane);
+            leaf.heads.set(lane.slot as usize, rank, arrival, at);
             if was_empty {
-                let leaf = lane.leaf;
-                self.climb(leaf, arrival, Return::Fresh);
+                self.climb(at, arrival, Return::Fresh);
             }
         }
         true
     }
 
-    /// Inserts `leaf`, which was empty, into the nodes above it.
+    /// Inserts the leaf of lane `id`, which was empty, into the nodes above it.
     #[inline]
-    pub(super) fn climb(&mut self, leaf: u32, tie: u64, why: Return) {
-        let mut offer = leaf;
+    pub(super) fn climb(&mut self, id: u32, tie: u64, why: Return) {
+        let lane = &self.lanes[id as usize];
+        let mut offer = if lane.sole { Offer::Lane(id).number() } else { Offer::Leaf(lane.leaf).number() };
         let mut entering = true;
-        for &(node, slot) in &self.leaves[leaf as usize].path {
+        for &(node, slot) in lane.path(&self.leaves) {
             let node = &mut self.nodes[node as usize].node;
             let before = node.offer();
             offer = if entering {
@@ -147,7 +174,7 @@ impl PolicyTree {
     pub fn next(&mut self, now: Instant) -> Next {
         self.abandon();
         match self.peek_any(now) {
-            Some((leaf, id)) => self.begin(leaf, id),
+            Some(id) => self.begin(id),
             None => self.first_release().map_or(Next::Idle, Next::Wait),
         }
     }
@@ -166,29 +193,29 @@ impl PolicyTree {
     /// class that becomes backlogged before the turn is not placed behind it. For use between turns.
     #[inline]
     pub fn upcoming_lane(&mut self, now: Instant) -> Option<LaneId> {
-        self.peek_any(now).map(|(_, lane)| LaneId(lane))
+        self.peek_any(now).map(LaneId)
     }
 
     /// As [`Self::peek`], after the times of algorithms of one's own.
     #[inline]
-    pub(super) fn peek_any(&mut self, now: Instant) -> Option<(u32, u32)> {
+    pub(super) fn peek_any(&mut self, now: Instant) -> Option<u32> {
         if self.has_scripts() {
             self.release_scripted(now);
         }
         self.peek(now)
     }
 
-    /// The leaf and the lane whose turn it is at `now`. Parks lanes that a limit delays.
+    /// The lane whose turn it is at `now`. Parks lanes that a limit delays.
     #[inline(always)]
-    fn peek(&mut self, now: Instant) -> Option<(u32, u32)> {
+    fn peek(&mut self, now: Instant) -> Option<u32> {
         self.release_due(now);
-        // NO_LEAF is past the end of `leaves`.
-        while let Some(leaf) = self.leaves.get(self.first_leaf as usize) {
-            let id = leaf.best_lane();
-            let Some(lane) = self.lanes.get(id as usize) else { break };
-            let release = release_time(lane, &self.limits);
+        while let Some(id) = self.lane_offered(self.first_leaf) {
+            if self.all_clear <= now {
+                return Some(id);
+            }
+            let release = release_time(self.lanes.get(id as usize)?, &self.limits);
             if release <= now {
-                return Some((self.first_leaf, id));
+                return Some(id);
             }
             self.park(id, release);
         }
@@ -197,16 +224,19 @@ impl PolicyTree {
 
     /// Puts the first flow of `lane` into service and advances virtual time at every level.
     #[inline]
-    fn begin(&mut self, leaf: u32, lane: u32) -> Next {
+    fn begin(&mut self, lane: u32) -> Next {
+        let leaf = self.lanes[lane as usize].leaf;
         if self.leaves[leaf as usize].scripted {
             self.in_service = self.begin_scripted(leaf, lane);
             let turn = |flow| Next::Turn(Turn { flow, lane: LaneId(lane), serial: self.serial });
             return self.in_service.map_or(Next::Idle, turn);
         }
         let Some(&Entry { rank, id, .. }) = self.lanes[lane as usize].pifo.peek() else { return Next::Idle };
-        let state = &mut self.leaves[leaf as usize];
-        state.begin(rank);
-        for &(node, slot) in &state.path {
+        if self.leaves[leaf as usize].is_fair() {
+            let time = self.leaf_time_mut(leaf);
+            *time = rank.max(*time);
+        }
+        for &(node, slot) in self.lanes[lane as usize].path(&self.leaves) {
             self.nodes[node as usize].node.begin(slot as usize);
         }
         let flow = FlowId(id);
@@ -282,7 +312,7 @@ impl PolicyTree {
         if self.has_scripts() && self.is_next_scripted(now) {
             return Served::Scripted;
         }
-        let Some((_, id)) = self.peek(now) else {
+        let Some(id) = self.peek(now) else {
             return self.first_release().map_or(Served::Idle, Served::Wait);
         };
         let Some(first) = self.lanes[id as usize].pifo.peek() else { return Served::Idle };
@@ -290,28 +320,6 @@ impl PolicyTree {
         let (sent, next_arrival) = segment(flow);
         self.settle(id, flow, (sent, sent), next_arrival, now);
         Served::Segment(flow, LaneId(id))
-    }
-
-    /// Asks for the record of `flow`.
-    #[inline]
-    pub(crate) fn prefetch_flow(&self, flow: FlowId) {
-        prefetch(&self.flows, flow.index());
-    }
-
-    /// Asks for what the next turns need, after a turn of `served`: the records of that lane's next flow, here and in
-    /// `queues`, since the lane's next turn is usually some turns away; and through `next` what the queue of the very next
-    /// turn refers to.
-    #[inline]
-    pub(crate) fn prefetch_next<Q>(&self, served: LaneId, queues: &[Q], next: impl FnOnce(&Q)) {
-        if let Some(head) = self.lanes.get(served.index()).and_then(|lane| lane.pifo.peek()) {
-            prefetch(&self.flows, head.id as usize);
-            prefetch(queues, head.id as usize);
-        }
-        let lane = self.leaves.get(self.first_leaf as usize).map(|leaf| leaf.best_lane() as usize);
-        let head = lane.and_then(|lane| self.lanes.get(lane)).and_then(|lane| lane.pifo.peek());
-        if let Some(queue) = head.and_then(|head| queues.get(head.id as usize)) {
-            next(queue);
-        }
     }
 
     /// Charges a segment of `flow`, the first of `lane`, at every level and to every limit, and reinserts the flow if it
@@ -327,23 +335,30 @@ impl PolicyTree {
     ) {
         let tie = self.tick();
         let lane = &mut self.lanes[id as usize];
-        for limit in &lane.limits {
-            self.limits[limit.index()].charge(sent, now);
-        }
+        charge_limits(lane, &mut self.limits, &mut self.all_clear, sent, now);
         let at = lane.leaf;
-        let leaf = &mut self.leaves[at as usize];
         let entry = Entry { rank: 0, tie, id: flow.0 };
         let flow = &mut self.flows[flow.index()];
-        charge_first(lane, leaf, flow, share, next_arrival, entry);
         self.backlogged -= usize::from(next_arrival.is_none());
-        leaf.set_head(lane.slot as usize, id, lane.pifo.peek());
-        let mut offer = if leaf.heads.is_empty() { NO_LEAF } else { at };
-        for &(node, slot) in &leaf.path {
+        let (mut offer, time) = if lane.sole {
+            let order = (lane.order, &mut lane.virtual_time);
+            charge_first(&mut lane.pifo, order, flow, share, next_arrival, entry);
+            let offer = if lane.pifo.is_empty() { NO_LEAF } else { Offer::Lane(id).number() };
+            (offer, lane.virtual_time)
+        } else {
+            let leaf = &mut self.leaves[at as usize];
+            let order = (leaf.order, &mut leaf.virtual_time);
+            charge_first(&mut lane.pifo, order, flow, share, next_arrival, entry);
+            leaf.update_head(id, lane);
+            let offer = if leaf.heads.is_empty() { NO_LEAF } else { Offer::Leaf(at).number() };
+            (offer, leaf.virtual_time)
+        };
+        for &(node, slot) in lane.path(&self.leaves) {
             let node = &mut self.nodes[node as usize].node;
             offer = node.served(slot as usize, share, offer, tie, &mut self.counters.rebases);
         }
         self.first_leaf = offer;
-        if leaf.virtual_time >= virtual_time::REBASE_AT {
+        if time >= virtual_time::REBASE_AT {
             self.rebase_leaf(at);
         }
     }
@@ -360,16 +375,15 @@ impl PolicyTree {
             self.shape_scripted(id);
             return;
         }
-        leaf.heads.clear(lane.slot as usize);
-        let leaf = lane.leaf;
-        self.leave(leaf, Leave::Parked);
+        leaf.update_head(id, lane);
+        self.leave(id, Leave::Parked);
     }
 
-    /// Tells the nodes above `leaf` that one of its lanes left it without service.
-    pub(super) fn leave(&mut self, leaf: u32, why: Leave) {
-        let below = &self.leaves[leaf as usize];
-        let mut offer = if below.heads.is_empty() { NO_LEAF } else { leaf };
-        for &(node, slot) in &below.path {
+    /// Tells the nodes above the leaf of lane `id` that the lane left it without service.
+    pub(super) fn leave(&mut self, id: u32, why: Leave) {
+        let lane = &self.lanes[id as usize];
+        let mut offer = offer_of(id, lane, &self.leaves[lane.leaf as usize]);
+        for &(node, slot) in lane.path(&self.leaves) {
             let node = &mut self.nodes[node as usize].node;
             if offer == NO_LEAF {
                 node.leave_unserved(slot as usize, why);
@@ -394,43 +408,42 @@ impl PolicyTree {
         let tie = self.tick();
         let lane = &mut self.lanes[first.id as usize];
         lane.parked = false;
-        let at = lane.leaf;
-        let leaf = &mut self.leaves[at as usize];
+        let leaf = &mut self.leaves[lane.leaf as usize];
         if leaf.scripted {
             self.shape_scripted(first.id);
             return;
         }
-        let was_empty = leaf.heads.is_empty();
-        leaf.set_head(lane.slot as usize, first.id, lane.pifo.peek());
+        let was_empty = lane.sole || leaf.heads.is_empty();
+        leaf.update_head(first.id, lane);
         if was_empty {
-            self.climb(at, tie, Return::Released);
+            self.climb(first.id, tie, Return::Released);
         }
     }
 }
 
-/// Puts the first flow of `lane` into service, charges it and replaces its reference by `entry`, or removes it if the flow
-/// has no next packet.
-#[inline]
+/// Puts the first flow of a lane of this PIFO into service, charges it and replaces its reference by `entry`, or removes it if
+/// the flow has no next packet. The leaf has this order and virtual time.
+#[inline(always)]
 pub(super) fn charge_first(
-    lane: &mut Lane,
-    leaf: &mut Leaf,
+    pifo: &mut Pifo,
+    (order, virtual_time): (LeafOrder, &mut u64),
     flow: &mut Flow,
     sent: Bytes,
     next_arrival: Option<u64>,
     mut entry: Entry,
 ) {
-    if let (true, Some(served)) = (leaf.is_fair(), lane.pifo.peek()) {
-        leaf.begin(served.rank);
+    if let (LeafOrder::Fair, Some(served)) = (order, pifo.peek()) {
+        *virtual_time = served.rank.max(*virtual_time);
         flow.account.charge(served.rank, sent);
     }
     match next_arrival {
         Some(arrival) => {
-            entry.rank = rank_of(flow, leaf, arrival);
-            lane.pifo.replace_top(entry);
+            entry.rank = rank_of(flow, order, *virtual_time, arrival);
+            pifo.replace_top(entry);
         }
         None => {
             flow.state = FlowState::Idle;
-            lane.pifo.pop();
+            pifo.pop();
         }
     }
 }

@@ -89,8 +89,9 @@ impl Change {
     fn weights(&mut self) {
         let Some(node) = self.pick_node(1) else { return };
         if let Discipline::Wfq(weights) = &mut self.program.nodes[node].discipline {
+            let equal = (self.rng.below(3) == 0).then(|| random::weight(&mut self.rng));
             for weight in weights {
-                *weight = Weight::new(random::weight(&mut self.rng)).unwrap();
+                *weight = Weight::new(equal.unwrap_or_else(|| random::weight(&mut self.rng))).unwrap();
             }
         } else if let Discipline::Custom(custom) = &mut self.program.nodes[node].discipline {
             let mut new = (**custom).clone();

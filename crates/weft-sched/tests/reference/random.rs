@@ -125,7 +125,14 @@ pub(crate) fn program(seed: u64) -> Program {
     };
     let depth = rng.below(5);
     program.root = child(&mut program, &mut rng, depth);
-    for at in 0..rng.below(4) {
+    // Leaves of one lane only, many limits at a lane and paths of many levels have records of their own.
+    let mut shape = Rng::new(seed ^ 0x0501e);
+    let lanes = 1 + shape.below(3);
+    if shape.below(4) == 0 {
+        deepen(&mut program, shape.below(5));
+    }
+    let limits = if shape.below(4) == 0 { 8 } else { 4 };
+    for at in 0..rng.below(limits) {
         program.limits.push(LimitSpec {
             name: format!("limit{at}"),
             rate: BitsPerSec(rate(&mut rng)),
@@ -133,7 +140,7 @@ pub(crate) fn program(seed: u64) -> Program {
         });
     }
     for leaf in 0..program.leaves.len() {
-        for _ in 0..1 + rng.below(3) {
+        for _ in 0..1 + rng.below(lanes) {
             let limits = (0..program.limits.len()).filter(|_| rng.below(3) == 0).map(LimitId::from_index);
             let limits = limits.collect();
             program.lanes.push(LaneSpec {
@@ -145,6 +152,64 @@ pub(crate) fn program(seed: u64) -> Program {
         }
     }
     program
+}
+
+/// A random program with a node of 33 to 80 children, most of them leaves of one lane, below up to two others. Three of four have
+/// equal weights.
+pub(crate) fn wide(seed: u64) -> Program {
+    let mut rng = Rng::new(seed ^ 0x71de);
+    let mut program = Program {
+        root: Child::Leaf(LeafId(0)),
+        nodes: Vec::new(),
+        leaves: Vec::new(),
+        limits: Vec::new(),
+        lanes: Vec::new(),
+    };
+    let width = 33 + rng.below(48);
+    let children: Vec<Child> = (0..width)
+        .map(|_| {
+            let depth = u32::from(rng.below(8) == 0);
+            child(&mut program, &mut rng, depth)
+        })
+        .collect();
+    let equal = (rng.below(4) > 0).then(|| weight(&mut rng));
+    let weights = children.iter().map(|_| Weight::new(equal.unwrap_or_else(|| weight(&mut rng))).unwrap());
+    let discipline = Discipline::Wfq(weights.collect());
+    program.nodes.push(NodeSpec { name: "wide".to_owned(), discipline, children });
+    program.root = Child::Node(NodeId::from_index(program.nodes.len() - 1));
+    if rng.below(2) == 0 {
+        let other = child(&mut program, &mut rng, 1);
+        let children = vec![program.root, other];
+        let discipline = match rng.below(2) {
+            0 => Discipline::Priority,
+            _ => Discipline::Wfq(vec![Weight::new(weight(&mut rng)).unwrap(), Weight::ONE]),
+        };
+        program.nodes.push(NodeSpec { name: "above".to_owned(), discipline, children });
+        program.root = Child::Node(NodeId::from_index(program.nodes.len() - 1));
+    }
+    for at in 0..rng.below(3) {
+        let rate = BitsPerSec(rate(&mut rng));
+        program.limits.push(LimitSpec { name: format!("limit{at}"), rate, burst: Bytes(1500) });
+    }
+    for leaf in 0..program.leaves.len() {
+        for _ in 0..1 + rng.below(8) / 7 {
+            let limits = (0..program.limits.len()).filter(|_| rng.below(4) == 0).map(LimitId::from_index);
+            let (class, leaf) = (ClassId(0), LeafId::from_index(leaf));
+            let spec = LaneSpec { class, leaf, limits: limits.collect(), packet_bound: Packets(1000) };
+            program.lanes.push(spec);
+        }
+    }
+    program
+}
+
+/// Puts `levels` nodes of one child above the root.
+fn deepen(program: &mut Program, levels: u32) {
+    for _ in 0..levels {
+        let (name, children) = (format!("node{}", program.nodes.len()), vec![program.root]);
+        let discipline = Discipline::Wfq(vec![Weight::ONE]);
+        program.nodes.push(NodeSpec { name, discipline, children });
+        program.root = Child::Node(NodeId::from_index(program.nodes.len() - 1));
+    }
 }
 
 /// Rates that do not divide anything evenly, from 10 Mb/s to 20 Gb/s.

@@ -84,11 +84,10 @@ impl PolicyTree {
                 script.scheduler.join(&mut scripts.flows, &at, &sight, joins, cx);
             }
             None => {
-                let rank = rank_of(slot, leaf, head.arrival);
+                let time = if lane.sole { lane.virtual_time } else { leaf.virtual_time };
+                let rank = rank_of(slot, leaf.order, time, head.arrival);
                 lane.pifo.push(Entry { rank, tie, id: flow.0 });
-                if !lane.parked {
-                    leaf.set_head(lane.slot as usize, slot.lane, lane.pifo.peek());
-                }
+                leaf.update_head(slot.lane, lane);
             }
         }
         lane.leaf
@@ -136,9 +135,8 @@ impl PolicyTree {
 
     /// Carries an event below `leaf` up to the root.
     pub(in crate::tree) fn ascend(&mut self, scripts: &mut Scripts, leaf: u32, event: &Event<'_>, why: Why) {
-        let below = &self.leaves[leaf as usize];
-        let offer = if below.heads.is_empty() { NO_LEAF } else { leaf };
-        let parent = below.path.first().copied();
+        let offer = self.offered_by_leaf(leaf);
+        let parent = self.leaves[leaf as usize].path.first().copied();
         self.ascend_from(scripts, parent, offer, event, why);
     }
 

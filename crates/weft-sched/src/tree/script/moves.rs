@@ -106,7 +106,7 @@ impl PolicyTree {
         for slot in 0..leaf.lanes.len() {
             let id = leaf.lanes[slot];
             let lane = &self.lanes[id as usize];
-            leaf.set_head(slot, id, lane.pifo.peek().filter(|_| !lane.parked));
+            leaf.update_head(id, lane);
         }
     }
 

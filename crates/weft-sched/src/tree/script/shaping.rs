@@ -1,6 +1,6 @@
 //! The shaping queue below algorithms of one's own: lanes that a limit delays, and the times of references.
 
-use weft_units::Instant;
+use weft_units::{Instant, LaneId};
 
 use super::{SHAPED, Scripts, at_of};
 use crate::script::node::Event;
@@ -19,7 +19,7 @@ impl PolicyTree {
                 script.scheduler.set_parked(&mut scripts.flows, lane.slot as usize, lane.parked);
                 self.offer_scripted(&mut scripts, at);
             }
-            None => leaf.set_head(lane.slot as usize, id, lane.pifo.peek().filter(|_| !lane.parked)),
+            None => leaf.update_head(id, lane),
         }
         self.ascend(&mut scripts, at, &Event::Reordered, SHAPED);
         self.scripts = Some(scripts);
@@ -28,7 +28,7 @@ impl PolicyTree {
     /// Whether the next turn at `now` is below an algorithm, after what is due.
     #[cold]
     pub(in crate::tree) fn is_next_scripted(&mut self, now: Instant) -> bool {
-        self.peek_any(now).is_some_and(|(leaf, _)| self.leaves[leaf as usize].scripted)
+        self.peek_any(now).is_some_and(|lane| self.is_scripted(LaneId(lane)))
     }
 
     /// Handles what is due at `now`: times of algorithms, and lanes in the shaping queue, in the order of time.

@@ -4,12 +4,13 @@ use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant};
 
 use super::{DROPS_MAX, FRESH, FlowHead, Scripts, at_of, sight};
+use crate::leaf::LeafOrder;
 use crate::pifo::Entry;
 use crate::script::leaf::Verdict;
 use crate::script::node::{Event, one};
 use crate::script::scheduler::{Cx, Sight, Tie, TurnEnd};
 use crate::traffic::Traffic;
-use crate::tree::service::charge_first;
+use crate::tree::service::{charge_first, charge_limits};
 use crate::tree::{FlowState, PolicyTree, StaleTurn, Turn};
 use crate::virtual_time;
 
@@ -31,7 +32,11 @@ impl PolicyTree {
                     let sight = sight(&head, &Metadata::UNKNOWN, scripts.clock, weight);
                     script.scheduler.begin(&mut scripts.flows, &at_of(flow, state), &sight);
                 }
-                None => leaf.begin(state.pifo.peek().map_or(0, |entry| entry.rank)),
+                None if leaf.order == LeafOrder::Fair => {
+                    let rank = state.pifo.peek().map_or(0, |entry| entry.rank);
+                    leaf.virtual_time = leaf.virtual_time.max(rank);
+                }
+                None => {}
             }
             for &(node, slot) in &leaf.path {
                 let clock = scripts.clock;
@@ -158,9 +163,7 @@ impl PolicyTree {
     ) {
         self.observe(now);
         let Some(mut scripts) = self.scripts.take() else { return };
-        for limit in &self.lanes[id as usize].limits {
-            self.limits[limit.index()].charge(sent, now);
-        }
+        charge_limits(&self.lanes[id as usize], &mut self.limits, &mut self.all_clear, sent, now);
         let place = &mut scripts.heads[flow.index()];
         let before = *place;
         place.queued.remove(taken);
@@ -194,8 +197,9 @@ impl PolicyTree {
         let head = scripts.heads[flow.index()];
         let Some(script) = &mut leaf.script else {
             let arrival = (!idle).then_some(head.arrival);
-            charge_first(lane, leaf, slot, share, arrival, Entry { rank: 0, tie, id: flow.0 });
-            leaf.set_head(lane.slot as usize, id, lane.pifo.peek());
+            let order = (leaf.order, &mut leaf.virtual_time);
+            charge_first(&mut lane.pifo, order, slot, share, arrival, Entry { rank: 0, tie, id: flow.0 });
+            leaf.update_head(id, lane);
             return;
         };
         let weight = slot.account.weight().get();
