@@ -63,6 +63,8 @@ files! {
     "loom-doorbells.toml",
     "hoststack-outcast.toml",
     "hoststack-all-to-all.toml",
+    "scenarios/veth.toml",
+    "veth.toml",
     "scenarios/kernel-tcp.toml",
     "kernel-tcp-parameters.toml",
     "kernel-tcp.toml",

@@ -27,7 +27,7 @@ mod catalogue;
 mod claim;
 mod cross;
 mod fig2;
-mod file;
+pub(crate) mod file;
 mod generate;
 mod here;
 mod hoststack;
@@ -40,6 +40,7 @@ mod scores;
 
 pub use catalogue::{claims_of, ids, title};
 pub use cross::{Cross, CrossOptions};
+pub use file::FileError;
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
 pub use run::{Options, ReproduceError, run};
 pub use scores::{stored_settings, stored_text};
