@@ -61,6 +61,8 @@ files! {
     "loom-fig12.toml",
     "loom-fig13.toml",
     "loom-doorbells.toml",
+    "loom-cpu-parameters.toml",
+    "loom-cpu.toml",
     "hoststack-outcast.toml",
     "hoststack-all-to-all.toml",
     "scenarios/veth.toml",

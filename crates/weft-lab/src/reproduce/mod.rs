@@ -32,6 +32,7 @@ mod generate;
 mod here;
 mod hoststack;
 mod kernel_path;
+mod loom_cpu;
 mod measured;
 mod metric;
 mod native;
