@@ -38,6 +38,9 @@ pub enum TbfError {
     /// The kernel lacks the qdisc.
     #[error("this kernel has no tbf qdisc: neither built in nor loadable (CONFIG_NET_SCH_TBF)")]
     NoQdisc,
+    /// The kernel lacks the qdisc to put into a TBF.
+    #[error("this kernel has no {0} qdisc: neither built in nor loadable")]
+    NoInner(String),
     /// The link has no TBF at its egress.
     #[error("link {0} has no tbf qdisc")]
     NotThere(String),
@@ -72,6 +75,21 @@ pub fn install(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
             TbfError::NoQdisc
         } else {
             e.during(format!("put a TBF at link {link} of {ns}")).into()
+        }
+    })
+}
+
+/// Replaces the FIFO of the TBF by a qdisc of this kind, with the kernel's defaults: `sfq`, `fq_codel`.
+///
+/// # Errors
+/// If the link has no TBF, or the kernel lacks the kind.
+pub fn set_inner(ns: &NetNs, link: &str, kind: &str) -> Result<(), TbfError> {
+    let place = Place { link_index: link::index(ns, link)?, parent: HANDLE | 1, handle: 2 * HANDLE };
+    tc::add_qdisc(&mut Netlink::open(ns)?, place, kind, None).map_err(|e| {
+        if e.is(rustix::io::Errno::NOENT) {
+            TbfError::NoInner(kind.to_owned())
+        } else {
+            e.during(format!("put {kind} into the TBF at link {link} of {ns}")).into()
         }
     })
 }

@@ -38,3 +38,17 @@ fn the_queue_is_bounded_in_bytes_and_the_counters_balance() {
     let offered = stats.packets.0 + stats.dropped.0 + stats.waiting.0;
     assert_eq!(offered - first.packets.0 - first.waiting.0, 40, "{first:?} {stats:?}");
 }
+
+#[test]
+fn another_qdisc_takes_the_place_of_the_fifo() {
+    if !testing::privileged("another_qdisc_takes_the_place_of_the_fifo") {
+        return;
+    }
+    let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
+    link::create_veth((&a, "va"), (&b, "vb"), &VethOptions::default()).expect("veth");
+    let tbf = Tbf { rate: BitsPerSec(80_000), overhead: 0, burst: Bytes(1600), limit: Bytes(10_500) };
+    tbf::install(&a, "va", &tbf).expect("install");
+    tbf::set_inner(&a, "va", "pfifo").expect("every kernel has it");
+    let missing = tbf::set_inner(&b, "vb", "no-such-qdisc").expect_err("no TBF there");
+    assert!(!missing.to_string().is_empty());
+}

@@ -8,11 +8,13 @@
 //! | [`catalogue`] | the files of experiments, and changes to them |
 //! | [`simulate`] | `weft sim`: runs of scenarios, and their records |
 //! | [`reproduce`] | `weft reproduce`: runs, cells, scores and claims beside what was published |
+//! | [`predict`] | `weft profile predict`: simulated from fitted costs beside measured |
 //! | [`mod@bench`] | benchmarks beside peers |
 
 pub mod bench;
 pub mod catalogue;
 pub mod experiments;
+pub mod predict;
 pub mod reproduce;
 pub mod simulate;
 mod testbed;

@@ -15,6 +15,7 @@ fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
         threads: 2,
         time_scale: None,
         measured: None,
+        costs: None,
     }
 }
 

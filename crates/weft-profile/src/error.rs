@@ -8,6 +8,8 @@ use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
 use weft_host::perf_event::SampleError;
 use weft_host::process::ProcessError;
+use weft_host::sysctl::SysctlError;
+use weft_host::tbf::TbfError;
 use weft_host::{OsError, RightsError};
 
 /// The reason that a profile could not be made.
@@ -25,6 +27,12 @@ pub enum ProfileError {
     /// A level could not be set.
     #[error(transparent)]
     Level(#[from] LevelError),
+    /// The link's qdisc could not be set.
+    #[error(transparent)]
+    Tbf(#[from] TbfError),
+    /// A setting of the sender's namespace could not be changed.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
     /// Sampling failed.
     #[error(transparent)]
     Sample(#[from] SampleError),

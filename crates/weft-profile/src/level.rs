@@ -55,6 +55,13 @@ pub enum LevelError {
     },
 }
 
+impl LevelError {
+    /// Whether the device took the setting and did not follow it.
+    pub(crate) const fn is_not_followed(&self) -> bool {
+        matches!(self, Self::NotFollowed { .. })
+    }
+}
+
 impl Level {
     /// All levels.
     pub const ALL: [Self; 6] = [Self::NoOpt, Self::Tso, Self::Gro, Self::TsoGro, Self::Jumbo, Self::Arfs];

@@ -2,7 +2,8 @@
 //!
 //! The measurement of the SIGCOMM'21 host-stack study, for unmodified kernels:
 //!
-//! 1. [`pattern`] places the flows of a traffic pattern on cores; [`level`] has the levels of optimisation.
+//! 1. [`pattern`] places the flows of a traffic pattern on cores; [`level`] has the levels of optimisation, [`setup`]
+//!    further settings of the sender.
 //! 2. A trial makes two namespaces of its own joined by a veth pair per receiving core, sets the level and reads it back, starts
 //!    the traffic, and measures: first without the instrument, then with it, or the other way round.
 //! 3. The instrument samples all processors ([`weft_host::perf_event`]), and takes sizes and latency from tracepoints.
@@ -27,6 +28,7 @@ pub mod level;
 pub mod pattern;
 pub mod probes;
 pub mod session;
+pub mod setup;
 pub mod stacks;
 pub mod statements;
 mod testbed;

@@ -17,6 +17,7 @@ use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::{FlowCount, Layout, Pattern};
+use crate::setup::Setup;
 use crate::traffic::Load;
 use crate::trial::{self, First, Instrument, unit};
 
@@ -40,6 +41,8 @@ pub struct Options {
     pub load: Load,
     /// The levels, in the order of the table.
     pub levels: Vec<Level>,
+    /// Settings besides the level.
+    pub setup: Setup,
     /// Repeats of each level.
     pub repeats: u32,
     /// Time measured without the instrument, and again with it.
@@ -100,6 +103,7 @@ pub fn run(
         rate: options.rate,
         warm_up: options.warm_up,
         span: options.span,
+        setup: &options.setup,
         stop,
     };
     let mut labels = vec![layout.shortage.clone()];

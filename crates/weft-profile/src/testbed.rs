@@ -18,6 +18,7 @@ use weft_host::{NetNs, RunId, sysctl};
 use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
+use crate::setup::Setup;
 
 /// The time allowed for links to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,8 +45,8 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
-    /// Makes namespaces and links, and sets the level.
-    pub(crate) fn create(layout: &Layout, level: Level) -> Result<Self, ProfileError> {
+    /// Makes namespaces and links, and sets the level and what else is asked for.
+    pub(crate) fn create(layout: &Layout, level: Level, setup: &Setup) -> Result<Self, ProfileError> {
         // Names of NAPI threads contain those of devices, so two testbeds of a process differ.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed) % 100;
@@ -68,6 +69,7 @@ impl Testbed {
             // Whether a device has TSO decides about its peer's features, so both are set before either is used.
             link::wait_running(&testbed.sender, near, PATIENCE)?;
             link::wait_running(&testbed.receiver, far, PATIENCE)?;
+            setup.apply(&testbed.sender, near)?;
         }
         Ok(testbed)
     }

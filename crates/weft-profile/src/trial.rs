@@ -16,6 +16,7 @@ use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
 use crate::probes::{COST_SPAN, Probes, Scope};
+use crate::setup::Setup;
 use crate::testbed::Testbed;
 use crate::traffic::{Flows, Load, waits};
 
@@ -34,6 +35,8 @@ pub struct Instrument<'a> {
     pub warm_up: Nanos,
     /// Time measured without the instrument, and again with it.
     pub span: Nanos,
+    /// Settings besides the level.
+    pub setup: &'a Setup,
     /// Whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -81,7 +84,7 @@ pub fn run(
     (repeat, first): (u32, First),
     instrument: &Instrument<'_>,
 ) -> Result<Trial, ProfileError> {
-    let testbed = Testbed::create(layout, level)?;
+    let testbed = Testbed::create(layout, level, instrument.setup)?;
     let flows = Flows::start(load, layout, &testbed, instrument.seconds(), instrument.stop)?;
     let mut trial = Measuring { testbed, flows, load, instrument };
     trial.rest(instrument.warm_up, |_| ())?;

@@ -13,12 +13,14 @@ use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::probes::{Probes, Scope};
 use weft_profile::session::{Loaded, Options, Profile, run};
+use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
 use weft_report::profile::attached::Direction;
 use weft_report::profile::{Category, Side};
 use weft_report::record::{Document, Host};
 use weft_report::table::render_all;
-use weft_units::{Bytes, Nanos};
+use weft_units::testing::skip;
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 fn options(pattern: Pattern, load: Load, levels: &[Level]) -> Options {
     Options {
@@ -26,6 +28,7 @@ fn options(pattern: Pattern, load: Load, levels: &[Level]) -> Options {
         flows: FlowCount::Each(2),
         load,
         levels: levels.to_vec(),
+        setup: Setup::default(),
         repeats: 1,
         span: Nanos::from_millis(700),
         warm_up: Nanos::from_millis(300),
@@ -92,6 +95,32 @@ fn bulk_flows_are_profiled_and_nothing_is_left() {
     }
     assert!(!profile.flames.is_empty());
     assert_eq!(namespaces(), 0, "namespaces are removed");
+}
+
+#[test]
+fn settings_of_the_sender_are_in_force() {
+    let name = "settings_of_the_sender_are_in_force";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let _turn = turn();
+    let rate = BitsPerSec(100_000_000);
+    let setup = Setup {
+        link: Some(Link { rate, qdisc: Qdisc::Fifo }),
+        limit_output: Some(Bytes(1 << 30)),
+        segment: Some(Bytes(16 << 10)),
+    };
+    let options = Options { setup, ..options(Pattern::OneToOne, Load::Bulk, &[Level::TsoGro]) };
+    let table = Categories::shipped().expect("table");
+    let profile = match run(&options, &table, Host::default(), &|| false, |_| ()) {
+        Err(error) if Setup::lacks(&error) => return skip(name, error),
+        other => other.expect("a profile"),
+    };
+    let config = &profile.report.configs[0];
+    assert!(config.bps > 1e5 && config.bps < 1.2 * rate.get() as f64, "{config:?}");
+    if let Some(sizes) = &config.skb_bytes {
+        assert!(sizes.transmit.mean.is_none_or(|mean| mean < 17_000.0), "{sizes:?}");
+    }
 }
 
 #[test]

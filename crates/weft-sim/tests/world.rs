@@ -70,6 +70,7 @@ fn random_host(random: &mut Pcg64Mcg) -> Host {
     nic.transmit_ring = pick(random, &[4, 512]);
     nic.receive_ring = pick(random, &[16, 512]);
     nic.interleaving = pick(random, &[true, false]);
+    nic.segmentation = pick(random, &[true, false]);
     nic.queue_weights = pick(random, &[true, false]);
     nic.weight_interval = pick(random, &[Nanos::ZERO, Nanos::from_micros(100)]);
     nic.pinned_interrupts = pick(random, &[true, false]);

@@ -49,7 +49,7 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 20] = [
+const PROMISED: [&str; 21] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-demo",
@@ -59,6 +59,7 @@ const PROMISED: [&str; 20] = [
     "weft-policy-diff",
     "weft-policy-explain",
     "weft-policy-test",
+    "weft-predict",
     "weft-profile",
     "weft-profile-attached",
     "weft-replay",
@@ -141,6 +142,29 @@ fn profiles() {
     ];
     check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
     check(&written(&["profile", "--attach", "--span", "200ms"], &[0]), "weft-profile-attached");
+}
+
+/// A machine without a fit: its predictions are wrong or show nothing, and are a document all the same.
+const MACHINE: &str = "[copy_in_byte]\ndata_copy = 0.1\n[[source]]\nkeys = [\"copy_in_byte\"]\nassumed = \"a test's machine\"\n";
+
+#[test]
+fn predictions() {
+    let folder = tempfile::tempdir().expect("folder");
+    let machine = file(&folder, "machine.toml", MACHINE);
+    let simulated = written(&["profile", "predict", &machine, "--only", "2x"], &[0]);
+    check(&simulated, "weft-predict");
+    assert_eq!(simulated["cells"][0]["measured"], Value::Null);
+    if !privileged("predictions") || !has_program("predictions", "iperf3") {
+        return;
+    }
+    let short = ["--measured", "--repeats", "1", "--span", "300ms", "--warm-up", "100ms", "--loaded"];
+    // C1 runs where the kernel has a token bucket; T1 never does.
+    let args = [&["profile", "predict", &machine, "--only", "1, 3 flows"], &short[..]].concat();
+    let measured = written(&args, &[1, 3]);
+    check(&measured, "weft-predict");
+    let [c1, t1] = [0, 1].map(|cell| measured["cells"][cell].clone());
+    assert!(c1["measured"].is_null() != c1["not_measured"].is_null(), "{c1}");
+    assert!(t1["measured"].is_null() && t1["not_measured"].is_string(), "{t1}");
 }
 
 #[test]

@@ -30,6 +30,7 @@ const IDS: &[&str] = &[
     "loom-fig12",
     "loom-fig13",
     "loom-doorbells",
+    "loom-cpu",
     "hoststack-outcast",
     "hoststack-all-to-all",
     "kernel-tcp",

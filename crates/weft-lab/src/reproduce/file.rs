@@ -128,7 +128,7 @@ pub(super) struct Plot {
 /// Base scenario, presets, configurations.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     pub(super) scenario: String,
     /// Settings by preset, in order.
     #[serde(default)]
@@ -149,7 +149,7 @@ pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
 }
 
 /// Returns a parameter file; each of its settings must have a source.
-pub(super) fn parameters(file: &str) -> Result<Parameters, FileError> {
+pub(crate) fn parameters(file: &str) -> Result<Parameters, FileError> {
     let text = catalogue::text(file)?;
     let parameters = parse(file, text)?;
     sourced(file, text, SourcedFile::Parameters)?;
@@ -174,7 +174,7 @@ impl Parameters {
     }
 
     /// Returns the scenario's document alone; each of its keys must have a source.
-    pub(super) fn base(&self) -> Result<Table, FileError> {
+    pub(crate) fn base(&self) -> Result<Table, FileError> {
         let text = catalogue::text(&self.scenario)?;
         sourced(&self.scenario, text, SourcedFile::Scenario)?;
         let mut document: Table = parse(&self.scenario, text)?;
@@ -184,7 +184,7 @@ impl Parameters {
     }
 
     /// Returns a document with the settings of a preset and a configuration applied.
-    pub(super) fn over(
+    pub(crate) fn over(
         &self,
         mut document: Table,
         preset: Option<&str>,

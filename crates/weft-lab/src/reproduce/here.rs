@@ -1,6 +1,6 @@
 //! `--measured` for experiments with a simulated and a measured part, where each is measured in its own way.
 
-use super::{Measured, ReproduceError, fig2, hoststack, kernel_path};
+use super::{Measured, ReproduceError, fig2, hoststack, kernel_path, loom_cpu};
 use weft_report::reproduce::Experiment;
 
 /// Measures an experiment's cells, given the options, runs of each cell, a stop condition, and an observer for the
@@ -38,6 +38,7 @@ pub(super) const HERE: &[Here] = &[
         cells: hoststack::CELLS,
         fill: hoststack::fill_all_to_all,
     },
+    Here { id: loom_cpu::ID, runs: loom_cpu::RUNS, cells: loom_cpu::ROWS, fill: loom_cpu::fill },
     Here { id: kernel_path::ID, runs: 1, cells: kernel_path::CELLS, fill: kernel_path::fill },
 ];
 

@@ -7,6 +7,7 @@ use weft_profile::error::ProfileError;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, MAX_CORES, Pattern};
 use weft_profile::session::{self, Loaded, Options, Profile};
+use weft_profile::setup::Setup;
 use weft_profile::statements;
 use weft_profile::traffic::Load;
 use weft_report::profile::{Category, ConfigReport, Run, Side};
@@ -99,6 +100,7 @@ fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<Options, ProfileEr
         flows: FlowCount::Each(flows),
         load: Load::Bulk,
         levels: ROWS.map(|(_, level)| level).to_vec(),
+        setup: Setup::default(),
         repeats: runs,
         span: SPAN,
         warm_up: WARM_UP,

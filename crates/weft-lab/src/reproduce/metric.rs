@@ -18,6 +18,7 @@ pub(super) struct UnknownMetric(pub(super) String);
 /// | `throughput_gbps`, `throughput_mbps` | payload received, all flows |
 /// | `link_use` | bytes on the first host's wire over its capacity |
 /// | `cpu_percent:H` | busy percent of host H's processors, summed |
+/// | `cpu_ns_per_byte` | all hosts' work in nanoseconds per byte of payload received |
 /// | `cpu_share:H:CATEGORY` | share of a category in host H's work |
 /// | `gbps_per_core:H` | throughput over host H's busy processors |
 /// | `nfm:INTERVAL` | mean NFM over the scenario's fairness interval, in microseconds |
@@ -52,6 +53,10 @@ pub(super) fn value(
             Some(outcome.throughput().0 as f64 * (1538.0 / 1514.0) / scenario.network.rate.0 as f64)
         }
         "cpu_percent" => Some(outcome.busy(host()?) * 100.0),
+        "cpu_ns_per_byte" => {
+            let work = (0..outcome.cpu.len()).flat_map(|host| outcome.work(host));
+            (received > 0.0).then(|| work.sum::<f64>() / received)
+        }
         "cpu_share" => {
             let category =
                 arguments.get(1).and_then(|name| Category::ALL.iter().position(|c| c.name() == *name));

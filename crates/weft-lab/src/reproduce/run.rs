@@ -39,6 +39,8 @@ pub struct Options {
     /// Measures Titan's experiments on real packets. `seeds` is then the number of runs and of simulated seeds of
     /// each cell, 5 by default.
     pub measured: Option<Measured>,
+    /// A file of costs in place of the experiments': its name and its text.
+    pub costs: Option<(String, String)>,
 }
 
 impl Options {
@@ -159,7 +161,7 @@ pub fn run(
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<Experiment>, ReproduceError> {
     let ids = measured::resolve(options)?;
-    let mut units = Units::default();
+    let mut units = Units { costs: options.costs.clone(), ..Units::default() };
     let how = measured::simulated_options(options);
     let simulated = ids.iter().filter(|id| native::of(id).is_none() && *id != WEIGHTS_ID);
     let plans: Vec<Plan> = simulated.map(|id| units.plan(id, &how)).collect::<Result<_, _>>()?;
@@ -219,6 +221,8 @@ fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {
 
 #[derive(Default)]
 struct Units {
+    /// The name and the text of costs in place of the experiments'.
+    costs: Option<(String, String)>,
     units: Vec<Unit>,
     /// Indices of units, by the scenario's text.
     known: BTreeMap<String, usize>,
@@ -243,6 +247,9 @@ impl Units {
             for row in &file.rows {
                 let mut document = parameters.document(file.preset.as_deref(), row)?;
                 vary(&mut document, &file, flows)?;
+                if let Some((name, _)) = &options.costs {
+                    document.insert("costs".to_owned(), Value::String(name.clone()));
+                }
                 let seeds = options.seeds.or(file.seeds).unwrap_or(SEEDS);
                 let metrics: Vec<String> = file.columns.iter().map(|column| column.value.clone()).collect();
                 let label = (file.id.clone(), row.clone(), flows);
@@ -260,26 +267,27 @@ impl Units {
         label: (String, String, u32),
     ) -> Result<usize, ReproduceError> {
         let text = document.to_string();
-        let index =
-            match self.known.get(&text) {
-                Some(&index) => index,
-                None => {
-                    let name = format!("{} of {}", label.1, label.0);
-                    let scenario = scenario::read(&text, &name, &mut |path| {
-                        crate::catalogue::files::beside_scenarios(path)
-                    })
-                    .map_err(|error| FileError::Invalid { file: name.clone(), reason: error.to_string() })?;
-                    for metric in metrics {
-                        // Evaluated without a run, so that an invalid name costs none.
-                        metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
-                            FileError::Invalid { file: name.clone(), reason: error.to_string() }
-                        })?;
-                    }
-                    self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
-                    self.known.insert(text, self.units.len() - 1);
-                    self.units.len() - 1
+        let index = match self.known.get(&text) {
+            Some(&index) => index,
+            None => {
+                let name = format!("{} of {}", label.1, label.0);
+                let given = self.costs.as_ref();
+                let scenario = scenario::read(&text, &name, &mut |path| {
+                    let costs = given.filter(|(name, _)| name == path).map(|(_, text)| text.clone());
+                    costs.map_or_else(|| crate::catalogue::files::beside_scenarios(path), Ok)
+                })
+                .map_err(|error| FileError::Invalid { file: name.clone(), reason: error.to_string() })?;
+                for metric in metrics {
+                    // Evaluated without a run, so that an invalid name costs none.
+                    metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
+                        FileError::Invalid { file: name.clone(), reason: error.to_string() }
+                    })?;
                 }
-            };
+                self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
+                self.known.insert(text, self.units.len() - 1);
+                self.units.len() - 1
+            }
+        };
         let unit = &mut self.units[index];
         unit.seeds = unit.seeds.max(seeds);
         for metric in metrics {

@@ -94,6 +94,7 @@ pub(super) fn hold(experiments: &mut [Experiment], options: &Options) -> Result<
         && options.seed == stored.seed
         && options.flows.is_none()
         && options.transfer.is_none()
+        && options.costs.is_none()
         && options.measured.is_none();
     if alike {
         for experiment in experiments {

@@ -31,6 +31,7 @@ scenarios! {
     "titan",
     "titan-12-flows",
     "udp-fq-codel",
+    "veth",
 }
 
 /// Returns the scenarios' names.

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use weft_report::profile::Side;
 
-use super::{Cost, SideFit};
+use super::{Cost, Fitted, SideFit};
 
 /// The operation and category of the simulator that has a cost.
 const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
@@ -22,8 +22,9 @@ const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
 }
 
 /// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot tell apart is one operation's; what it does not
-/// have costs nothing. The wake-up is the mean of both sides'.
-pub fn machine_file(fits: &[SideFit; 2], machine: &str) -> String {
+/// have costs nothing. The wake-up is the mean of both sides'. In the simulator an acknowledgement passes `receive_packet` too, so its
+/// own cost is that less. `[fitted]` has what the costs were fitted to.
+pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> String {
     let mut out = String::from("# Costs of a machine, fitted by weft profile fit. Nanoseconds per unit.\n");
     let _ = writeln!(out, "# Machine: {}", machine.replace(|c: char| c.is_control(), " "));
     let mut keys = Vec::new();
@@ -34,15 +35,21 @@ pub fn machine_file(fits: &[SideFit; 2], machine: &str) -> String {
         }
     };
     let mut waits = 0.0;
+    let receive_packet = fits.iter().filter(|fit| fit.side == Side::Receiver);
+    let receive_packet: f64 = receive_packet.map(|fit| fit.cost_ns(Cost::Segment)).sum();
     for fit in fits {
         for (cost, ns) in Cost::ALL.into_iter().zip(fit.costs_ns) {
-            match cost {
-                Cost::Wait => waits += ns / 2.0,
+            match (cost, fit.side) {
+                (Cost::Wait, _) => waits += ns / 2.0,
+                (Cost::Acknowledgement, Side::Sender) => {
+                    entry(&mut out, operation(fit.side, cost), ns - receive_packet);
+                }
                 _ => entry(&mut out, operation(fit.side, cost), ns),
             }
         }
     }
     entry(&mut out, operation(Side::Sender, Cost::Wait), waits);
+    out += &fitted.text();
     let errors: Vec<String> =
         fits.iter().map(|fit| format!("{} {:.0} %", fit.side.name(), fit.error() * 100.0)).collect();
     if !keys.is_empty() {

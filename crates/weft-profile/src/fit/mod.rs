@@ -7,6 +7,7 @@
 //!
 //! Runs on which others had more than [`FOREIGN_MAX`] of the samples are left out if undisturbed ones remain.
 
+mod fitted;
 mod machine;
 mod nnls;
 
@@ -17,6 +18,7 @@ use weft_report::table::{Column, Table};
 
 use crate::probes::EVERY;
 
+pub use fitted::{Fitted, cell_name};
 pub use machine::machine_file;
 
 /// Something that costs time.
@@ -114,6 +116,11 @@ pub struct SideFit {
 }
 
 impl SideFit {
+    /// Nanoseconds of a unit.
+    fn cost_ns(&self, cost: Cost) -> f64 {
+        self.costs_ns[cost as usize]
+    }
+
     /// The median relative error of the cells held back.
     pub fn error(&self) -> f64 {
         stats::median(&self.held_back.iter().map(HeldBack::error).collect::<Vec<_>>()).unwrap_or(0.0)

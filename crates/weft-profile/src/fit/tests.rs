@@ -67,13 +67,34 @@ fn noise_shows_in_the_errors_and_not_as_negative_costs() {
 #[test]
 fn the_machine_s_file_is_one_of_the_simulator_s() {
     let fits = fit(&[report([1.0, 1.0])]).expect("a fit");
-    let text = machine_file(&fits, "an invented\nmachine");
+    let text = machine_file(&fits, &Fitted::of(&[report([1.0, 1.0])]), "an invented\nmachine");
     let read = sources(&text, "machine.toml", SourcedFile::Costs).expect("a cost file with sources");
     assert_eq!(read.len(), 1);
     assert!(
         text.contains("[copy_in_byte]\ndata_copy = 0.1000") && text.contains("[wake_up]\nsched = 1750.0"),
         "{text}"
     );
+}
+
+/// An acknowledgement of 250 ns passes `receive_packet` of 300 in the simulator, so nothing is left for itself.
+#[test]
+fn an_acknowledgement_is_not_counted_twice() {
+    let mut fits = fit(&[report([1.0, 1.0])]).expect("a fit");
+    let own =
+        |fits: &[SideFit; 2]| machine_file(fits, &Fitted::default(), "").contains("receive_acknowledgement");
+    assert!(!own(&fits));
+    fits[0].costs_ns[Cost::Acknowledgement as usize] = 350.0;
+    assert!(machine_file(&fits, &Fitted::default(), "").contains("[receive_acknowledgement]\ntcpip = 50.0"));
+}
+
+#[test]
+fn the_file_has_what_it_was_fitted_to() {
+    let report = report([1.0, 1.0]);
+    let fitted = Fitted::of(&[report.clone(), report]);
+    assert!(fitted.cells.len() == 8 && fitted.cells.contains(&"single 1x level0".to_owned()), "{fitted:?}");
+    // At least a byte's cost, at most with a packet of 1448 B for everything else.
+    assert!((0.1..2.0).contains(&fitted.mean.sender_ns_per_byte), "{fitted:?}");
+    assert_eq!(Fitted::of(&[]).cells, Vec::<String>::new());
 }
 
 #[test]

@@ -216,6 +216,8 @@ pub struct Nic {
     pub scheduler: SchedulerKind,
     /// TSO interleaving: a turn is one packet instead of one segment.
     pub interleaving: bool,
+    /// Whether the NIC cuts segments into packets. Otherwise they go whole, as over a veth pair.
+    pub segmentation: bool,
     /// On-chip buffer between scheduler and wire.
     pub transmit_buffer: Bytes,
     /// Dynamic queue weights (DQWA): the host sets a queue's weight to that of its flows.

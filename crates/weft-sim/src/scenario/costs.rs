@@ -4,7 +4,7 @@ use super::item::{Item, Table};
 use super::keys::{Context, Kind, apply, keys, lines};
 use super::kinds;
 use super::read::parse;
-use super::sources::{self, SOURCE, SourcedFile};
+use super::sources::{self, FITTED, SOURCE, SourcedFile};
 use super::synonyms::SYNONYMS;
 use super::tables::{Factor, Probability};
 use crate::cost::{Category, Contention, Costs, Operation};
@@ -65,11 +65,11 @@ pub(super) fn read(text: &str, file: &str) -> Result<Costs, LocatedError> {
 
 /// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is the file's.
 pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> {
-    let others = [CONTENTION, PROCESSOR, SOURCE];
+    let others = [CONTENTION, PROCESSOR, FITTED, SOURCE];
     let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain(others).collect();
     let mut costs = Costs::FREE;
     let mut factor = 1.0;
-    for (span, item) in root.entries().into_iter().filter(|(_, item)| item.key != SOURCE) {
+    for (span, item) in root.entries().into_iter().filter(|(_, item)| ![SOURCE, FITTED].contains(&item.key)) {
         let name = format!("[{}]", item.key);
         if item.key == CONTENTION {
             let table = item.table(&name)?;

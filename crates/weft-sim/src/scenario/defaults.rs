@@ -122,6 +122,8 @@ impl Default for Nic {
             scheduler: SchedulerKind::RoundRobin,
             // Intel 82599 datasheet, section 1: TSO interleaving.
             interleaving: true,
+            // Intel 82599 datasheet, section 1: TCP segmentation offload.
+            segmentation: true,
             // The same section: 160 KB of transmit packet buffer.
             transmit_buffer: Bytes(160 << 10),
             queue_weights: false,

@@ -11,6 +11,8 @@ use weft_text::{LocatedError, ParseError, nearest, quoted};
 
 /// The key of the entries.
 pub(super) const SOURCE: &str = "source";
+/// The table of a cost file with the measurements to which the costs were fitted. It changes no run; `weft profile predict` reads it.
+pub(super) const FITTED: &str = "fitted";
 /// The kinds, in the order of messages.
 const KINDS: [&str; 6] = ["paper", "kernel", "datasheet", "standard", "fitted", "assumed"];
 /// The further keys of an entry.
@@ -119,7 +121,12 @@ pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>,
 pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, ParseError> {
     let mut leaves = Vec::new();
     for (_, item) in root.entries() {
-        let skipped = item.key == SOURCE || (kind == SourcedFile::Scenario && item.key == "costs");
+        let elsewhere = match kind {
+            SourcedFile::Scenario => item.key == "costs",
+            SourcedFile::Costs => item.key == FITTED,
+            SourcedFile::Parameters => false,
+        };
+        let skipped = item.key == SOURCE || elsewhere;
         if !skipped {
             collect(&item, item.key.to_owned(), &mut leaves);
         }

@@ -113,6 +113,7 @@ keys! {
         receive_ring: Ring,
         scheduler: Scheduler,
         interleaving: Flag,
+        segmentation: Flag,
         transmit_buffer: Size<1>,
         queue_weights: Flag,
         weight_delay: Time<0>,

@@ -102,14 +102,15 @@ impl<'a, O: Observer> World<'a, O> {
     }
 
     fn add_stream(&mut self, stream: Stream, transport: Transport) -> Result<(), RunError> {
-        let stack = &self.scenario.hosts[stream.from.index()].stack;
+        let host = &self.scenario.hosts[stream.from.index()];
+        let stack = &host.stack;
         let peer = &self.scenario.hosts[stream.to.index()].stack;
         let (control, nagle) = match transport {
             Transport::Datagrams => (None, Nagle::Off),
             Transport::Tcp(nagle) => (Some(control(&stack.congestion_control)?), nagle),
         };
         let id = self.streams.push(stream);
-        self.senders.push(TcpSender::new(id, control, sender(stack, peer, nagle)));
+        self.senders.push(TcpSender::new(id, control, sender(host, peer, nagle)));
         self.receivers.push(TcpReceiver::new(id, peer.receive_window));
         self.sockets.push(Socket::default());
         Ok(())
@@ -196,11 +197,13 @@ const fn transports(traffic: Traffic) -> (Transport, Transport) {
     (Transport::Tcp(there), Transport::Tcp(Nagle::Off))
 }
 
-fn sender(stack: &Stack, peer: &Stack, nagle: Nagle) -> SenderParameters {
+fn sender(host: &Host, peer: &Stack, nagle: Nagle) -> SenderParameters {
+    let stack = &host.stack;
     let mss = stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS).clamp(1, 65_000) as u32;
     let floor_segments = if stack.small_queue_floor { 2 } else { 0 };
     SenderParameters {
         mss,
+        whole_segments: stack.tso && !host.nic.segmentation,
         gso: stack.gso,
         small_queue: stack.small_queue.map(|limit| SmallQueue { limit, floor_segments }),
         send_buffer: stack.send_buffer,

@@ -99,7 +99,8 @@ impl<O: Observer> World<'_, O> {
     fn receive(&mut self, packet: &Packet, work: &mut Work) {
         match packet.body {
             Body::Data { first } => {
-                let one = Merged::single(first, packet);
+                let packets = self.senders[packet.stream].packets_of(packet.payload);
+                let one = Merged::single(first, packets, packet);
                 if let Some(flushed) = self.hosts[work.host].receive.merge(one) {
                     self.receive_data(&flushed, work);
                 }

@@ -226,6 +226,7 @@ fn nic(random: &mut Random, stack: &Stack) -> Nic {
             _ => SchedulerKind::RoundRobin,
         },
         interleaving: random.flag(),
+        segmentation: random.flag(),
         transmit_buffer: random.size(stack.mtu.0),
         queue_weights: random.flag(),
         weight_delay: random.time(0),

@@ -2,9 +2,10 @@
 
 use crate::output::{self, Target};
 use crate::signals::Stop;
+use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use weft_lab::experiments::titan::measured::experiment::{Measure, WEIGHTS_ID};
@@ -30,6 +31,7 @@ Examples:
   weft reproduce --cross --json cross.json
   weft reproduce titan --measured --flows 24 --seeds 3 --no-simulated
   weft reproduce titan-tr-table3 --seeds 2 --strict
+  sudo weft reproduce loom-cpu --measured --costs machine.toml
 
 Without an id all experiments are run; `titan` names all of Titan's, and with --measured its tables. In a cell, `=` marks a
 published value within the band that has the mean of as many runs as the paper's in 90 of 100 cases, `~` a simulated mean
@@ -37,7 +39,7 @@ within 25 % of the published value, `x` neither.")]
 pub(crate) struct Args {
     /// Fit the parameters of Titan's tables on one paper and score them on the other, and leave out one flow count at
     /// a time.
-    #[arg(long, conflicts_with_all = ["ids", "list", "flows", "transfer", "time_scale", "measured", "html"])]
+    #[arg(long, conflicts_with_all = ["ids", "list", "flows", "costs", "transfer", "time_scale", "measured", "html"])]
     cross: bool,
     /// Experiments; all without any.
     #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
@@ -64,6 +66,9 @@ pub(crate) struct Args {
     /// paper's.
     #[arg(long, value_name = "FACTOR", value_parser = crate::values::factor)]
     time_scale: Option<f64>,
+    /// A file of costs, such as `weft profile fit` writes, in place of the experiments'; stored scores are not compared then.
+    #[arg(long, value_name = "FILE", requires = "ids")]
+    costs: Option<PathBuf>,
     /// Exit with 1 when a claim fails or a stored score has fallen, with 3 when something cannot be shown here.
     #[arg(long)]
     strict: bool,
@@ -206,6 +211,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         threads,
         time_scale: args.time_scale,
         measured: args.measured.read(),
+        costs: args.costs.as_deref().map(costs).transpose()?,
     };
     let bar = progress_bar();
     let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| {
@@ -223,6 +229,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Reads a file of costs: its name and its text.
+fn costs(path: &Path) -> anyhow::Result<(String, String)> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+    Ok((name, text))
 }
 
 fn finish(

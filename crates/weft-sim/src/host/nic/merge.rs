@@ -21,13 +21,13 @@ pub(crate) struct Merged {
 }
 
 impl Merged {
-    /// Returns a packet of data as a merge of one.
+    /// Returns a packet of data as a merge of one. It counts as `packets`: a whole segment is several.
     #[inline]
-    pub(crate) fn single(first: u64, packet: &Packet) -> Self {
+    pub(crate) fn single(first: u64, packets: u32, packet: &Packet) -> Self {
         Self {
             stream: packet.stream,
             first,
-            packets: 1,
+            packets,
             payload: packet.payload,
             marked: u32::from(packet.marked),
             created: packet.created,
@@ -42,7 +42,7 @@ impl Merged {
         if !follows || !alike || self.payload + one.payload >= MERGED_MAX {
             return false;
         }
-        self.packets += 1;
+        self.packets += one.packets;
         self.payload += one.payload;
         self.marked += one.marked;
         self.created = one.created;

@@ -63,6 +63,8 @@ pub(crate) enum Nagle {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SenderParameters {
     pub(crate) mss: u32,
+    /// Whether nothing below cuts a segment into packets.
+    pub(crate) whole_segments: bool,
     /// The maximum size of a segment (`gso_max_size`).
     pub(crate) gso: Bytes,
     pub(crate) small_queue: Option<SmallQueue>,
@@ -188,6 +190,12 @@ impl TcpSender {
     /// Returns the number of retransmitted packets.
     pub(crate) const fn retransmitted(&self) -> u64 {
         self.retransmitted
+    }
+
+    /// Returns the number of packets that this payload counts as; more than one for a segment that was not cut.
+    #[inline]
+    pub(crate) fn packets_of(&self, payload: u32) -> u32 {
+        payload.div_ceil(self.mss).max(1)
     }
 
     /// Returns the number of packets in flight.

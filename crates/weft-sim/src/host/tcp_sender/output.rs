@@ -129,7 +129,7 @@ impl TcpSender {
             self.timers.progress = now;
         }
         let first = self.next;
-        let packets = payload.div_ceil(self.mss).max(1);
+        let packets = self.packets_of(payload);
         self.next += u64::from(packets);
         self.sent.push_back(Sent { first, packets, payload });
         if !self.timers.pending {
@@ -137,7 +137,8 @@ impl TcpSender {
             let at = now + self.tlp_timeout().min(self.timeout());
             agenda.push(at, Event::Timer { stream: self.stream });
         }
-        Outgoing { stream: self.stream, body: Body::Data { first }, payload, packet_payload: self.mss }
+        let packet_payload = if self.parameters.whole_segments { payload } else { self.mss };
+        Outgoing { stream: self.stream, body: Body::Data { first }, payload, packet_payload }
     }
 
     /// Returns the number of the next packet.

@@ -12,6 +12,7 @@ const MSS: u32 = 1000;
 fn sender() -> TcpSender {
     let parameters = SenderParameters {
         mss: MSS,
+        whole_segments: false,
         gso: Bytes(65_536),
         small_queue: Some(SmallQueue { limit: Bytes(100_000), floor_segments: 2 }),
         send_buffer: Bytes(1_000_000),
@@ -122,4 +123,20 @@ fn a_writer_sleeps_in_a_full_buffer_and_wakes_when_a_third_is_free() {
     sender.on_ack(&ack(10, 10), Nanos(1_000_000));
     assert!(sender.wakes_writer());
     assert!(!sender.wakes_writer(), "it is awake");
+}
+
+/// A device that cuts nothing gets one packet for the whole segment, which counts as its packets.
+#[test]
+fn a_whole_segment_is_one_packet_below_and_several_in_the_window() {
+    let mut sender = sender();
+    sender.parameters.whole_segments = true;
+    sender.give(Unwritten::Bytes(5500));
+    if let Some(bytes) = sender.writable(5500) {
+        sender.append(bytes);
+    }
+    let Next::Segment(payload) = sender.next(0) else { panic!("something may be sent") };
+    let outgoing = sender.take(payload, Nanos(0), &mut Agenda::new());
+    assert_eq!((outgoing.payload, outgoing.packets()), (5500, 1));
+    assert_eq!((sender.in_flight(), sender.next_packet()), (6, 6));
+    assert_eq!([0, 1, 1000, 1001].map(|payload| sender.packets_of(payload)), [1, 1, 1, 2]);
 }

@@ -4,7 +4,7 @@ use super::document::read;
 use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_profile::fit;
+use weft_profile::fit::{self, Fitted};
 
 /// Fit the simulator's costs to profiles of this machine.
 ///
@@ -15,7 +15,7 @@ use weft_profile::fit;
 Examples:
   weft profile fit single.json incast.json outcast.json --machine machine.toml
 
-A scenario takes the file with `costs = \"machine.toml\"`.")]
+A scenario takes the file with `costs = \"machine.toml\"`. `weft profile predict machine.toml` judges it.")]
 pub(super) struct Args {
     /// Profiles, as `weft profile PATTERN --json` writes them.
     #[arg(value_name = "PROFILE", required = true)]
@@ -33,6 +33,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     output::tables(&fit::tables(&fits), &target)?;
     let host = reports.first().map(|report| report.host.facts()).unwrap_or_default();
     let machine: Vec<String> = host.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-    target.write(&fit::machine_file(&fits, &machine.join(", ")))?;
+    target.write(&fit::machine_file(&fits, &Fitted::of(&reports), &machine.join(", ")))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ mod attach;
 mod diff;
 mod document;
 mod fit;
+mod predict;
 mod run;
 mod symbols;
 
@@ -34,6 +35,7 @@ Examples:
   sudo weft profile --attach --cgroup /system.slice/nginx.service --json nginx.json
   weft profile diff before.json after.json
   weft profile fit outcast.json single.json --machine machine.toml
+  sudo weft profile predict machine.toml --measured
   weft profile symbols --missing
 
 `tool costs` is the loss of throughput by the whole instrument; `probes alone` is the time of
@@ -51,6 +53,7 @@ pub(crate) struct Args {
 enum Command {
     Diff(diff::Args),
     Fit(fit::Args),
+    Predict(predict::Args),
     Symbols(symbols::Args),
 }
 
@@ -192,6 +195,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Fit(args)) => fit::run(args),
+        Some(Command::Predict(args)) => predict::run(args),
         Some(Command::Symbols(args)) => symbols::run(&args),
         None if args.run.attach.attach => attach::run(&args.run),
         None => run::run(args.run),

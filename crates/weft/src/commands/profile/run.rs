@@ -10,6 +10,7 @@ use weft_host::cleanup_stale;
 use weft_host::perf_event::Clock;
 use weft_profile::categories::Categories;
 use weft_profile::session::{self, Loaded, Options, Progress};
+use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
 use weft_profile::{stacks, statements};
 use weft_report::human;
@@ -70,6 +71,7 @@ fn options(args: &RunArgs) -> anyhow::Result<Options> {
         flows: args.flows,
         load: args.rpc.map_or(Load::Bulk, Load::Requests),
         levels,
+        setup: Setup::default(),
         repeats: args.repeats,
         span: args.span,
         warm_up: args.warm_up,

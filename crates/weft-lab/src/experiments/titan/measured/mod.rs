@@ -14,7 +14,7 @@ pub mod figures;
 mod latency;
 pub mod nic;
 pub mod path;
-mod processors;
+pub(crate) mod processors;
 pub mod run;
 pub mod settings;
 mod traffic;

@@ -5,7 +5,7 @@ use weft_host::{NetNs, OsError};
 
 /// Counts of `/proc/stat` (proc_stat(5)), in ticks of any length, for all processors together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct CpuTimes {
+pub(crate) struct CpuTimes {
     busy: u64,
     all: u64,
     cores: u64,
@@ -13,7 +13,7 @@ pub(super) struct CpuTimes {
 
 impl CpuTimes {
     /// Reads the machine's counts.
-    pub(super) fn read() -> Result<Self, MeasuredError> {
+    pub(crate) fn read() -> Result<Self, MeasuredError> {
         let path = "/proc/stat";
         let text = std::fs::read_to_string(path).map_err(|e| OsError::new("read /proc/stat", e))?;
         Self::parse(&text).ok_or(MeasuredError::Unreadable(path))
@@ -35,7 +35,7 @@ impl CpuTimes {
 
     /// Returns the busy time since `before` in percent of one processor, summed over all: 200 for two that were busy
     /// throughout (the report's section 3). `None` when no tick has passed.
-    pub(super) fn percent_since(self, before: Self) -> Option<f64> {
+    pub(crate) fn percent_since(self, before: Self) -> Option<f64> {
         let all = self.all.saturating_sub(before.all);
         let busy = self.busy.saturating_sub(before.busy);
         (all > 0).then(|| busy as f64 / all as f64 * self.cores as f64 * 100.0)

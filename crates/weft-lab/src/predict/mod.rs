@@ -1,0 +1,137 @@
+//! `weft profile predict`: configurations to which no cost was fitted, simulated with a machine's costs and measured on it.
+//!
+//! 1. `machine` reads the file of `weft profile fit`: the costs, and the cells that they were fitted to.
+//! 2. `cells` lists the configurations; those that were fitted are left out.
+//! 3. `simulated` builds a scenario from `experiments/veth.toml` for each, runs it, and lays the two simulated hosts over the
+//!    processors that they share here.
+//! 4. `measured` runs the same configurations as sessions of `weft-profile`.
+//! 5. The document judges the errors ([`weft_report::profile::predict`]).
+
+mod cells;
+mod machine;
+mod measured;
+mod simulated;
+
+use crate::reproduce::FileError;
+use cells::Group;
+use weft_host::perf_event::{Clock, SampleRate};
+use weft_profile::categories::Categories;
+use weft_profile::error::ProfileError;
+use weft_profile::session::Loaded;
+use weft_report::profile::predict::{Cell, PredictReport};
+use weft_report::record::Host;
+use weft_sim::run::RunError;
+use weft_text::LocatedError;
+use weft_units::Nanos;
+
+pub use machine::{Machine, MachineError};
+
+/// The options of predictions.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether to measure the configurations too.
+    pub measured: bool,
+    /// Repeats of each.
+    pub repeats: u32,
+    /// Time measured without samples, and again with them.
+    pub span: Nanos,
+    /// Time before it, for TCP to settle.
+    pub warm_up: Nanos,
+    /// The event that takes the samples; `None` for the best.
+    pub clock: Option<Clock>,
+    /// Samples per second and processor.
+    pub rate: SampleRate,
+    /// The behaviour on a machine that others use.
+    pub loaded: Loaded,
+    /// The processors to use.
+    pub processors: Vec<u32>,
+    /// Only configurations whose names contain this text; empty for all.
+    pub only: String,
+}
+
+/// The reason that nothing was predicted.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PredictError {
+    /// The files of the configurations are invalid.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A scenario, or the file of costs, is invalid.
+    #[error(transparent)]
+    Scenario(#[from] LocatedError),
+    /// A simulation failed.
+    #[error("{cell}: {error}")]
+    Run {
+        /// The configuration.
+        cell: String,
+        /// The reason.
+        error: RunError,
+    },
+    /// A measurement failed.
+    #[error("{cell}: {error}")]
+    Measured {
+        /// The configuration.
+        cell: String,
+        /// The reason.
+        error: Box<ProfileError>,
+    },
+    /// No configuration is left.
+    #[error(
+        "no configuration's name contains `{0}`, or all of them were fitted; names are those of the table"
+    )]
+    Nothing(String),
+    /// The caller asked to stop.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Predicts all configurations, and measures them if asked to. `heard` is told each step in words.
+///
+/// # Errors
+/// If the file of costs is invalid, a run fails, the machine is loaded, or the caller asks to stop.
+pub fn run(
+    options: &Options,
+    machine: &Machine,
+    categories: &Categories,
+    host: Host,
+    stop: &(dyn Fn() -> bool + Sync),
+    mut heard: impl FnMut(&str),
+) -> Result<PredictReport, PredictError> {
+    let (groups, fitted) = cells::groups(&options.processors, &machine.fitted_cells, &options.only);
+    if groups.is_empty() {
+        return Err(PredictError::Nothing(options.only.clone()));
+    }
+    let mut labels = Vec::new();
+    if groups.iter().any(|group| !group.layout.shortage.is_empty()) {
+        labels.push("patterns ask for more cores than this machine has, so flows share them".to_owned());
+    }
+    if !fitted.is_empty() {
+        labels.push(format!("fitted, and so not predicted: {}", fitted.join(", ")));
+    }
+    let mut cells = simulated::run(&groups, machine, stop)?;
+    heard(&format!("{} configurations were simulated", cells.len()));
+    if options.measured {
+        labels.extend(measured::fill(&mut cells, &groups, options, categories, stop, &mut heard)?);
+    }
+    let report = PredictReport {
+        host,
+        costs: machine.name.clone(),
+        fitted_cells: machine.fitted_cells.clone(),
+        null_model: machine.null_model,
+        cells,
+        measured: options.measured,
+        labels,
+        ..PredictReport::default()
+    };
+    Ok(report.finish())
+}
+
+/// The names of a group's cells, in their order.
+fn names(group: &Group) -> impl Iterator<Item = &str> {
+    group.cells.iter().map(|cell| cell.name.as_str())
+}
+
+/// The document's cell of this name.
+fn named<'a>(cells: &'a mut [Cell], name: &str) -> Option<&'a mut Cell> {
+    cells.iter_mut().find(|cell| cell.name == name)
+}
