@@ -201,7 +201,7 @@ impl Lane {
 /// The limits of a lane: up to four in its record, more elsewhere.
 #[derive(Debug)]
 pub(crate) enum Limits {
-    /// That many, from the first on.
+    /// Up to four: as many as the number says, from the first on.
     Few(u8, [LimitId; 4]),
     Many(Box<[LimitId]>),
 }

@@ -62,7 +62,7 @@ impl Node {
         }
     }
 
-    /// What the node leads to a few turns ahead, and some more turns ahead, where that is known.
+    /// The offers of the node a few turns ahead, and some more turns ahead, where they are known.
     #[inline]
     pub(crate) fn ahead(&self) -> (u32, u32) {
         match self {

@@ -246,29 +246,51 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_a_sorted_list(operations in prop::collection::vec((0..3_u8, 0..20_u64), 0..300)) {
+        fn agrees_with_a_sorted_list(operations in prop::collection::vec((0..12_u8, 0..20_u64), 0..300)) {
             let mut pifo = Pifo::default();
             let mut list: Vec<(u64, u64)> = Vec::new();
             for (tie, (what, rank)) in operations.into_iter().enumerate() {
                 let tie = tie as u64;
+                let id = tie as u32;
                 list.sort_unstable();
                 match what {
-                    0 => {
+                    0..4 => {
                         let expected = if list.is_empty() { None } else { Some(list.remove(0)) };
                         prop_assert_eq!(pifo.pop().map(|e| (e.rank, e.tie)), expected);
                     }
-                    1 if !list.is_empty() => {
+                    4 | 5 if !list.is_empty() => {
                         list[0] = (rank, tie);
-                        pifo.replace_top(Entry { rank, tie, id: 0 });
+                        pifo.replace_top(Entry { rank, tie, id });
+                    }
+                    6 if !list.is_empty() => {
+                        let removed = list.remove(rank as usize % list.len());
+                        prop_assert_eq!(pifo.remove(removed.1 as u32).map(|e| (e.rank, e.tie)), Some(removed));
+                        prop_assert_eq!(pifo.remove(u32::MAX), None);
+                    }
+                    7 => {
+                        list.iter_mut().for_each(|entry| entry.0 = entry.0.saturating_sub(rank));
+                        pifo.rerank(|entry| entry.rank.saturating_sub(rank));
+                    }
+                    8 => {
+                        let mut larger = Pifo::default();
+                        larger.reserve_total(pifo.len() + 1);
+                        pifo.move_into(&mut larger);
+                        prop_assert!(larger.is_empty() && pifo.capacity() > list.len());
+                    }
+                    9 if rank == 0 => {
+                        let found: Vec<_> = pifo.sorted().iter().map(|e| (e.rank, e.tie)).collect();
+                        prop_assert_eq!(found, list.clone());
                     }
                     _ => {
                         list.push((rank, tie));
-                        pifo.push(Entry { rank, tie, id: 0 });
+                        pifo.push(Entry { rank, tie, id });
                     }
                 }
                 prop_assert!(pifo.is_valid());
                 prop_assert_eq!(pifo.len(), list.len());
+                prop_assert_eq!(pifo.is_empty(), list.is_empty());
                 prop_assert_eq!(pifo.peek().map(|e| (e.rank, e.tie)), list.iter().min().copied());
+                prop_assert_eq!(pifo.iter().count(), list.len());
             }
         }
     }
