@@ -11,6 +11,8 @@
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
 //!    [`statements`] judges the study's statements.
 //!
+//! [`hosts`] measures between two hosts: a server samples the receiver's side, and the trials are those of step 5.
+//!
 //! [`attach`] profiles what runs on the host anyway, with the instrument of step 3 and directions instead of sides.
 //!
 //! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
@@ -23,6 +25,7 @@ pub mod categories;
 pub mod coverage;
 pub mod error;
 pub mod fit;
+pub mod hosts;
 pub mod level;
 pub mod pattern;
 pub mod probes;

@@ -40,7 +40,7 @@ pub struct Instrument<'a> {
 
 impl Instrument<'_> {
     /// Seconds that the applications may take: both parts, the cost of the probes, and time for slow machines.
-    fn seconds(&self) -> u64 {
+    pub(crate) fn seconds(&self) -> u64 {
         const SPARE: u64 = 20;
         ((self.warm_up + COST_SPAN).as_secs_f64() + 2.0 * self.span.as_secs_f64()).ceil() as u64 + SPARE
     }
@@ -68,6 +68,13 @@ pub enum First {
     Bare,
     /// The part with it.
     Sampled,
+}
+
+impl First {
+    /// The first part of repeat `repeat`: they take turns.
+    pub(crate) fn of(repeat: u32) -> Self {
+        if repeat.is_multiple_of(2) { Self::Sampled } else { Self::Bare }
+    }
 }
 
 /// Runs one trial.

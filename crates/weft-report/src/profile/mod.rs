@@ -246,6 +246,31 @@ pub struct Work {
     pub retransmitted: u64,
 }
 
+/// The flows' bytes, counted by both hosts one after the other: `acked` is at most `received`, which is at most `sent`, and the
+/// difference was on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CountedBytes {
+    /// Bytes that the receiver had acknowledged, by the sender.
+    pub acked: u64,
+    /// Bytes received, by the receiver, asked after that.
+    pub received: u64,
+    /// Bytes sent, by the sender, after the receiver's answer.
+    pub sent: u64,
+}
+
+/// The receiving host of a measurement between two hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its name, as the user gave it.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    /// Its kernel's release.
+    pub kernel: String,
+    /// The processors that its server could use.
+    pub processors: u32,
+}
+
 /// One repeat of one level.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -280,6 +305,9 @@ pub struct Run {
     pub sizes: Option<SkbSizes>,
     /// Latency; null where eBPF could not run, or nothing was sampled.
     pub latency: Option<Latency>,
+    /// The flows' bytes since they were opened, counted by both hosts; absent on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<CountedBytes>,
 }
 
 impl Run {
@@ -331,8 +359,11 @@ pub struct Advice {
 pub struct ProfileReport {
     /// `weft-profile/1`.
     pub schema: String,
-    /// The host of the runs.
+    /// The host of the runs; the sender of those between two hosts.
     pub host: Host,
+    /// The receiving host; absent if the runs were on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
     /// The pattern of traffic.
     pub pattern: String,
     /// Bytes of a request, for requests; absent for bulk flows.

@@ -62,6 +62,12 @@ fn throughput(report: &ProfileReport) -> Table {
         "Clock: {} at {} Hz; table of categories {}; medians of {} repeats, in an order that rotates.",
         report.conditions.clock, report.conditions.sample_hz, report.conditions.categories, report.repeats
     ));
+    if let Some(peer) = &report.peer {
+        table.note(format!(
+            "Sender: this host, kernel {}. Receiver: {} ({}), kernel {}.",
+            report.host.kernel, peer.name, peer.address, peer.kernel
+        ));
+    }
     for label in &report.labels {
         table.note(label.clone());
     }

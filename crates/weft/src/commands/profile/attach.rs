@@ -22,7 +22,7 @@ pub(super) struct AttachArgs {
     #[arg(
         long,
         help_heading = "Attached",
-        conflicts_with_all = ["pattern", "flows", "rpc", "levels", "repeats", "warm_up", "loaded"]
+        conflicts_with_all = ["pattern", "flows", "rpc", "to", "levels", "repeats", "warm_up", "loaded"]
     )]
     pub(super) attach: bool,
     /// Only the time of this process
@@ -88,7 +88,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let [json, html, folded, speedscope] =
         [json, html, folded, speedscope].map(|path| Target::open(path.as_deref()));
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
-    let categories = super::run::categories(args)?;
+    let categories = super::run::categories(args.categories.as_deref())?;
     let options = options(args);
     let stop = Stop::install()?;
     let before = daemon(&args.attach.socket)?;

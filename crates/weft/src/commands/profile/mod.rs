@@ -5,6 +5,7 @@ mod diff;
 mod document;
 mod fit;
 mod run;
+mod server;
 mod symbols;
 
 use crate::values;
@@ -13,6 +14,7 @@ use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::perf_event::{Clock, SampleRate};
+use weft_profile::hosts::Place;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_units::{Bytes, Nanos};
@@ -21,7 +23,7 @@ use weft_units::{Bytes, Nanos};
 ///
 /// Real traffic in namespaces of the run's own, at levels of optimisation that take turns. Samples of all processors get
 /// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed. Needs root, and
-/// iperf3 or sockperf. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
+/// iperf3 or sockperf. With --to this host sends, and the named one, which runs `weft profile server`, receives. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -30,6 +32,8 @@ Examples:
   sudo weft profile outcast --flows 8 --json outcast.json --html outcast.html
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
+  sudo weft profile incast --flows 4 --to server1 --json incast.json
+  sudo weft profile server --listen 192.0.2.2
   sudo weft profile --attach --span 30s --html now.html
   sudo weft profile --attach --cgroup /system.slice/nginx.service --json nginx.json
   weft profile diff before.json after.json
@@ -51,6 +55,7 @@ pub(crate) struct Args {
 enum Command {
     Diff(diff::Args),
     Fit(fit::Args),
+    Server(server::Args),
     Symbols(symbols::Args),
 }
 
@@ -66,9 +71,12 @@ struct RunArgs {
     /// Requests and responses of this size, one outstanding per flow, instead of bulk data.
     #[arg(long, value_name = "SIZE")]
     rpc: Option<Bytes>,
-    /// Levels of optimisation, in the order of the table.
-    #[arg(long, value_delimiter = ',', default_values = ["noopt", "tso-gro", "jumbo", "arfs"])]
-    levels: Vec<LevelName>,
+    /// Send to this host, where `weft profile server` runs; its port if not 5200.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<Place>,
+    /// Levels of optimisation, in the order of the table [default: noopt,tso-gro,jumbo,arfs; with --to devices stay as they are]
+    #[arg(long, value_delimiter = ',')]
+    levels: Option<Vec<LevelName>>,
     /// Repeats of each level; levels take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
@@ -192,6 +200,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Fit(args)) => fit::run(args),
+        Some(Command::Server(args)) => server::run(&args),
         Some(Command::Symbols(args)) => symbols::run(&args),
         None if args.run.attach.attach => attach::run(&args.run),
         None => run::run(args.run),

@@ -5,11 +5,14 @@ use crate::failure::usage;
 use crate::output::{self, Target};
 use crate::signals::Stop;
 use anyhow::Context;
+use std::path::Path;
 use std::process::ExitCode;
 use weft_host::cleanup_stale;
 use weft_host::perf_event::Clock;
 use weft_profile::categories::Categories;
-use weft_profile::session::{self, Loaded, Options, Progress};
+use weft_profile::hosts::client;
+use weft_profile::level::Level;
+use weft_profile::session::{self, Loaded, Options, Profile, Progress};
 use weft_profile::traffic::Load;
 use weft_profile::{stacks, statements};
 use weft_report::human;
@@ -23,12 +26,16 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let targets = [&outputs.json, &outputs.html, &outputs.folded, &outputs.speedscope];
     let [json, html, folded, speedscope] = targets.map(|path| Target::open(path.as_deref()));
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
-    let categories = categories(&args)?;
+    let categories = categories(args.categories.as_deref())?;
     let options = options(&args)?;
     let stop = Stop::install()?;
     cleanup_stale();
     let heard = |progress: &Progress| output::note(&line(progress));
-    let profile = session::run(&options, &categories, host_facts::detect(), &|| stop.asked(), heard);
+    let (host, asked) = (host_facts::detect(), || stop.asked());
+    let profile: anyhow::Result<Profile> = match &args.to {
+        Some(to) => client::run(&options, to, &categories, host, &asked, heard).map_err(Into::into),
+        None => session::run(&options, &categories, host, &asked, heard).map_err(Into::into),
+    };
     if stop.asked() {
         output::message("interrupted; everything was removed");
         return Ok(stop.exit_code());
@@ -46,9 +53,9 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the table of categories, with the user's rules over it.
-pub(super) fn categories(args: &RunArgs) -> anyhow::Result<Categories> {
+pub(super) fn categories(overlay: Option<&Path>) -> anyhow::Result<Categories> {
     let mut table = Categories::shipped()?;
-    if let Some(path) = &args.categories {
+    if let Some(path) = overlay {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
         table.overlay(&name, &text)?;
@@ -58,13 +65,7 @@ pub(super) fn categories(args: &RunArgs) -> anyhow::Result<Categories> {
 
 fn options(args: &RunArgs) -> anyhow::Result<Options> {
     let pattern = args.pattern.ok_or_else(|| usage("give a pattern, such as single"))?;
-    let mut levels = Vec::new();
-    for level in &args.levels {
-        if levels.contains(&level.0) {
-            return Err(usage(format!("level {} is given twice", level.0.name())));
-        }
-        levels.push(level.0);
-    }
+    let levels = levels(args)?;
     Ok(Options {
         pattern: pattern.0,
         flows: args.flows,
@@ -80,12 +81,33 @@ fn options(args: &RunArgs) -> anyhow::Result<Options> {
     })
 }
 
+/// The levels, each once. Between two hosts there are none: a level is a setting of devices.
+fn levels(args: &RunArgs) -> anyhow::Result<Vec<Level>> {
+    let levels = match (&args.levels, &args.to) {
+        (None, None) => return Ok(Level::STUDY.to_vec()),
+        (None, Some(_)) => return Ok(Vec::new()),
+        (Some(_), Some(_)) => {
+            let why = "levels are settings of devices, and with --to no device is changed; set the device yourself, such as \
+                       `ethtool -K DEVICE gro off`, and measure without --levels";
+            return Err(usage(why));
+        }
+        (Some(levels), None) => levels,
+    };
+    let mut once = Vec::new();
+    for level in levels {
+        if once.contains(&level.0) {
+            return Err(usage(format!("level {} is given twice", level.0.name())));
+        }
+        once.push(level.0);
+    }
+    Ok(once)
+}
+
 /// Formats a finished trial in a line.
 fn line(progress: &Progress) -> String {
     let Progress { done, of, level, run } = progress;
     format!(
-        "{done} of {of}: {}, repeat {}: {}, others had {} of the samples",
-        level.name(),
+        "{done} of {of}: {level}, repeat {}: {}, others had {} of the samples",
         run.repeat,
         human::rate(run.bare_bps),
         human::percent(run.foreign_share()),

@@ -1,0 +1,454 @@
+//! The sending host: it asks the server for its side, and joins both sides' figures.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use weft_host::perf_event::{Clock, SampleRate};
+use weft_host::require_network_rights;
+use weft_report::profile::{CountedBytes, Peer, Run, Side, SideTime, SkbSizes, Work};
+use weft_report::record::Host;
+use weft_units::Nanos;
+
+use super::half::{Ends, Running};
+use super::lines::{LineError, Lines};
+use super::protocol::{
+    self, ANSWER_MAX, Answer, Counts, Greeting, Half, LoadName, Part, Receiver, Request, SECONDS_MAX,
+    Samples, Text, VERSION, Welcome,
+};
+use super::{HostsError, Place};
+use crate::attribution::Attribution;
+use crate::categories::Categories;
+use crate::error::ProfileError;
+use crate::pattern::Layout;
+use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
+use crate::traffic::{Load, Pair, cores};
+use crate::trial::{First, Instrument, Trial};
+
+/// The name of the level that leaves all devices as they are.
+pub const AS_IS: &str = "as-is";
+
+/// Time limit for a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// Time limit for an answer, beyond the time that the request itself takes.
+const PATIENCE: Nanos = Nanos::from_secs(30);
+
+/// Seconds for which applications run longer than on one host: two hosts wait for each other.
+const SPARE: u64 = 40;
+
+/// Runs a session with the server at `to`: this host sends, the other receives. `options.levels` are not used; devices stay as
+/// they are. `heard` is told of each trial.
+///
+/// # Errors
+/// If rights are missing, no server answers, a host is loaded, a trial fails, the server breaks the protocol, or the caller asks to
+/// stop.
+pub fn run(
+    options: &Options,
+    to: &Place,
+    categories: &Categories,
+    host: Host,
+    stop: &dyn Fn() -> bool,
+    heard: impl FnMut(&Progress),
+) -> Result<Profile, HostsError> {
+    require_network_rights().map_err(ProfileError::from)?;
+    let instrument = Instrument {
+        categories,
+        clock: options.clock,
+        rate: options.rate,
+        warm_up: options.warm_up,
+        span: options.span,
+        stop,
+    };
+    let (mut server, welcome) = Server::greet(to, &instrument)?;
+    let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
+    let name = format!(" of {}", to.host);
+    let labels = vec![
+        layout.shortage.clone(),
+        same_machine(&welcome),
+        loaded_label(options.loaded, others(&instrument)?, "")?,
+        loaded_label(options.loaded, server.watch()?, &name)?,
+    ];
+    let peer = Peer {
+        name: to.host.clone(),
+        address: server.address().ip().to_canonical().to_string(),
+        kernel: welcome.kernel.as_str().to_owned(),
+        processors: welcome.processors.len() as u32,
+    };
+    let mut session = Session { options, layout: &layout, instrument: &instrument, server, heard };
+    let all = session.trials(&[AS_IS])?;
+    let labels = all.labels(options.rate, labels);
+    let mut profile = all.conclude(options, (&layout, &[AS_IS]), categories, host, labels);
+    profile.report.peer = Some(peer);
+    Ok(profile)
+}
+
+/// A label if the server runs on this machine; empty if it does not.
+fn same_machine(welcome: &Welcome) -> String {
+    let own = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if own.trim().is_empty() || own.trim() != welcome.boot.as_str() {
+        return String::new();
+    }
+    "both ends run on one machine: each counts the other's network softirqs as its own".to_owned()
+}
+
+/// The server, with which a session talks.
+struct Server<'a> {
+    lines: Lines<'a>,
+}
+
+impl<'a> Server<'a> {
+    /// Connects and greets.
+    fn greet(to: &Place, instrument: &Instrument<'a>) -> Result<(Self, Welcome), HostsError> {
+        let mut server = Self { lines: connect(to, instrument.stop)? };
+        let ours = instrument.categories.version();
+        let greeting = Greeting {
+            protocol: VERSION,
+            categories: Text::of(ours),
+            clock: instrument.clock.map(Into::into),
+            sample_hz: instrument.rate.hertz(),
+        };
+        let welcome = match server.ask(&Request::Hello(greeting), PATIENCE)? {
+            Answer::Hello(welcome) => welcome,
+            other => return Err(server.unexpected(&other, "hello")),
+        };
+        if welcome.categories != Text::of(ours) {
+            let theirs = welcome.categories.as_str().to_owned();
+            return Err(HostsError::Tables { theirs, ours: ours.to_owned() });
+        }
+        Ok((server, welcome))
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.lines.peer()
+    }
+
+    fn broken(&self, error: LineError) -> HostsError {
+        HostsError::Peer { peer: self.address(), error }
+    }
+
+    fn unexpected(&self, found: &Answer, wanted: &'static str) -> HostsError {
+        HostsError::Unexpected { peer: self.address(), found: found.name(), wanted }
+    }
+
+    fn ask(&mut self, request: &Request, patience: Nanos) -> Result<Answer, HostsError> {
+        self.quiet()?;
+        self.lines.send(&protocol::line(request)).map_err(|error| self.broken(error))?;
+        self.hear(patience)
+    }
+
+    /// Fails if the server has closed the connection or talks although nothing was asked, with its reason if that is one.
+    fn quiet(&mut self) -> Result<(), HostsError> {
+        match self.lines.check_quiet() {
+            Err(LineError::Unasked) => match self.hear(PATIENCE) {
+                Err(refused @ HostsError::Refused { .. }) => Err(refused),
+                _ => Err(self.broken(LineError::Unasked)),
+            },
+            other => other.map_err(|error| self.broken(error)),
+        }
+    }
+
+    fn hear(&mut self, patience: Nanos) -> Result<Answer, HostsError> {
+        let line = self.lines.receive(patience, ANSWER_MAX);
+        let answer = line.and_then(|line| Ok(protocol::answer(&line)?)).map_err(|e| self.broken(e))?;
+        match answer {
+            Answer::Refused { why } => {
+                Err(HostsError::Refused { peer: self.address(), why: why.as_str().to_owned() })
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn watch(&mut self) -> Result<f64, HostsError> {
+        match self.ask(&Request::Watch, PATIENCE)? {
+            Answer::Watched { share } => Ok(share),
+            other => Err(self.unexpected(&other, "watched")),
+        }
+    }
+
+    /// Starts the receiving applications; returns their ports.
+    fn serve(&mut self, request: &Request, count: usize) -> Result<Vec<u16>, HostsError> {
+        match self.ask(request, PATIENCE)? {
+            Answer::Listening { ports } if ports.len() == count => Ok(ports),
+            other => Err(self.unexpected(&other, "listening")),
+        }
+    }
+
+    fn begin(&mut self, part: Part, span: Nanos) -> Result<(), HostsError> {
+        match self.ask(&Request::Measure { part, span_ns: span.get() }, PATIENCE)? {
+            Answer::Begun => Ok(()),
+            other => Err(self.unexpected(&other, "begun")),
+        }
+    }
+
+    fn measured(&mut self, part: Part) -> Result<Half, HostsError> {
+        match self.hear(PATIENCE)? {
+            Answer::Measured(half) if half.samples.is_some() == (part == Part::Sampled) => Ok(half),
+            other => Err(self.unexpected(&other, "measured")),
+        }
+    }
+
+    fn counts(&mut self) -> Result<Counts, HostsError> {
+        match self.ask(&Request::Counts, PATIENCE)? {
+            Answer::Counted(counts) => Ok(counts),
+            other => Err(self.unexpected(&other, "counted")),
+        }
+    }
+
+    fn end(&mut self) -> Result<(), HostsError> {
+        match self.ask(&Request::End, PATIENCE)? {
+            Answer::Ended => Ok(()),
+            other => Err(self.unexpected(&other, "ended")),
+        }
+    }
+}
+
+/// Connects to the first address that answers.
+fn connect<'a>(to: &Place, stop: &'a dyn Fn() -> bool) -> Result<Lines<'a>, HostsError> {
+    let mut failed = None;
+    for at in to.addresses()? {
+        if stop() {
+            return Err(ProfileError::Stopped.into());
+        }
+        match TcpStream::connect_timeout(&at, CONNECT) {
+            Ok(stream) => {
+                return Lines::over(stream, stop).map_err(|error| HostsError::Peer { peer: at, error });
+            }
+            Err(error) => failed = Some(HostsError::NoServer { at, error, port: to.port }),
+        }
+    }
+    let none = || HostsError::Unknown { host: to.host.clone(), reason: "it has no address".to_owned() };
+    Err(failed.unwrap_or_else(none))
+}
+
+/// The trials of a session.
+struct Session<'a, H> {
+    options: &'a Options,
+    layout: &'a Layout,
+    instrument: &'a Instrument<'a>,
+    server: Server<'a>,
+    heard: H,
+}
+
+impl<'a, H: FnMut(&Progress)> Session<'a, H> {
+    fn trials(&mut self, levels: &[&str]) -> Result<Collected, HostsError> {
+        let mut all = Collected::default();
+        let of = self.options.repeats * levels.len() as u32;
+        for repeat in 1..=self.options.repeats {
+            for level in crate::session::rotated(levels, repeat) {
+                let trial = self.trial(repeat).map_err(|error| self.reason(error))?;
+                all.done += 1;
+                let level = level.to_owned();
+                (self.heard)(&Progress { done: all.done, of, level: level.clone(), run: trial.run.clone() });
+                all.add(&level, trial);
+            }
+        }
+        Ok(all)
+    }
+
+    /// The server's reason, if it has given one, for an error of this side: its end ends the applications of both.
+    fn reason(&mut self, error: HostsError) -> HostsError {
+        const SHORT: Nanos = Nanos::from_secs(2);
+        if !matches!(error, HostsError::Profile(ProfileError::Ended { .. })) {
+            return error;
+        }
+        match self.server.hear(SHORT) {
+            Err(
+                theirs @ (HostsError::Refused { .. } | HostsError::Peer { error: LineError::Closed, .. }),
+            ) => theirs,
+            _ => error,
+        }
+    }
+
+    /// One trial: applications of its own, measured without the instrument and with it.
+    fn trial(&mut self, repeat: u32) -> Result<Trial, HostsError> {
+        let mut running = self.start()?;
+        let server = &mut self.server;
+        running.rest(self.instrument.warm_up, || server.quiet())?;
+        let parts = match First::of(repeat) {
+            First::Bare => [Part::Bare, Part::Sampled],
+            First::Sampled => [Part::Sampled, Part::Bare],
+        };
+        let (mut bare_bps, mut sampled) = (0.0, None);
+        for part in parts {
+            let halves = both(part, self.instrument.span, &mut running, server)?;
+            match part {
+                Part::Bare => bare_bps = bits_per_second(self.options.load, &halves),
+                Part::Sampled => sampled = Some(joined(self.options.load, halves)?),
+            }
+        }
+        let connections = compare(&mut running, server)?;
+        server.end()?;
+        // Both parts were measured, one of them with samples.
+        let mut trial = sampled.ok_or(HostsError::Request("nothing was sampled"))?;
+        (trial.run.repeat, trial.run.bare_bps) = (repeat, bare_bps);
+        trial.run.counted = Some(connections);
+        Ok(trial)
+    }
+
+    /// Starts the applications of both sides.
+    fn start(&mut self) -> Result<Running<'a>, HostsError> {
+        let load = self.options.load;
+        let cores = cores(self.layout);
+        let seconds = self.instrument.seconds() + SPARE;
+        if seconds > SECONDS_MAX {
+            return Err(HostsError::Request(
+                "a trial between two hosts lasts at most four hours; give a shorter --span",
+            ));
+        }
+        let request = Request::Serve {
+            load: match load {
+                Load::Bulk => LoadName::Bulk,
+                Load::Requests(bytes) => LoadName::Requests(bytes.get()),
+            },
+            receivers: cores.iter().map(|one| Receiver { cpu: one.receiver, flows: one.flows }).collect(),
+            seconds,
+        };
+        let ports = self.server.serve(&request, cores.len())?;
+        let to = self.server.address().ip().to_canonical();
+        let ends = Ends { side: Side::Sender, peer: to, ports: ports.iter().copied().collect() };
+        let mut running = Running::new(load, ends, self.instrument)?;
+        for (one, port) in cores.iter().zip(ports) {
+            let pair = Pair { sender: one.sender, receiver: one.receiver, to, port, flows: one.flows };
+            running.applications.send(&running.ns, load, &pair, seconds).map_err(ProfileError::from)?;
+        }
+        running.wait_flowing(cores.iter().map(|one| u64::from(one.flows)).sum())?;
+        Ok(running)
+    }
+}
+
+/// The figures of both sides in a part.
+struct Halves {
+    sender: Half,
+    receiver: Half,
+}
+
+/// Measures a part at both sides at once: the server begins, then this side.
+fn both(
+    part: Part,
+    span: Nanos,
+    running: &mut Running<'_>,
+    server: &mut Server<'_>,
+) -> Result<Halves, HostsError> {
+    let ready = match part {
+        Part::Bare => None,
+        Part::Sampled => Some(running.prepare()?),
+    };
+    server.begin(part, span)?;
+    // The server may have measured before this side has; then its answer waits.
+    let nothing = || Ok(());
+    let sender = match ready {
+        None => running.bare(span, nothing)?,
+        Some(ready) => running.sampled(ready, span, nothing)?,
+    };
+    Ok(Halves { sender, receiver: server.measured(part)? })
+}
+
+/// Compares the counts of both ends since the flows were opened.
+fn compare(running: &mut Running<'_>, server: &mut Server<'_>) -> Result<CountedBytes, HostsError> {
+    let before = running.counts()?;
+    let received = server.counts()?.received;
+    let after = running.counts()?;
+    // The opening of a connection is acknowledged as a byte.
+    let acked = before.acked.saturating_sub(before.connections);
+    if received < acked || received > after.sent {
+        return Err(HostsError::Counts { acked, received, sent: after.sent });
+    }
+    Ok(CountedBytes { acked, received, sent: after.sent })
+}
+
+/// Payload bytes of a part: those received, and with requests those of the responses.
+fn payload(load: Load, halves: &Halves) -> u64 {
+    let received = halves.receiver.counts.received;
+    match load {
+        Load::Bulk => received,
+        Load::Requests(_) => received.saturating_add(halves.receiver.counts.sent),
+    }
+}
+
+fn bits_per_second(load: Load, halves: &Halves) -> f64 {
+    payload(load, halves) as f64 * 8e9 / halves.receiver.span_ns as f64
+}
+
+/// Both sides' figures as those of a trial. Times of the sender are brought to the receiver's span, which differs by milliseconds.
+fn joined(load: Load, halves: Halves) -> Result<Trial, HostsError> {
+    let missing = HostsError::Request("nothing was sampled");
+    let (bps, bytes) = (bits_per_second(load, &halves), payload(load, &halves));
+    let Halves { sender, receiver } = halves;
+    let (Some(near), Some(far)) = (sender.samples, receiver.samples) else { return Err(missing) };
+    if near.clock != far.clock {
+        let name = |samples: &Samples| Clock::from(samples.clock).name();
+        return Err(HostsError::Clocks { sender: name(&near), receiver: name(&far) });
+    }
+    let scale = receiver.span_ns as f64 / sender.span_ns as f64;
+    let work = Work {
+        bytes,
+        segments: receiver.counts.segments_in,
+        skbs: receiver.packets_in,
+        acks: receiver.counts.segments_out,
+        receiver_waits: receiver.waits,
+        sender_waits: sender.waits,
+        retransmitted: sender.counts.retransmitted,
+    };
+    let rate = SampleRate::new(near.sample_hz.min(far.sample_hz));
+    let clock = near.clock.into();
+    let no_probes = [&near.no_probes, &far.no_probes].into_iter().flatten().next().map(Text::to_string);
+    let attribution = attribution(&near, &far, scale);
+    let probes = near.probe_cores.zip(far.probe_cores).map(|(near, far)| near + far);
+    let run = Run {
+        bps,
+        span_s: receiver.span_ns as f64 / 1e9,
+        work,
+        sender: attribution.sender.clone(),
+        receiver: attribution.receiver.clone(),
+        foreign_s: attribution.foreign_s,
+        tool_s: attribution.tool_s,
+        leaf_unmapped: attribution.leaf_unmapped(),
+        lost_samples: near.lost_samples.saturating_add(far.lost_samples),
+        probe_cores: probes,
+        cache_miss: [(Side::Sender, near.cache_miss), (Side::Receiver, far.cache_miss)].into(),
+        sizes: sizes(near.sizes, far.sizes),
+        latency: far.latency,
+        ..Run::default()
+    };
+    let rate = rate.ok_or(HostsError::Request("the rate of samples is none"))?;
+    Ok(Trial { run, clock, rate, attribution, no_probes })
+}
+
+/// Sizes before and after the receiver's GRO and of its copies, and of what the sender's device took.
+fn sizes(near: Option<SkbSizes>, far: Option<SkbSizes>) -> Option<SkbSizes> {
+    let (near, far) = near.zip(far)?;
+    Some(SkbSizes { transmit: near.transmit, ..far })
+}
+
+fn attribution(near: &Samples, far: &Samples, scale: f64) -> Attribution {
+    let mut all = Attribution {
+        sender: scaled(&near.time, scale),
+        receiver: far.time.clone(),
+        foreign_s: near.foreign_s * scale + far.foreign_s,
+        tool_s: near.tool_s * scale + far.tool_s,
+        ..Attribution::default()
+    };
+    let missing = |samples: &Samples, scale: f64, into: &mut BTreeMap<String, f64>| {
+        for (name, seconds) in &samples.missing {
+            *into.entry(name.to_string()).or_default() += seconds * scale;
+        }
+    };
+    missing(near, scale, &mut all.missing);
+    missing(far, 1.0, &mut all.missing);
+    for (side, samples, scale) in [(Side::Sender, near, scale), (Side::Receiver, far, 1.0)] {
+        for stack in &samples.stacks {
+            let frames = stack.frames.iter().map(Text::to_string).collect();
+            *all.stacks.entry((side, stack.category, frames)).or_default() += stack.seconds * scale;
+        }
+    }
+    all
+}
+
+fn scaled(time: &SideTime, scale: f64) -> SideTime {
+    SideTime {
+        user_s: time.user_s * scale,
+        system_s: time.system_s * scale,
+        softirq_s: time.softirq_s * scale,
+        categories_s: time.categories_s.iter().map(|(category, s)| (*category, s * scale)).collect(),
+    }
+}
