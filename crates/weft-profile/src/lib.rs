@@ -16,7 +16,8 @@
 //! [`attach`] profiles what runs on the host anyway, with the instrument of step 3 and directions instead of sides.
 //!
 //! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
-//! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed.
+//! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed, but by levels between two hosts at a device that
+//! the user names: [`journal`] restores those, also after a kill.
 
 mod advice;
 pub mod attach;
@@ -26,6 +27,7 @@ pub mod coverage;
 pub mod error;
 pub mod fit;
 pub mod hosts;
+pub mod journal;
 pub mod level;
 pub mod pattern;
 pub mod probes;

@@ -126,8 +126,10 @@ impl Applications {
         for process in &mut self.processes {
             if process.try_wait()?.is_some() {
                 let said = [process.stderr().text(), process.stdout().text()].concat();
-                let last = said.lines().rev().find(|line| !line.trim().is_empty());
-                let said = last.unwrap_or("without a message").trim().to_owned();
+                // sockperf says why, and then that it ends.
+                let why = said.lines().find(|line| line.contains("ERROR"));
+                let last = || said.lines().rev().find(|line| !line.trim().is_empty());
+                let said = why.or_else(last).unwrap_or("without a message").trim().to_owned();
                 return Err(ProfileError::Ended { program: self.program.to_owned(), said });
             }
         }

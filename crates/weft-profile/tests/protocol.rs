@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use weft_profile::hosts::protocol::{
-    self, Answer, ClockName, Counts, Greeting, Half, LoadName, MessageError, Part, Receiver, Request,
-    Samples, Stack, Text, VERSION, Welcome,
+    self, Answer, ClockName, Counts, Greeting, Half, LevelName, LoadName, MessageError, Part, Receiver,
+    Request, Samples, Stack, Text, VERSION, Welcome,
 };
 use weft_report::profile::{Category, Latency, SideTime, Sizes, SkbSizes};
 
@@ -64,6 +64,7 @@ fn answers() -> impl Strategy<Value = Answer> {
         any::<f64>().prop_map(|share| Answer::Watched { share }),
         proptest::collection::vec(any::<u16>(), 0..5).prop_map(|ports| Answer::Listening { ports }),
         Just(Answer::Begun),
+        any::<bool>().prop_map(|changed| Answer::Levelled { changed }),
         Just(Answer::Ended),
         text().prop_map(|why| Answer::Refused { why }),
         counts().prop_map(Answer::Counted),
@@ -78,6 +79,7 @@ fn requests() -> impl Strategy<Value = Request> {
     let receivers = proptest::collection::vec((any::<u32>(), 0_u32..1000), 0..5);
     prop_oneof![
         Just(Request::Watch),
+        Just(Request::Level { level: Some(LevelName::TsoGro) }),
         Just(Request::Counts),
         Just(Request::End),
         (any::<u32>(), text(), any::<u32>()).prop_map(|(protocol, categories, sample_hz)| {

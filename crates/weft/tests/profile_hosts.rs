@@ -1,6 +1,8 @@
 //! `weft profile --to`: two namespaces, joined by a veth pair, as two hosts.
 
 mod common;
+#[path = "../../weft-report/tests/schema/mod.rs"]
+mod schema;
 
 use common::{Running, Said, file, json, run, until, weft};
 use rustix::process::Signal;
@@ -14,6 +16,7 @@ use weft_host::link::{self, VethOptions};
 use weft_host::sock_diag::{SockDiag, State};
 use weft_host::testing::{has_program, privileged, unique};
 use weft_host::{NetNs, sysctl};
+use weft_profile::level::Settings;
 
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 2));
@@ -53,7 +56,11 @@ impl Hosts {
 
     /// Starts a server at the far host, and waits until it listens.
     fn server(&self) -> Running {
-        let server = start(&self.far, weft().args(["profile", "server", "--listen", "10.98.0.2"]));
+        self.server_with(&[])
+    }
+
+    fn server_with(&self, more: &[&str]) -> Running {
+        let server = start(&self.far, weft().args(["profile", "server", "--listen", "10.98.0.2"]).args(more));
         let listens = || self.far_has(5200, State::Listen);
         assert!(until(Duration::from_secs(60), listens), "the server does not listen");
         server
@@ -85,6 +92,15 @@ fn connect(ns: &NetNs) -> std::io::Result<TcpStream> {
     ns.run(|| TcpStream::connect_timeout(&to, Duration::from_secs(5))).expect("enter")
 }
 
+/// A document, which fits its schema.
+#[track_caller]
+fn document_of(path: &str) -> Value {
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schemas/weft-profile.schema.json");
+    let document = json(path);
+    assert_eq!(schema::errors(&json(schema), &document), Vec::<String>::new());
+    document
+}
+
 /// Asserts that both sides of a level have figures.
 #[track_caller]
 fn assert_both_sides(config: &Value) {
@@ -113,7 +129,7 @@ fn a_host_sends_to_another_and_both_count_the_same() {
         let said = hosts.client(&[args, &SHORT, &["999", "--json", &document]].concat());
         assert_eq!(said.code, 0, "{}", said.err);
         assert!(said.out.contains("Receiver: 10.98.0.2"), "{}", said.out);
-        let report = json(&document);
+        let report = document_of(&document);
         assert_eq!(
             (&report["schema"], &report["peer"]["name"]),
             (&"weft-profile/1".into(), &"10.98.0.2".into())
@@ -158,6 +174,81 @@ fn a_server_that_is_busy_or_stopped_says_so() {
     let said = first.wait(Duration::from_secs(60));
     assert!(said.code == 1 && said.err.contains("10.98.0.2:5200"), "{said:?}");
     assert!(until(Duration::from_secs(60), || !hosts.traffic()), "the applications ended with the server");
+}
+
+/// The settings that levels change.
+fn settings(ns: &NetNs, device: &str) -> Settings {
+    Settings::read(ns, device).expect("settings")
+}
+
+#[test]
+fn levels_at_devices_of_both_hosts_are_restored() {
+    let name = "levels_at_devices_of_both_hosts_are_restored";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let before = [settings(&hosts.near, "h0"), settings(&hosts.far, "h1")];
+    let server = hosts.server_with(&["--device", "h1"]);
+    let document = file(&hosts.folder, "levels.json", "");
+    let levels = ["single", "--device", "h0", "--levels", "noopt,jumbo"];
+    let said = hosts.client(&[&levels[..], &SHORT, &["999", "--json", &document]].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    let report = document_of(&document);
+    let names: Vec<&Value> =
+        report["configs"].as_array().expect("levels").iter().map(|c| &c["level"]).collect();
+    assert_eq!(names, ["noopt", "jumbo"]);
+    let skb = |config: usize| report["configs"][config]["skb_bytes"]["transmit"]["mean"].as_f64();
+    if let (Some(small), Some(large)) = (skb(0), skb(1)) {
+        assert!(small <= 1514.0 && large > small, "{small} {large}");
+    }
+    assert!(!said.out.contains("has no --device"), "{}", said.out);
+    assert_eq!([settings(&hosts.near, "h0"), settings(&hosts.far, "h1")], before);
+    let elsewhere = hosts.client(&["single", "--loaded", "--device", "lo", "--levels", "noopt"]);
+    assert_eq!(elsewhere.code, 1, "{elsewhere:?}");
+    server.signal(Signal::INT);
+    assert_eq!(server.wait(Duration::from_secs(60)).code, 130);
+}
+
+/// After kill -9 in the middle the device is restored by `weft profile restore`, or by the next run.
+#[test]
+fn a_killed_run_s_devices_are_restored() {
+    let name = "a_killed_run_s_devices_are_restored";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let before = [settings(&hosts.near, "h0"), settings(&hosts.far, "h1")];
+    for next in [&["profile", "restore"][..], &["profile", "single", "--to", "192.0.2.1"]] {
+        let server = hosts.server_with(&["--device", "h1"]);
+        let long = ["profile", "single", "--loaded", "--span", "120s", "--to", "10.98.0.2"];
+        let client = start(&hosts.near, weft().args(long).args(["--device", "h0", "--levels", "noopt"]));
+        assert!(until(Duration::from_secs(120), || hosts.traffic()), "no traffic");
+        assert!(
+            settings(&hosts.near, "h0").gso_max_segs == 1 && settings(&hosts.far, "h1").gso_max_segs == 1
+        );
+        // Another run leaves the device of a living one alone.
+        let other = start(&hosts.near, weft().args(["profile", "restore"])).wait(Duration::from_secs(60));
+        assert!(other.code == 0 && settings(&hosts.near, "h0").gso_max_segs == 1, "{other:?}");
+        // Both stand still first: one that lives on restores its device when the other is gone.
+        for signal in [Signal::STOP, Signal::KILL] {
+            client.signal(signal);
+            server.signal(signal);
+        }
+        for process in [client, server] {
+            assert_eq!(process.wait(Duration::from_secs(60)).code, -1);
+        }
+        assert!(
+            settings(&hosts.near, "h0").gso_max_segs == 1 && settings(&hosts.far, "h1").gso_max_segs == 1
+        );
+        for (ns, device) in [(&hosts.near, "h0"), (&hosts.far, "h1")] {
+            let said = start(ns, weft().args(next)).wait(Duration::from_secs(120));
+            assert!(said.err.contains(&format!("device {device} has its settings back")), "{said:?}");
+        }
+        assert_eq!([settings(&hosts.near, "h0"), settings(&hosts.far, "h1")], before);
+        let again = start(&hosts.near, weft().args(["profile", "restore"])).wait(Duration::from_secs(60));
+        assert!(again.code == 0 && again.err.contains("no device was left changed"), "{again:?}");
+    }
 }
 
 /// A peer that sends random or wrong lines, or nothing, ends in an error at either end.
@@ -205,6 +296,7 @@ fn wrong_usage_is_said() {
         &["profile", "single", "--to", ""][..],
         &["profile", "single", "--to", "a:0"],
         &["profile", "single", "--to", "a", "--levels", "noopt"],
+        &["profile", "single", "--to", "a", "--device", "h0", "--levels", "arfs"],
         &["profile", "--attach", "--to", "a"],
         &["profile", "server", "--listen", "a b"],
     ] {

@@ -13,13 +13,15 @@ use weft_units::Nanos;
 use super::half::{Ends, Running};
 use super::lines::{LineError, Lines};
 use super::protocol::{
-    self, ANSWER_MAX, Answer, Counts, Greeting, Half, LoadName, Part, Receiver, Request, SECONDS_MAX,
-    Samples, Text, VERSION, Welcome,
+    self, ANSWER_MAX, Answer, Counts, Greeting, Half, LevelName, LoadName, Part, Receiver, Request,
+    SECONDS_MAX, Samples, Text, VERSION, Welcome,
 };
 use super::{HostsError, Place};
 use crate::attribution::Attribution;
 use crate::categories::Categories;
 use crate::error::ProfileError;
+use crate::journal::{Changed, JournalError};
+use crate::level::Level;
 use crate::pattern::Layout;
 use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
 use crate::traffic::{Load, Pair, cores};
@@ -36,15 +38,15 @@ const PATIENCE: Nanos = Nanos::from_secs(30);
 /// Seconds for which applications run longer than on one host: two hosts wait for each other.
 const SPARE: u64 = 40;
 
-/// Runs a session with the server at `to`: this host sends, the other receives. `options.levels` are not used; devices stay as
-/// they are. `heard` is told of each trial.
+/// Runs a session with the server at `to`: this host sends, the other receives. With `device` the levels of the options are set there,
+/// and at the server's device if it has one, and both are restored; without, devices stay as they are. `heard` is told of each trial.
 ///
 /// # Errors
 /// If rights are missing, no server answers, a host is loaded, a trial fails, the server breaks the protocol, or the caller asks to
 /// stop.
 pub fn run(
     options: &Options,
-    to: &Place,
+    (to, device): (&Place, Option<&str>),
     categories: &Categories,
     host: Host,
     stop: &dyn Fn() -> bool,
@@ -59,6 +61,7 @@ pub fn run(
         span: options.span,
         stop,
     };
+    let changed = device.map(Changed::open).transpose()?;
     let (mut server, welcome) = Server::greet(to, &instrument)?;
     let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
     let name = format!(" of {}", to.host);
@@ -74,10 +77,23 @@ pub fn run(
         kernel: welcome.kernel.as_str().to_owned(),
         processors: welcome.processors.len() as u32,
     };
-    let mut session = Session { options, layout: &layout, instrument: &instrument, server, heard };
-    let all = session.trials(&[AS_IS])?;
-    let labels = all.labels(options.rate, labels);
-    let mut profile = all.conclude(options, (&layout, &[AS_IS]), categories, host, labels);
+    let levels: Vec<Option<Level>> = match device {
+        Some(_) => options.levels.iter().copied().map(Some).collect(),
+        None => vec![None],
+    };
+    let mut session = Session {
+        options,
+        layout: &layout,
+        instrument: &instrument,
+        server,
+        changed,
+        unchanged: false,
+        heard,
+    };
+    let all = session.trials(&levels)?;
+    let labels = all.labels(options.rate, [labels, session.restore()?].concat());
+    let names: Vec<&str> = levels.iter().map(|level| name_of(*level)).collect();
+    let mut profile = all.conclude(options, (&layout, &names), categories, host, labels);
     profile.report.peer = Some(peer);
     Ok(profile)
 }
@@ -165,6 +181,14 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Sets a level at the server's device, or restores it; returns whether it has one.
+    fn level(&mut self, level: Option<LevelName>) -> Result<bool, HostsError> {
+        match self.ask(&Request::Level { level }, PATIENCE)? {
+            Answer::Levelled { changed } => Ok(changed),
+            other => Err(self.unexpected(&other, "levelled")),
+        }
+    }
+
     /// Starts the receiving applications; returns their ports.
     fn serve(&mut self, request: &Request, count: usize) -> Result<Vec<u16>, HostsError> {
         match self.ask(request, PATIENCE)? {
@@ -226,20 +250,35 @@ struct Session<'a, H> {
     layout: &'a Layout,
     instrument: &'a Instrument<'a>,
     server: Server<'a>,
+    /// The device of the levels.
+    changed: Option<Changed>,
+    /// Whether the server has no device for them.
+    unchanged: bool,
     heard: H,
 }
 
+fn name_of(level: Option<Level>) -> &'static str {
+    level.map_or(AS_IS, Level::name)
+}
+
 impl<'a, H: FnMut(&Progress)> Session<'a, H> {
-    fn trials(&mut self, levels: &[&str]) -> Result<Collected, HostsError> {
+    fn trials(&mut self, levels: &[Option<Level>]) -> Result<Collected, HostsError> {
         let mut all = Collected::default();
         let of = self.options.repeats * levels.len() as u32;
         for repeat in 1..=self.options.repeats {
             for level in crate::session::rotated(levels, repeat) {
+                if let Some(level) = level {
+                    self.level(level)?;
+                }
+                let before = self.sent()?;
                 let trial = self.trial(repeat).map_err(|error| self.reason(error))?;
+                self.check_path(before, &trial.run)?;
                 all.done += 1;
-                let level = level.to_owned();
-                (self.heard)(&Progress { done: all.done, of, level: level.clone(), run: trial.run.clone() });
-                all.add(&level, trial);
+                let level = name_of(level);
+                let progress =
+                    Progress { done: all.done, of, level: level.to_owned(), run: trial.run.clone() };
+                (self.heard)(&progress);
+                all.add(level, trial);
             }
         }
         Ok(all)
@@ -257,6 +296,55 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
             ) => theirs,
             _ => error,
         }
+    }
+
+    /// Sets a level at both hosts.
+    fn level(&mut self, level: Level) -> Result<(), HostsError> {
+        let name = LevelName::of(level).ok_or(JournalError::NotHere(level.name()))?;
+        if let Some(changed) = &mut self.changed {
+            changed.set(level)?;
+        }
+        self.unchanged = !self.server.level(Some(name))?;
+        Ok(())
+    }
+
+    /// Bytes that the device has sent.
+    fn sent(&self) -> Result<Option<u64>, HostsError> {
+        let sent = self.changed.as_ref().map(Changed::sent).transpose();
+        Ok(sent.map_err(JournalError::from)?)
+    }
+
+    /// Fails if the flows' bytes did not leave by the device. Some drivers count late, so a quarter of them is enough.
+    fn check_path(&self, before: Option<u64>, run: &Run) -> Result<(), HostsError> {
+        let (Some(before), Some(now), Some(changed)) = (before, self.sent()?, &self.changed) else {
+            return Ok(());
+        };
+        let (sent, acked) = (now.saturating_sub(before), run.counted.map_or(0, |counted| counted.acked));
+        if sent.saturating_mul(4) < acked {
+            return Err(HostsError::NotOnPath { device: changed.device().to_owned(), sent, acked });
+        }
+        Ok(())
+    }
+
+    /// Restores the devices of both hosts; returns labels about them.
+    fn restore(&mut self) -> Result<Vec<String>, HostsError> {
+        let Some(changed) = self.changed.take() else { return Ok(Vec::new()) };
+        let mut labels = Vec::new();
+        let device = changed.device().to_owned();
+        let left = changed.restore()?;
+        if !left.is_empty() {
+            let left = left.join(", ");
+            labels
+                .push(format!("{left} of {device} was changed by somebody else during the runs, and stays"));
+        }
+        self.server.level(None)?;
+        if self.unchanged {
+            labels.push(
+                "the server has no --device, so the receiver's MTU and GRO are not the levels': only the sender's device followed"
+                    .to_owned(),
+            );
+        }
+        Ok(labels)
     }
 
     /// One trial: applications of its own, measured without the instrument and with it.

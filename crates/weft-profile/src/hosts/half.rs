@@ -262,7 +262,7 @@ fn half(before: &Reading, after: &Reading) -> Half {
 fn stacks(all: BTreeMap<(Side, Category, Vec<String>), f64>) -> Vec<Stack> {
     const BYTES: usize = super::protocol::ANSWER_MAX / 4;
     let [most, deepest] = STACKS_MAX;
-    let mut sorted: Vec<((Side, Category, Vec<String>), f64)> = all.into_iter().collect();
+    let mut sorted: Vec<_> = all.into_iter().collect();
     sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (mut kept, mut others, mut bytes) = (Vec::new(), BTreeMap::<Category, f64>::new(), 0);
     for ((_, category, frames), seconds) in sorted {

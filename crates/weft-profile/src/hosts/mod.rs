@@ -20,6 +20,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
 use crate::error::ProfileError;
+use crate::journal::JournalError;
 use lines::LineError;
 use weft_host::sock_diag::SockDiagError;
 
@@ -29,6 +30,9 @@ pub enum HostsError {
     /// A step at this host failed.
     #[error(transparent)]
     Profile(#[from] ProfileError),
+    /// A level could not be set, or a device not be restored.
+    #[error(transparent)]
+    Device(#[from] JournalError),
     /// The sockets cannot be listed.
     #[error(transparent)]
     Sockets(#[from] SockDiagError),
@@ -109,6 +113,19 @@ pub enum HostsError {
         sender: &'static str,
         /// The server's.
         receiver: &'static str,
+    },
+    /// The flows do not use the device whose settings were changed.
+    #[error(
+        "device {device} has sent {sent} bytes while the flows sent {acked}: it is not on the way to the server; name the one that \
+         `ip route get ADDRESS` shows"
+    )]
+    NotOnPath {
+        /// The device.
+        device: String,
+        /// Its bytes.
+        sent: u64,
+        /// The flows' bytes.
+        acked: u64,
     },
     /// The counts of both sides contradict each other.
     #[error(

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `hello`: version, table of categories, clock, rate | `hello`: the same, with the server's processors |
 //! | `watch` | `watched`: the share of processors that others use |
+//! | `level`: a level, or none for the settings as they were | `levelled`: whether the server has a device for it |
 //! | `serve`: the load, a core and a number of flows for each application, a time limit | `listening`: a TCP port for each |
 //! | `measure`: with samples or without, and for how long | `begun`, then `measured`: the figures of the server's side |
 //! | `counts` | `counted`: bytes of the flows since they were opened |
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::level::Level;
 use weft_report::profile::{Category, Latency, SideTime, Sizes, SkbSizes};
 
 /// The version of the messages; both hosts must have the same.
@@ -113,6 +115,47 @@ pub enum LoadName {
     Requests(u64),
 }
 
+/// A level that a device of a host can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LevelName {
+    /// `noopt`.
+    Noopt,
+    /// `tso`.
+    Tso,
+    /// `gro`.
+    Gro,
+    /// `tso-gro`.
+    TsoGro,
+    /// `jumbo`.
+    Jumbo,
+}
+
+impl LevelName {
+    /// The name of a level; `None` for one that only devices of the run's own can have.
+    pub const fn of(level: Level) -> Option<Self> {
+        Some(match level {
+            Level::NoOpt => Self::Noopt,
+            Level::Tso => Self::Tso,
+            Level::Gro => Self::Gro,
+            Level::TsoGro => Self::TsoGro,
+            Level::Jumbo => Self::Jumbo,
+            Level::Arfs => return None,
+        })
+    }
+
+    /// The level.
+    pub const fn level(self) -> Level {
+        match self {
+            Self::Noopt => Level::NoOpt,
+            Self::Tso => Level::Tso,
+            Self::Gro => Level::Gro,
+            Self::TsoGro => Level::TsoGro,
+            Self::Jumbo => Level::Jumbo,
+        }
+    }
+}
+
 /// A part of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -171,6 +214,11 @@ pub enum Request {
     Hello(Greeting),
     /// Watch the machine.
     Watch,
+    /// Set a level at the server's device.
+    Level {
+        /// The level; null restores the device.
+        level: Option<LevelName>,
+    },
     /// Start applications.
     Serve {
         /// The flows' kind.
@@ -284,6 +332,11 @@ pub enum Answer {
         /// From 0 to 1.
         share: f64,
     },
+    /// The level is set, if the server has a device.
+    Levelled {
+        /// Whether it has one.
+        changed: bool,
+    },
     /// The applications listen.
     Listening {
         /// The port of each.
@@ -310,6 +363,7 @@ impl Answer {
         match self {
             Self::Hello(_) => "hello",
             Self::Watched { .. } => "watched",
+            Self::Levelled { .. } => "levelled",
             Self::Listening { .. } => "listening",
             Self::Begun => "begun",
             Self::Measured(_) => "measured",
@@ -391,7 +445,7 @@ fn check_request(request: &Request) -> Result<(), &'static str> {
         Request::Measure { span_ns, .. } => {
             ensure((1..=SECONDS_MAX * 1_000_000_000).contains(span_ns), "the measured time")
         }
-        Request::Watch | Request::Counts | Request::End => Ok(()),
+        Request::Watch | Request::Level { .. } | Request::Counts | Request::End => Ok(()),
     }
 }
 
@@ -407,7 +461,11 @@ fn check_answer(answer: &Answer) -> Result<(), &'static str> {
             ensure(ports.len() <= APPLICATIONS_MAX && !ports.contains(&0), "the ports")
         }
         Answer::Measured(half) => check_half(half),
-        Answer::Begun | Answer::Counted(_) | Answer::Ended | Answer::Refused { .. } => Ok(()),
+        Answer::Begun
+        | Answer::Levelled { .. }
+        | Answer::Counted(_)
+        | Answer::Ended
+        | Answer::Refused { .. } => Ok(()),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The receiving host: it starts applications and samples when a client asks.
 //!
 //! One client is served at a time; another is told so at once. Applications listen at the address at which the client reached this
-//! host, and end with the trial, with the connection, or with the trial's time limit. Nothing is changed at this host.
+//! host, and end with the trial, with the connection, or with the trial's time limit. Nothing is changed at this host, but levels at a
+//! device that its user named, which is restored when the client goes ([`crate::journal`]).
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -10,7 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use weft_host::perf_event::{Clock, SampleRate};
-use weft_host::{affinity, clock, require_network_rights, sysctl};
+use weft_host::sock_diag::SockDiag;
+use weft_host::{NetNs, affinity, clock, require_network_rights, sysctl};
 use weft_report::profile::Side;
 use weft_units::{Bytes, Instant, Nanos};
 
@@ -18,10 +20,11 @@ use super::HostsError;
 use super::half::{Ends, Running};
 use super::lines::{LineError, Lines, farewell};
 use super::protocol::{
-    self, Answer, Greeting, LoadName, Part, REQUEST_MAX, Receiver, Request, Text, VERSION, Welcome,
+    self, Answer, Greeting, LevelName, LoadName, Part, REQUEST_MAX, Receiver, Request, Text, VERSION, Welcome,
 };
 use crate::categories::Categories;
 use crate::error::ProfileError;
+use crate::journal::Changed;
 use crate::session::others;
 use crate::traffic::{FIRST_PORT, Load, Pair};
 use crate::trial::{Instrument, LOOK};
@@ -43,6 +46,15 @@ pub enum Event {
     Gone(SocketAddr, Option<String>),
     /// A client was sent away, since another is served.
     Busy(SocketAddr),
+}
+
+/// What a server offers to its clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Offered<'a> {
+    /// The table of categories.
+    pub categories: &'a Categories,
+    /// The device at which clients may set levels.
+    pub device: Option<&'a str>,
 }
 
 /// A server that listens.
@@ -77,7 +89,7 @@ impl Server {
     /// If no more connections can be accepted.
     pub fn serve(
         &self,
-        categories: &Categories,
+        offered: Offered<'_>,
         stop: &(dyn Fn() -> bool + Sync),
         heard: &(dyn Fn(&Event) + Sync),
     ) -> Result<(), HostsError> {
@@ -99,7 +111,7 @@ impl Server {
                 scope.spawn(move || {
                     heard(&Event::Came(peer));
                     let reason =
-                        client((stream, peer), categories, stop_all).err().map(|error| error.to_string());
+                        client((stream, peer), offered, stop_all).err().map(|error| error.to_string());
                     *served.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
                     heard(&Event::Gone(peer, reason));
                 });
@@ -140,7 +152,7 @@ fn is_passing(kind: ErrorKind) -> bool {
 /// Serves a client until it goes.
 fn client(
     (stream, peer): (TcpStream, SocketAddr),
-    categories: &Categories,
+    Offered { categories, device }: Offered<'_>,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(), HostsError> {
     let stop = || stop();
@@ -155,7 +167,7 @@ fn client(
             span: Nanos::ZERO,
             stop: &stop,
         };
-        Client { lines: &mut lines, instrument: &instrument, running: None }.serve()
+        Client { lines: &mut lines, instrument: &instrument, running: None, device, changed: None }.serve()
     });
     match &result {
         Ok(()) => {}
@@ -204,6 +216,9 @@ struct Client<'a, 'l> {
     instrument: &'a Instrument<'a>,
     /// The trial, and the time at which it ends by itself.
     running: Option<(Running<'a>, Instant)>,
+    /// The device for levels.
+    device: Option<&'a str>,
+    changed: Option<Changed>,
 }
 
 impl Client<'_, '_> {
@@ -223,6 +238,7 @@ impl Client<'_, '_> {
             let answer = match request {
                 Request::Hello(_) => return Err(HostsError::Request("`hello` was said before")),
                 Request::Watch => Answer::Watched { share: others(self.instrument)? },
+                Request::Level { level } => self.level(level)?,
                 Request::Serve { load, receivers, seconds } => {
                     // The former trial's applications end first.
                     self.running = None;
@@ -239,6 +255,22 @@ impl Client<'_, '_> {
         }
     }
 
+    fn level(&mut self, level: Option<LevelName>) -> Result<Answer, HostsError> {
+        // Connections keep the segments of the level with which they were opened.
+        self.running = None;
+        let Some(device) = self.device else { return Ok(Answer::Levelled { changed: false }) };
+        match level {
+            None => drop(self.changed.take().map(Changed::restore).transpose()?),
+            Some(level) => {
+                let mut changed = self.changed.take().map_or_else(|| Changed::open(device), Ok)?;
+                let set = changed.set(level.level());
+                self.changed = Some(changed);
+                set?;
+            }
+        }
+        Ok(Answer::Levelled { changed: true })
+    }
+
     fn start(&mut self, load: LoadName, receivers: &[Receiver], seconds: u64) -> Result<Answer, HostsError> {
         let load = match load {
             LoadName::Bulk => Load::Bulk,
@@ -250,7 +282,7 @@ impl Client<'_, '_> {
         }
         let peer = self.lines.peer();
         let at = self.lines.local().map_err(|error| HostsError::Peer { peer, error })?.ip().to_canonical();
-        let ports = free_ports(at, receivers.len())?;
+        let ports = free_ports(at, receivers.len(), load)?;
         let ends = Ends {
             side: Side::Receiver,
             peer: peer.ip().to_canonical(),
@@ -296,10 +328,18 @@ impl Client<'_, '_> {
     }
 }
 
-/// Ports of this address at which nobody listens, from the first on.
-fn free_ports(at: IpAddr, count: usize) -> Result<Vec<u16>, HostsError> {
-    const TRIED: usize = 1000;
-    let free = |port: &u16| TcpListener::bind((at, *port)).is_ok();
+/// Ports of this address at which an application can listen, from the first on. A former connection that the kernel still remembers
+/// keeps sockperf from its port, and does not keep iperf3, which sets SO_REUSEADDR.
+fn free_ports(at: IpAddr, count: usize, load: Load) -> Result<Vec<u16>, HostsError> {
+    const TRIED: usize = 10_000;
+    let ns = NetNs::current().map_err(ProfileError::from)?;
+    let remembered: BTreeSet<u16> = match load {
+        Load::Bulk => BTreeSet::new(),
+        Load::Requests(_) => {
+            SockDiag::open(&ns)?.tcp()?.iter().map(|(socket, _)| socket.local.port()).collect()
+        }
+    };
+    let free = |port: &u16| !remembered.contains(port) && TcpListener::bind((at, *port)).is_ok();
     let ports: Vec<u16> = (FIRST_PORT..).take(TRIED).filter(free).take(count).collect();
     if ports.len() < count {
         return Err(HostsError::Request("too few free TCP ports for the applications"));

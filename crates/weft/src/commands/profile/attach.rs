@@ -38,15 +38,6 @@ pub(super) struct AttachArgs {
     /// Only the time of processes in this cgroup or below, such as /system.slice/nginx.service
     #[arg(long, value_name = "PATH", requires = "attach", conflicts_with_all = ["pattern", "pid"], help_heading = "Attached")]
     cgroup: Option<String>,
-    /// Only packets of this device: its bytes divide the time
-    #[arg(
-        long,
-        value_name = "DEV",
-        requires = "attach",
-        conflicts_with_all = ["pattern", "pid", "cgroup"],
-        help_heading = "Attached"
-    )]
-    device: Option<String>,
     /// Rows of the table: processes or cgroups
     #[arg(
         long,
@@ -112,7 +103,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn options(args: &RunArgs) -> Options {
-    let of = match (&args.attach.pid, &args.attach.cgroup, &args.attach.device) {
+    let of = match (&args.attach.pid, &args.attach.cgroup, &args.device) {
         (Some(pid), ..) => Of::Process(*pid),
         (None, Some(path), _) => Of::Cgroup(path.clone()),
         (None, None, Some(device)) => Of::Device(device.clone()),

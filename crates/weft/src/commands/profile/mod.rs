@@ -4,6 +4,7 @@ mod attach;
 mod diff;
 mod document;
 mod fit;
+mod restore;
 mod run;
 mod server;
 mod symbols;
@@ -22,7 +23,8 @@ use weft_units::{Bytes, Nanos};
 /// Show where this host's processor time goes when it talks.
 ///
 /// Real traffic in namespaces of the run's own, at levels of optimisation that take turns. Samples of all processors get
-/// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed. Needs root, and
+/// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed but with --device,
+/// and that is restored. Needs root, and
 /// iperf3 or sockperf. With --to this host sends, and the named one, which runs `weft profile server`, receives. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -33,6 +35,8 @@ Examples:
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
   sudo weft profile incast --flows 4 --to server1 --json incast.json
+  sudo weft profile single --to server1 --device eth0 --levels noopt,tso-gro
+  sudo weft profile restore
   sudo weft profile server --listen 192.0.2.2
   sudo weft profile --attach --span 30s --html now.html
   sudo weft profile --attach --cgroup /system.slice/nginx.service --json nginx.json
@@ -55,6 +59,7 @@ pub(crate) struct Args {
 enum Command {
     Diff(diff::Args),
     Fit(fit::Args),
+    Restore(restore::Args),
     Server(server::Args),
     Symbols(symbols::Args),
 }
@@ -74,7 +79,11 @@ struct RunArgs {
     /// Send to this host, where `weft profile server` runs; its port if not 5200.
     #[arg(long, value_name = "HOST[:PORT]")]
     to: Option<Place>,
-    /// Levels of optimisation, in the order of the table [default: noopt,tso-gro,jumbo,arfs; with --to devices stay as they are]
+    /// With --to: set the levels at this device and restore it. With --attach: only its packets, whose bytes divide the time.
+    #[arg(long, value_name = "DEV", conflicts_with_all = ["pid", "cgroup"])]
+    device: Option<String>,
+    /// Levels of optimisation, in the order of the table [default: noopt,tso-gro,jumbo,arfs; with --to devices stay as they are, and
+    /// with --device noopt,tso-gro,jumbo]
     #[arg(long, value_delimiter = ',')]
     levels: Option<Vec<LevelName>>,
     /// Repeats of each level; levels take turns.
@@ -200,6 +209,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Fit(args)) => fit::run(args),
+        Some(Command::Restore(args)) => restore::run(&args),
         Some(Command::Server(args)) => server::run(&args),
         Some(Command::Symbols(args)) => symbols::run(&args),
         None if args.run.attach.attach => attach::run(&args.run),

@@ -30,10 +30,12 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
     let stop = Stop::install()?;
     cleanup_stale();
+    super::restore::after_a_kill();
     let heard = |progress: &Progress| output::note(&line(progress));
     let (host, asked) = (host_facts::detect(), || stop.asked());
     let profile: anyhow::Result<Profile> = match &args.to {
-        Some(to) => client::run(&options, to, &categories, host, &asked, heard).map_err(Into::into),
+        Some(to) => client::run(&options, (to, args.device.as_deref()), &categories, host, &asked, heard)
+            .map_err(Into::into),
         None => session::run(&options, &categories, host, &asked, heard).map_err(Into::into),
     };
     if stop.asked() {
@@ -81,18 +83,28 @@ fn options(args: &RunArgs) -> anyhow::Result<Options> {
     })
 }
 
-/// The levels, each once. Between two hosts there are none: a level is a setting of devices.
+/// The levels, each once. Between two hosts there are none without a device, whose settings they are.
 fn levels(args: &RunArgs) -> anyhow::Result<Vec<Level>> {
-    let levels = match (&args.levels, &args.to) {
-        (None, None) => return Ok(Level::STUDY.to_vec()),
-        (None, Some(_)) => return Ok(Vec::new()),
-        (Some(_), Some(_)) => {
-            let why = "levels are settings of devices, and with --to no device is changed; set the device yourself, such as \
-                       `ethtool -K DEVICE gro off`, and measure without --levels";
+    let levels = match (&args.levels, &args.to, &args.device) {
+        (_, None, Some(_)) => {
+            return Err(usage(
+                "a pattern on one host has devices of its own; --device needs --to or --attach",
+            ));
+        }
+        (None, None, None) => return Ok(Level::STUDY.to_vec()),
+        (None, Some(_), None) => return Ok(Vec::new()),
+        (None, Some(_), Some(_)) => return Ok(vec![Level::NoOpt, Level::TsoGro, Level::Jumbo]),
+        (Some(_), Some(_), None) => {
+            let why = "levels are settings of a device: name the one on the way to the server with --device, or leave --levels out";
             return Err(usage(why));
         }
-        (Some(levels), None) => levels,
+        (Some(levels), ..) => levels,
     };
+    if args.to.is_some() && levels.iter().any(|level| level.0 == Level::Arfs) {
+        return Err(usage(
+            "level arfs needs threads of a device of the run's own; set aRFS at the server yourself",
+        ));
+    }
     let mut once = Vec::new();
     for level in levels {
         if once.contains(&level.0) {
