@@ -9,7 +9,7 @@
 //! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).
 //! 5. [`session`] repeats all levels in turn, and concludes the document of `weft_report::profile`.
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
-//!    [`statements`] judges the study's statements.
+//!    [`statements`] judges the study's statements; [`tried`] tries the remarks.
 //!
 //! [`hosts`] measures between two hosts: a server samples the receiver's side, and the trials are those of step 5.
 //!
@@ -31,9 +31,11 @@ pub mod journal;
 pub mod level;
 pub mod pattern;
 pub mod probes;
+pub mod remedy;
 pub mod session;
 pub mod stacks;
 pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;
+pub mod tried;

@@ -108,7 +108,8 @@ pub fn run(
     let mut all = Collected::default();
     for repeat in 1..=options.repeats {
         for level in rotated(&options.levels, repeat) {
-            let trial = trial::run(level, options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
+            let trial =
+                trial::run((level, None), options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
             all.done += 1;
             heard(&Progress { done: all.done, of, level: level.name().to_owned(), run: trial.run.clone() });
             all.add(level.name(), trial);

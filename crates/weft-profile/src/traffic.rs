@@ -15,6 +15,7 @@ use weft_units::{Bytes, Instant, Nanos};
 use crate::attribution::Traffic;
 use crate::error::ProfileError;
 use crate::pattern::Layout;
+use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 
 /// The most pairs of processes.
@@ -109,15 +110,18 @@ impl Applications {
         Ok(())
     }
 
-    /// Starts the sending application of a pair, which sends for at most `seconds`; sockperf takes memory for as long.
+    /// Starts the sending application of a pair with more options, which sends for at most `seconds`; sockperf takes memory for as
+    /// long.
     pub(crate) fn send(
         &mut self,
         ns: &NetNs,
-        load: Load,
+        (load, more): (Load, &[&str]),
         pair: &Pair,
         seconds: u64,
     ) -> Result<(), ProcessError> {
-        self.processes.push(start(ns, pair.sender, &client(load, pair, seconds))?);
+        let mut command = client(load, pair, seconds);
+        command.extend(more.iter().map(|option| (*option).to_owned()));
+        self.processes.push(start(ns, pair.sender, &command)?);
         Ok(())
     }
 
@@ -162,7 +166,7 @@ pub(crate) struct Flows {
 impl Flows {
     /// Starts the servers, then the clients, and waits until all flows are connected. They send for at most `seconds`.
     pub(crate) fn start(
-        load: Load,
+        (load, change): (Load, Option<Remedy>),
         layout: &Layout,
         testbed: &Testbed,
         seconds: u64,
@@ -177,7 +181,8 @@ impl Flows {
             pairs.iter().all(|pair| connections(table, pair.port, LISTEN) > 0)
         })?;
         for pair in &pairs {
-            flows.clients.send(&testbed.sender, load, pair, seconds)?;
+            let more: &[&str] = if change == Some(Remedy::NoCopy) { &["--zerocopy"] } else { &[] };
+            flows.clients.send(&testbed.sender, (load, more), pair, seconds)?;
         }
         flows.wait(&testbed.receiver, "all flows to connect", stop, |table| {
             pairs.iter().all(|pair| connections(table, pair.port, ESTABLISHED) >= pair.flows)

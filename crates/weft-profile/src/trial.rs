@@ -16,6 +16,7 @@ use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
 use crate::probes::{COST_SPAN, Probes, Scope};
+use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 use crate::traffic::{Flows, Load, waits};
 
@@ -77,19 +78,19 @@ impl First {
     }
 }
 
-/// Runs one trial.
+/// Runs one trial of a level, with a change if there is one.
 ///
 /// # Errors
 /// If a step fails, or the caller asks to stop.
 pub fn run(
-    level: Level,
+    (level, change): (Level, Option<Remedy>),
     load: Load,
     layout: &Layout,
     (repeat, first): (u32, First),
     instrument: &Instrument<'_>,
 ) -> Result<Trial, ProfileError> {
-    let testbed = Testbed::create(layout, level)?;
-    let flows = Flows::start(load, layout, &testbed, instrument.seconds(), instrument.stop)?;
+    let testbed = Testbed::create(layout, level, change)?;
+    let flows = Flows::start((load, change), layout, &testbed, instrument.seconds(), instrument.stop)?;
     let mut trial = Measuring { testbed, flows, load, instrument };
     trial.rest(instrument.warm_up, |_| ())?;
     let (bare_bps, mut result) = match first {

@@ -2,8 +2,8 @@
 //!
 //! 1. [`server`] waits at the other host. It starts receiving applications when a client asks, samples while the client measures, and
 //!    returns its side's figures. It serves one client at a time and connects to nobody.
-//! 2. [`client`] starts the sending applications, which talk to that host only, and joins both sides' figures to the same document as
-//!    a trial on one host has.
+//! 2. [`client`] starts the sending applications, which talk to that host only, and joins both sides' figures (`join`) to the
+//!    same document as a trial on one host has.
 //! 3. [`protocol`] is what they say to each other, over one TCP connection (`lines`); `half` measures one side.
 //!
 //! Both sides count the flows' bytes by their own kernel. Around each trial the counts must agree: the server has received no less
@@ -11,6 +11,7 @@
 
 pub mod client;
 mod half;
+mod join;
 pub mod lines;
 pub mod protocol;
 pub mod server;

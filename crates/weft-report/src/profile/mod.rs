@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::record::{Document, Host};
+use crate::stats;
 use crate::table::Table;
 
 pub use config::{ConfigReport, SideReport, Utilisation};
@@ -354,6 +355,62 @@ pub struct Advice {
     pub command: String,
 }
 
+/// A figure without a change and with it.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Effect {
+    /// The mean without.
+    pub without: f64,
+    /// The mean with.
+    pub with: f64,
+    /// Half of the 95 % interval of the difference, Welch's over the runs; null with one run of each.
+    pub half_width: Option<f64>,
+}
+
+impl Effect {
+    /// The effect that runs show.
+    pub fn of(without: &[f64], with: &[f64]) -> Self {
+        let mean = |x: &[f64]| stats::mean(x).unwrap_or(0.0);
+        let half_width = stats::welch_half_width(without, with);
+        Self { without: mean(without), with: mean(with), half_width }
+    }
+
+    /// With minus without.
+    pub fn difference(&self) -> f64 {
+        self.with - self.without
+    }
+
+    /// Whether the interval excludes zero.
+    pub fn is_shown(&self) -> bool {
+        self.half_width.is_some_and(|half| self.difference().abs() > half)
+    }
+}
+
+/// A remark that was tried in turns: trials without what it asks for, and with it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Tried {
+    /// The level.
+    pub level: String,
+    /// The figures that gave rise to the remark.
+    pub evidence: String,
+    /// The command whose effect was made; the remark's if it was not tried.
+    pub command: String,
+    /// The reason that it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_tried: Option<String>,
+    /// Throughput without the instrument, in payload bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bps: Option<Effect>,
+    /// Processor time of both sides, in nanoseconds per payload byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_per_byte: Option<Effect>,
+    /// The runs without.
+    #[serde(default)]
+    pub without: Vec<Run>,
+    /// The runs with.
+    #[serde(default)]
+    pub with: Vec<Run>,
+}
+
 /// The document of `weft profile`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ProfileReport {
@@ -383,6 +440,9 @@ pub struct ProfileReport {
     /// Remarks.
     #[serde(default)]
     pub advice: Vec<Advice>,
+    /// Remarks that were tried, with `--try`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
 }
 
 /// The functions with the most seconds, as many as a document keeps.

@@ -34,6 +34,7 @@ Examples:
   sudo weft profile outcast --flows 8 --json outcast.json --html outcast.html
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
+  sudo weft profile single --levels noopt --repeats 5 --try
   sudo weft profile incast --flows 4 --to server1 --json incast.json
   sudo weft profile single --to server1 --device eth0 --levels noopt,tso-gro
   sudo weft profile restore
@@ -106,6 +107,9 @@ struct RunArgs {
     /// The event that takes samples [default: cycles where a real machine counts them, otherwise cpu-clock]
     #[arg(long)]
     clock: Option<ClockName>,
+    /// Try what the remarks ask for: trials without and with it in turns, --repeats of each, in namespaces of their own.
+    #[arg(long = "try", conflicts_with_all = ["to", "attach"])]
+    try_remarks: bool,
     /// A file of rules to read over the table of categories.
     #[arg(long, value_name = "FILE")]
     categories: Option<PathBuf>,

@@ -10,14 +10,15 @@ use std::process::ExitCode;
 use weft_host::cleanup_stale;
 use weft_host::perf_event::Clock;
 use weft_profile::categories::Categories;
+use weft_profile::error::ProfileError;
 use weft_profile::hosts::client;
 use weft_profile::level::Level;
 use weft_profile::session::{self, Loaded, Options, Profile, Progress};
 use weft_profile::traffic::Load;
-use weft_profile::{stacks, statements};
+use weft_profile::{stacks, statements, tried};
 use weft_report::human;
 use weft_report::profile::profile_html;
-use weft_report::record::Document;
+use weft_report::record::{Document, Host};
 use weft_run::host_facts;
 
 /// Runs the command.
@@ -31,12 +32,11 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::install()?;
     cleanup_stale();
     super::restore::after_a_kill();
-    let heard = |progress: &Progress| output::note(&line(progress));
     let (host, asked) = (host_facts::detect(), || stop.asked());
     let profile: anyhow::Result<Profile> = match &args.to {
-        Some(to) => client::run(&options, (to, args.device.as_deref()), &categories, host, &asked, heard)
+        Some(to) => client::run(&options, (to, args.device.as_deref()), &categories, host, &asked, told)
             .map_err(Into::into),
-        None => session::run(&options, &categories, host, &asked, heard).map_err(Into::into),
+        None => one_host(&options, &categories, host, &asked, args.try_remarks).map_err(Into::into),
     };
     if stop.asked() {
         output::message("interrupted; everything was removed");
@@ -52,6 +52,29 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     speedscope.write(&stacks::speedscope(&profile.flames).to_string())?;
     json.write_json(&profile.report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a session on this host, and tries its remarks if asked to.
+fn one_host(
+    options: &Options,
+    categories: &Categories,
+    host: Host,
+    stop: &dyn Fn() -> bool,
+    try_remarks: bool,
+) -> Result<Profile, ProfileError> {
+    let mut profile = session::run(options, categories, host, stop, told)?;
+    if try_remarks {
+        if profile.report.advice.is_empty() {
+            output::note("there is no remark to try");
+        }
+        profile.report.tried = tried::run(options, categories, &profile.report, stop, told)?;
+    }
+    Ok(profile)
+}
+
+/// Tells of a finished trial.
+fn told(progress: &Progress) {
+    output::note(&line(progress));
 }
 
 /// Reads the table of categories, with the user's rules over it.
