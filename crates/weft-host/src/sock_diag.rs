@@ -25,6 +25,7 @@ const DESTROY_GROUPS: [u32; 4] = [1, 2, 3, 4];
 const REQUEST_LEN: usize = 56;
 const MESSAGE_LEN: usize = 72;
 /// Attributes of an answer.
+const INET_DIAG_INFO: u16 = 2;
 const INET_DIAG_PROTOCOL: u16 = 10;
 const INET_DIAG_SKV6ONLY: u16 = 11;
 const INET_DIAG_MARK: u16 = 15;
@@ -108,6 +109,68 @@ impl Socket {
     }
 }
 
+/// Counts of a TCP connection since it was opened, from `struct tcp_info` of `include/uapi/linux/tcp.h`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TcpCounts {
+    /// Bytes sent that the other end has acknowledged; the opening counts as one.
+    pub acked: u64,
+    /// Bytes received, each once.
+    pub received: u64,
+    /// Bytes sent, each once, whether acknowledged or not.
+    pub sent: u64,
+    /// Segments received.
+    pub segments_in: u64,
+    /// Segments sent.
+    pub segments_out: u64,
+    /// Segments sent again.
+    pub retransmitted: u64,
+}
+
+impl TcpCounts {
+    /// The counts in a `struct tcp_info`; `None` before Linux 4.19, which counts fewer.
+    fn parse(info: &[u8]) -> Option<Self> {
+        const RETRANSMITTED: usize = 100;
+        const ACKED: usize = 120;
+        const RECEIVED: usize = 128;
+        const SEGMENTS: [usize; 2] = [136, 140];
+        const SENT: usize = 200;
+        const SENT_AGAIN: usize = 208;
+        const END: usize = 216;
+        info.get(..END)?;
+        Some(Self {
+            acked: u64_at(info, ACKED),
+            received: u64_at(info, RECEIVED),
+            sent: u64_at(info, SENT).saturating_sub(u64_at(info, SENT_AGAIN)),
+            segments_in: u32_at(info, SEGMENTS[1]).into(),
+            segments_out: u32_at(info, SEGMENTS[0]).into(),
+            retransmitted: u32_at(info, RETRANSMITTED).into(),
+        })
+    }
+
+    /// Adds the counts of another connection.
+    pub fn add(&mut self, other: &Self) {
+        self.acked += other.acked;
+        self.received += other.received;
+        self.sent += other.sent;
+        self.segments_in += other.segments_in;
+        self.segments_out += other.segments_out;
+        self.retransmitted += other.retransmitted;
+    }
+
+    /// The counts since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            acked: self.acked.saturating_sub(before.acked),
+            received: self.received.saturating_sub(before.received),
+            sent: self.sent.saturating_sub(before.sent),
+            segments_in: self.segments_in.saturating_sub(before.segments_in),
+            segments_out: self.segments_out.saturating_sub(before.segments_out),
+            retransmitted: self.retransmitted.saturating_sub(before.retransmitted),
+        }
+    }
+}
+
 /// A connection for queries of one namespace's sockets.
 pub struct SockDiag {
     socket: NetlinkSocket,
@@ -143,9 +206,31 @@ impl SockDiag {
         Ok(sockets)
     }
 
+    /// All TCP sockets, each with its counts; those that listen or are closed have none.
+    ///
+    /// # Errors
+    /// As [`Self::list`].
+    pub fn tcp(&mut self) -> Result<Vec<(Socket, Option<TcpCounts>)>> {
+        let mut sockets = Vec::new();
+        for family in [AF_INET, AF_INET6] {
+            for body in self.answers(Protocol::TCP, family, 1 << (INET_DIAG_INFO - 1))? {
+                let info = attributes(body.get(MESSAGE_LEN..).unwrap_or_default())
+                    .find_map(|(kind, value)| (kind == INET_DIAG_INFO).then(|| TcpCounts::parse(value)));
+                sockets.extend(parse(&body, Protocol::TCP).map(|socket| (socket, info.flatten())));
+            }
+        }
+        Ok(sockets)
+    }
+
     fn dump(&mut self, protocol: Protocol, family: u8) -> Result<Vec<Socket>> {
+        let answers = self.answers(protocol, family, 0)?;
+        Ok(answers.iter().filter_map(|body| parse(body, protocol)).collect())
+    }
+
+    /// The answers to a dump, each a `struct inet_diag_msg` with the attributes that `extensions` asks for.
+    fn answers(&mut self, protocol: Protocol, family: u8, extensions: u8) -> Result<Vec<Vec<u8>>> {
         self.sequence += 1;
-        let message = request(family, protocol, self.sequence);
+        let message = request((family, protocol), extensions, self.sequence);
         let answers = exchange(&self.socket, &message, self.sequence).map_err(|refusal| {
             let missing = refusal.is(Errno::NOENT) || refusal.is(Errno::PROTONOSUPPORT);
             let error = refusal.during(format!("list the sockets of protocol {} in {}", protocol.0, self.ns));
@@ -155,11 +240,8 @@ impl SockDiag {
                 error
             }
         })?;
-        Ok(answers
-            .iter()
-            .filter(|(kind, _)| *kind == SOCK_DIAG_BY_FAMILY)
-            .filter_map(|(_, body)| parse(body, protocol))
-            .collect())
+        let of_sockets = answers.into_iter().filter(|(kind, _)| *kind == SOCK_DIAG_BY_FAMILY);
+        Ok(of_sockets.map(|(_, body)| body).collect())
     }
 }
 
@@ -226,14 +308,14 @@ impl Closings {
 }
 
 /// A dump of all sockets of a protocol and family, in every state.
-fn request(family: u8, protocol: Protocol, sequence: u32) -> Vec<u8> {
+fn request((family, protocol): (u8, Protocol), extensions: u8, sequence: u32) -> Vec<u8> {
     let mut message = Vec::with_capacity(HEADER_LEN + REQUEST_LEN);
     message.extend_from_slice(&((HEADER_LEN + REQUEST_LEN) as u32).to_ne_bytes());
     message.extend_from_slice(&SOCK_DIAG_BY_FAMILY.to_ne_bytes());
     message.extend_from_slice(&(NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
     message.extend_from_slice(&sequence.to_ne_bytes());
     message.extend_from_slice(&[0; 4]);
-    message.extend_from_slice(&[family, protocol.0, 0, 0]);
+    message.extend_from_slice(&[family, protocol.0, extensions, 0]);
     message.extend_from_slice(&u32::MAX.to_ne_bytes());
     message.resize(HEADER_LEN + REQUEST_LEN, 0);
     message

@@ -180,3 +180,36 @@ fn sockets_that_go_are_told_of() {
     assert_eq!(gone.local.ip(), V6);
     drop((pair.client, pair.server));
 }
+
+#[test]
+fn a_connection_counts_its_bytes_at_both_ends() {
+    use std::io::{Read, Write};
+    if !testing::privileged("a_connection_counts_its_bytes_at_both_ends") {
+        return;
+    }
+    const SENT: u64 = 100_000;
+    let ns = NetNs::anonymous().expect("namespace");
+    weft_host::link::set_up(&ns, "lo").expect("up");
+    let mut diag = SockDiag::open(&ns).expect("open");
+    for at in [V4, V6] {
+        let Pair { listener: _listener, mut client, mut server } = ns.run(|| connect(at)).expect("run");
+        let counts = |diag: &mut SockDiag, inode: u32| {
+            let sockets = diag.tcp().expect("list");
+            sockets.iter().find(|(socket, _)| socket.inode == inode).and_then(|(_, counts)| *counts)
+        };
+        let (near, far) = (inode_of(&client), inode_of(&server));
+        let before = counts(&mut diag, near).expect("the kernel counts");
+        assert_eq!(before.since(&before), weft_host::sock_diag::TcpCounts::default());
+        let reader = std::thread::spawn(move || {
+            let mut bytes = vec![0; SENT as usize];
+            server.read_exact(&mut bytes).expect("read");
+            server
+        });
+        client.write_all(&vec![7; SENT as usize]).expect("write");
+        let _server = reader.join().expect("reader");
+        let far = counts(&mut diag, far).expect("counts");
+        assert_eq!((far.received, far.sent), (SENT, 0), "{far:?}");
+        let near = counts(&mut diag, near).expect("counts").since(&before);
+        assert!(near.sent == SENT && near.acked <= SENT && near.segments_out > 0, "{near:?}");
+    }
+}

@@ -67,10 +67,12 @@ pub enum ProfileError {
     Late(&'static str),
     /// Other processes use this machine.
     #[error(
-        "other processes have {percent:.1} % of the processors' samples, more than {most:.0} %; stop them, or label the figures \
+        "other processes have {percent:.1} % of the processors' samples{of}, more than {most:.0} %; stop them, or label the figures \
          with --loaded"
     )]
     Loaded {
+        /// The machine, after a blank; empty for this one.
+        of: String,
         /// Their share in percent.
         percent: f64,
         /// The most that is accepted.

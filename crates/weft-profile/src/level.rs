@@ -1,5 +1,6 @@
 //! Levels of optimisation: settings of the two ends, each set and read back.
 
+use serde::{Deserialize, Serialize};
 use weft_host::NetNs;
 use weft_host::ethtool::{EthtoolError, Nic, Offload, Switch};
 use weft_host::link::{self, LinkError};
@@ -111,12 +112,17 @@ impl Level {
         }
     }
 
-    /// The most packets in a segment: without TSO one, since TCP otherwise segments in software whatever the switches say. It
-    /// replaces the study's kernel patch.
-    const fn segments(self) -> u32 {
-        match self.tso() {
-            Switch::On => SEGMENTS,
-            Switch::Off => 1,
+    /// The settings at a device whose segments may otherwise have `most` packets. Without TSO they have one, since TCP otherwise
+    /// segments in software whatever the switches say; it replaces the study's kernel patch.
+    pub fn settings(self, most: u32) -> Settings {
+        let is_on = |offload| self.offload(offload) == Switch::On;
+        let most = if most > 1 { most } else { SEGMENTS };
+        Settings {
+            mtu: self.mtu(),
+            gso_max_segs: if is_on(Offload::Tso) { most } else { 1 },
+            tso: is_on(Offload::Tso),
+            gso: is_on(Offload::Gso),
+            gro: is_on(Offload::Gro),
         }
     }
 
@@ -126,32 +132,103 @@ impl Level {
     /// # Errors
     /// If a setting is refused or not followed.
     pub fn apply(self, ns: &NetNs, device: &str, cpu: u32) -> Result<(), LevelError> {
-        let follow = |setting, found: String, wanted: String| {
-            if found == wanted {
-                return Ok(());
-            }
-            Err(LevelError::NotFollowed {
-                level: self.name(),
-                device: device.to_owned(),
-                setting,
-                found,
-                wanted,
-            })
-        };
-        link::set_mtu(ns, device, self.mtu())?;
-        link::set_gso_max_segs(ns, device, self.segments())?;
-        let mut nic = Nic::open(ns, device)?;
-        for offload in Offload::ALL {
-            let wanted = self.offload(offload);
-            let found = nic.set_offload(offload, wanted)?;
-            follow(offload.name(), format!("{found:?}"), format!("{wanted:?}"))?;
-        }
-        let link = link::show(ns, device)?;
-        follow("MTU", link.mtu.to_string(), self.mtu().to_string())?;
-        follow("gso_max_segs", link.gso_max_segs.to_string(), self.segments().to_string())?;
+        self.settings(SEGMENTS).apply(ns, device, self.name())?;
         if self == Self::Arfs {
             napi::bind(ns, device, cpu)?;
         }
         Ok(())
+    }
+}
+
+/// A setting as a number; a switch is 0 or 1.
+type Figure = fn(&Settings) -> u32;
+
+/// All settings by their names.
+const FIGURES: [(&str, Figure); 5] = [
+    ("MTU", |settings| settings.mtu),
+    ("gso_max_segs", |settings| settings.gso_max_segs),
+    ("tso", |settings| settings.tso as u32),
+    ("gso", |settings| settings.gso as u32),
+    ("gro", |settings| settings.gro as u32),
+];
+
+/// The settings of a device that levels change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// The largest packet, in bytes.
+    pub mtu: u32,
+    /// The most packets in a segment that the stack passes to the device.
+    pub gso_max_segs: u32,
+    /// TCP segmentation by the device.
+    pub tso: bool,
+    /// Late segmentation by the stack.
+    pub gso: bool,
+    /// Merging of received segments.
+    pub gro: bool,
+}
+
+impl Settings {
+    /// The settings of a device.
+    ///
+    /// # Errors
+    /// If there is none, or it cannot be queried.
+    pub fn read(ns: &NetNs, device: &str) -> Result<Self, LevelError> {
+        let link = link::show(ns, device)?;
+        let mut nic = Nic::open(ns, device)?;
+        let [tso, gso, gro] =
+            Offload::ALL.map(|offload| Ok::<_, EthtoolError>(nic.offload(offload)? == Switch::On));
+        Ok(Self { mtu: link.mtu, gso_max_segs: link.gso_max_segs, tso: tso?, gso: gso?, gro: gro? })
+    }
+
+    fn offload(&self, offload: Offload) -> bool {
+        match offload {
+            Offload::Tso => self.tso,
+            Offload::Gso => self.gso,
+            Offload::Gro => self.gro,
+        }
+    }
+
+    /// Makes these the settings of a device, and reads them back. `level` is their name in errors. What is so already is not set:
+    /// drivers restart their link for some.
+    ///
+    /// # Errors
+    /// If a setting is refused or not followed.
+    pub fn apply(&self, ns: &NetNs, device: &str, level: &'static str) -> Result<(), LevelError> {
+        let before = Self::read(ns, device)?;
+        if before.mtu != self.mtu {
+            link::set_mtu(ns, device, self.mtu)?;
+        }
+        if before.gso_max_segs != self.gso_max_segs {
+            link::set_gso_max_segs(ns, device, self.gso_max_segs)?;
+        }
+        let mut nic = Nic::open(ns, device)?;
+        for offload in Offload::ALL.into_iter().filter(|one| before.offload(*one) != self.offload(*one)) {
+            nic.set_offload(offload, if self.offload(offload) { Switch::On } else { Switch::Off })?;
+        }
+        let found = Self::read(ns, device)?;
+        match FIGURES.into_iter().find(|(_, figure)| figure(&found) != figure(self)) {
+            None => Ok(()),
+            Some((setting, figure)) => Err(LevelError::NotFollowed {
+                level,
+                device: device.to_owned(),
+                setting,
+                found: figure(&found).to_string(),
+                wanted: figure(self).to_string(),
+            }),
+        }
+    }
+
+    /// The settings of a device that has these now, had `before`, and was given those of `set`: what is as it was given becomes as it
+    /// was, and what somebody else changed stays. Returns their names too.
+    #[must_use]
+    pub fn restored(&self, before: &Self, set: &[Self]) -> (Self, Vec<&'static str>) {
+        let ours = |figure: Figure| {
+            figure(self) == figure(before) || set.iter().any(|one| figure(one) == figure(self))
+        };
+        let choose = |figure: Figure| figure(if ours(figure) { before } else { self });
+        let [mtu, gso_max_segs, tso, gso, gro] = FIGURES.map(|(_, figure)| choose(figure));
+        let left = FIGURES.into_iter().filter(|(_, figure)| !ours(*figure)).map(|(name, _)| name).collect();
+        (Self { mtu, gso_max_segs, tso: tso != 0, gso: gso != 0, gro: gro != 0 }, left)
     }
 }

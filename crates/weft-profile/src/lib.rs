@@ -10,12 +10,15 @@
 //! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).
 //! 5. [`session`] repeats all levels in turn, and concludes the document of `weft_report::profile`.
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
-//!    [`statements`] judges the study's statements.
+//!    [`statements`] judges the study's statements; [`tried`] tries the remarks.
+//!
+//! [`hosts`] measures between two hosts: a server samples the receiver's side, and the trials are those of step 5.
 //!
 //! [`attach`] profiles what runs on the host anyway, with the instrument of step 3 and directions instead of sides.
 //!
 //! Everything that a trial changes belongs to its namespaces, which the kernel removes with it; those of a killed run are
-//! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed.
+//! removed by the next ([`weft_host::cleanup_stale`]). No setting of the host is changed, but by levels between two hosts at a device that
+//! the user names: [`journal`] restores those, also after a kill.
 
 mod advice;
 pub mod attach;
@@ -24,9 +27,12 @@ pub mod categories;
 pub mod coverage;
 pub mod error;
 pub mod fit;
+pub mod hosts;
+pub mod journal;
 pub mod level;
 pub mod pattern;
 pub mod probes;
+pub mod remedy;
 pub mod session;
 pub mod setup;
 pub mod stacks;
@@ -34,3 +40,4 @@ pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;
+pub mod tried;

@@ -116,8 +116,17 @@ impl Layout {
     /// Places the flows of a pattern on `processors`: senders on the first half, receivers on the second. Where there are fewer
     /// than the pattern asks for, flows share them in turn.
     pub fn new(pattern: Pattern, flows: FlowCount, processors: &[u32]) -> Self {
+        let mut layout = Self::between(pattern, flows, halves(processors));
+        if processors.len() < 2 {
+            let before = if layout.shortage.is_empty() { "" } else { "; " };
+            layout.shortage = format!("{}{before}both ends share one core", layout.shortage);
+        }
+        layout
+    }
+
+    /// Places the flows of a pattern on the processors of a sending and a receiving host.
+    pub fn between(pattern: Pattern, flows: FlowCount, (first, second): (&[u32], &[u32])) -> Self {
         let (senders, receivers) = pattern.ends(flows);
-        let (first, second) = halves(processors);
         let take =
             |pool: &[u32], wanted: u32| -> Vec<u32> { pool.iter().copied().take(wanted as usize).collect() };
         let (from, to) = (take(first, senders), take(second, receivers));
@@ -137,8 +146,7 @@ impl Layout {
             short.then(|| format!("{wanted} {what} cores were asked for, {given} given"))
         };
         let shortage = [lacks(senders, from.len(), "sending"), lacks(receivers, to.len(), "receiving")];
-        let shared = (processors.len() < 2).then(|| "both ends share one core".to_owned());
-        let shortage: Vec<String> = shortage.into_iter().chain([shared]).flatten().collect();
+        let shortage: Vec<String> = shortage.into_iter().flatten().collect();
         Self { flows, senders: from, receivers: to, shortage: shortage.join("; ") }
     }
 }

@@ -66,8 +66,8 @@ pub struct Progress {
     pub done: u32,
     /// Trials in all.
     pub of: u32,
-    /// The level.
-    pub level: Level,
+    /// The level's name.
+    pub level: String,
     /// The figures.
     pub run: Run,
 }
@@ -106,25 +106,22 @@ pub fn run(
         setup: &options.setup,
         stop,
     };
-    let mut labels = vec![layout.shortage.clone()];
-    labels.push(preflight(options, &instrument)?);
-    let mut all = Collected::default();
+    let share = others(&instrument)?;
+    let labels = vec![layout.shortage.clone(), loaded_label(options.loaded, share, "")?];
     let of = options.repeats * options.levels.len() as u32;
+    let mut all = Collected::default();
     for repeat in 1..=options.repeats {
         for level in rotated(&options.levels, repeat) {
-            let first = if repeat.is_multiple_of(2) { First::Sampled } else { First::Bare };
-            let trial = trial::run(level, options.load, &layout, (repeat, first), &instrument)?;
+            let trial =
+                trial::run((level, None), options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
             all.done += 1;
-            heard(&Progress { done: all.done, of, level, run: trial.run.clone() });
-            all.add(level, trial);
+            heard(&Progress { done: all.done, of, level: level.name().to_owned(), run: trial.run.clone() });
+            all.add(level.name(), trial);
         }
     }
-    labels.push(all.no_probes.clone().map_or_else(String::new, |why| format!("no sizes and latency: {why}")));
-    if let (Some(clock), Some(rate)) = (all.clock, all.rate) {
-        labels.extend(sampling_labels(clock, rate, options.rate));
-    }
-    labels.retain(|label| !label.is_empty());
-    Ok(all.conclude(options, &layout, categories, host, labels))
+    let labels = all.labels(options.rate, labels);
+    let levels: Vec<&str> = options.levels.iter().map(|level| level.name()).collect();
+    Ok(all.conclude(options, (&layout, &levels), categories, host, labels))
 }
 
 /// The limits of samples that `clock` took at `rate`, where `wanted` was asked for.
@@ -152,15 +149,15 @@ pub fn processors() -> Result<Vec<u32>, ProfileError> {
 }
 
 /// The levels in the order of repeat `repeat`, from 1: each is first in turn.
-fn rotated(levels: &[Level], repeat: u32) -> Vec<Level> {
+pub(crate) fn rotated<T: Clone>(levels: &[T], repeat: u32) -> Vec<T> {
     let mut order = levels.to_vec();
     order.rotate_left((repeat as usize).wrapping_sub(1) % levels.len().max(1));
     order
 }
 
-/// Watches the machine, and returns a label if others use it.
-fn preflight(options: &Options, instrument: &Instrument<'_>) -> Result<String, ProfileError> {
-    let mut sampler = Sampler::open(options.clock, options.rate)?;
+/// Watches the machine, and returns the share of it that others use.
+pub(crate) fn others(instrument: &Instrument<'_>) -> Result<f64, ProfileError> {
+    let mut sampler = Sampler::open(instrument.clock, instrument.rate)?;
     let mut trace = Trace::default();
     let end = clock::now() + WATCH;
     while clock::now() < end {
@@ -182,15 +179,20 @@ fn preflight(options: &Options, instrument: &Instrument<'_>) -> Result<String, P
     let seen = Attribution::of(&trace, |a| symbols.find(a), instrument.categories, &setting);
     // Softirqs of others' packets have no side of ours, but count as theirs.
     let others = seen.foreign_s + seen.sender.total_s() + seen.receiver.total_s();
-    let share = others / (WATCH.as_secs_f64() * sampler.processors().max(1) as f64);
+    Ok(others / (WATCH.as_secs_f64() * sampler.processors().max(1) as f64))
+}
+
+/// A label if others use `share` of a machine, which is called `of` unless it is this one; empty if they do not.
+pub(crate) fn loaded_label(loaded: Loaded, share: f64, of: &str) -> Result<String, ProfileError> {
     if share <= FOREIGN_MAX {
         return Ok(String::new());
     }
-    match options.loaded {
-        Loaded::Refuse => Err(ProfileError::Loaded { percent: share * 100.0, most: FOREIGN_MAX * 100.0 }),
+    let percent = share * 100.0;
+    match loaded {
+        Loaded::Refuse => Err(ProfileError::Loaded { of: of.to_owned(), percent, most: FOREIGN_MAX * 100.0 }),
         Loaded::Label => Ok(format!(
-            "LOADED: other processes had {:.1} % of the processors before the runs; figures are not those of an idle machine",
-            share * 100.0
+            "LOADED: other processes had {percent:.1} % of the processors{of} before the runs; figures are not those of an idle \
+             machine"
         )),
     }
 }
@@ -198,12 +200,12 @@ fn preflight(options: &Options, instrument: &Instrument<'_>) -> Result<String, P
 /// Stacks by side, category and functions.
 type Stacks = BTreeMap<(Side, Category, Vec<String>), f64>;
 
-/// Trials so far.
+/// Trials so far, by the names of their levels.
 #[derive(Default)]
-struct Collected {
-    done: u32,
-    runs: BTreeMap<Level, Vec<Run>>,
-    stacks: BTreeMap<Level, Stacks>,
+pub(crate) struct Collected {
+    pub(crate) done: u32,
+    runs: BTreeMap<String, Vec<Run>>,
+    stacks: BTreeMap<String, Stacks>,
     missing: BTreeMap<String, f64>,
     clock: Option<Clock>,
     /// The lowest rate of a trial.
@@ -212,9 +214,9 @@ struct Collected {
 }
 
 impl Collected {
-    fn add(&mut self, level: Level, trial: trial::Trial) {
-        self.runs.entry(level).or_default().push(trial.run);
-        let stacks = self.stacks.entry(level).or_default();
+    pub(crate) fn add(&mut self, level: &str, trial: trial::Trial) {
+        self.runs.entry(level.to_owned()).or_default().push(trial.run);
+        let stacks = self.stacks.entry(level.to_owned()).or_default();
         for (stack, seconds) in trial.attribution.stacks {
             *stacks.entry(stack).or_default() += seconds;
         }
@@ -226,22 +228,34 @@ impl Collected {
         self.no_probes = self.no_probes.take().or(trial.no_probes);
     }
 
-    fn conclude(
+    /// Adds the limits of all trials' samples to `labels`, and leaves out empty ones.
+    pub(crate) fn labels(&self, wanted: SampleRate, mut labels: Vec<String>) -> Vec<String> {
+        labels.extend(self.no_probes.as_ref().map(|why| format!("no sizes and latency: {why}")));
+        if let (Some(clock), Some(rate)) = (self.clock, self.rate) {
+            labels.extend(sampling_labels(clock, rate, wanted));
+        }
+        labels.retain(|label| !label.is_empty());
+        labels
+    }
+
+    /// The document and the stacks. `levels` are in the order of the table.
+    pub(crate) fn conclude(
         mut self,
         options: &Options,
-        layout: &Layout,
+        (layout, levels): (&Layout, &[&str]),
         categories: &Categories,
         host: Host,
         labels: Vec<String>,
     ) -> Profile {
         let cores = [layout.senders.len() as u32, layout.receivers.len() as u32];
         let flows = layout.flows.len() as u32;
-        let config = |level: &Level| {
-            let runs = self.runs.remove(level).unwrap_or_default();
-            ConfigReport::conclude(level.name(), flows, cores, runs)
+        let config = |level: &&str| {
+            let runs = self.runs.remove(*level).unwrap_or_default();
+            ConfigReport::conclude(level, flows, cores, runs)
         };
-        let configs: Vec<ConfigReport> = options.levels.iter().map(config).collect();
-        let flames = self.stacks.into_iter().flat_map(|(level, stacks)| flames(level, &stacks)).collect();
+        let configs: Vec<ConfigReport> = levels.iter().map(config).collect();
+        let of_level = |level: &&str| self.stacks.get(*level).map(|stacks| flames(level, stacks));
+        let flames = levels.iter().filter_map(of_level).flatten().collect();
         let report = ProfileReport {
             schema: ProfileReport::SCHEMA.to_owned(),
             host,
@@ -260,16 +274,17 @@ impl Collected {
             configs,
             missing: largest(self.missing),
             labels,
+            ..ProfileReport::default()
         };
         Profile { report, flames }
     }
 }
 
-fn flames(level: Level, stacks: &Stacks) -> Vec<Flame> {
+fn flames(level: &str, stacks: &Stacks) -> Vec<Flame> {
     let of = |side: Side| {
         let own = stacks.iter().filter(|((s, ..), _)| *s == side);
         let stacks = own.map(|((_, category, frames), seconds)| (*category, frames.clone(), *seconds));
-        Flame { level: level.name().to_owned(), part: side.name(), stacks: stacks.collect() }
+        Flame { level: level.to_owned(), part: side.name(), stacks: stacks.collect() }
     };
     Side::ALL.map(of).into_iter().filter(|flame| !flame.stacks.is_empty()).collect()
 }

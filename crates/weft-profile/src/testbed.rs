@@ -18,6 +18,7 @@ use weft_host::{NetNs, RunId, sysctl};
 use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
+use crate::remedy::Remedy;
 use crate::setup::Setup;
 
 /// The time allowed for links to come up.
@@ -45,8 +46,12 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
-    /// Makes namespaces and links, and sets the level and what else is asked for.
-    pub(crate) fn create(layout: &Layout, level: Level, setup: &Setup) -> Result<Self, ProfileError> {
+    /// Makes namespaces and links, sets the level and what else is asked for, and makes the change.
+    pub(crate) fn create(
+        layout: &Layout,
+        (level, change): (Level, Option<Remedy>),
+        setup: &Setup,
+    ) -> Result<Self, ProfileError> {
         // Names of NAPI threads contain those of devices, so two testbeds of a process differ.
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed) % 100;
@@ -66,6 +71,8 @@ impl Testbed {
             let [near, far] = &path.devices;
             level.apply(&testbed.sender, near, sender_cpu)?;
             level.apply(&testbed.receiver, far, path.cpu)?;
+            let ends = [(&testbed.sender, near.as_str()), (&testbed.receiver, far.as_str())];
+            change.map_or(Ok(()), |change| change.apply(ends))?;
             // Whether a device has TSO decides about its peer's features, so both are set before either is used.
             link::wait_running(&testbed.sender, near, PATIENCE)?;
             link::wait_running(&testbed.receiver, far, PATIENCE)?;

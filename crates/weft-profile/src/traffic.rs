@@ -15,16 +15,17 @@ use weft_units::{Bytes, Instant, Nanos};
 use crate::attribution::Traffic;
 use crate::error::ProfileError;
 use crate::pattern::Layout;
+use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 
 /// The most pairs of processes.
-const MAX_PROCESSES: usize = 128;
+pub(crate) const MAX_PROCESSES: usize = 128;
 /// The TCP port of the first server; the others follow.
-const FIRST_PORT: u16 = 5201;
+pub(crate) const FIRST_PORT: u16 = 5201;
 /// Time limit for servers to listen, and for flows to connect.
-const CONNECT_WAIT: Nanos = Nanos::from_secs(15);
+pub(crate) const CONNECT_WAIT: Nanos = Nanos::from_secs(15);
 /// Payload bytes after which the flows count as sending.
-const FLOWING: u64 = 20_000;
+pub(crate) const FLOWING: u64 = 20_000;
 /// States in `/proc/net/tcp`: `TCP_ESTABLISHED` and `TCP_LISTEN`.
 const ESTABLISHED: &str = "01";
 const LISTEN: &str = "0A";
@@ -65,50 +66,123 @@ impl Load {
 
 /// The flows of a pair of processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Pair {
-    sender: u32,
-    receiver: u32,
-    to: IpAddr,
-    port: u16,
-    flows: u32,
+pub(crate) struct Pair {
+    pub(crate) sender: u32,
+    pub(crate) receiver: u32,
+    pub(crate) to: IpAddr,
+    pub(crate) port: u16,
+    pub(crate) flows: u32,
 }
 
-/// Running applications. They are killed when the value is dropped.
+/// The cores of a pair of processes, and the number of its flows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cores {
+    pub(crate) sender: u32,
+    pub(crate) receiver: u32,
+    pub(crate) flows: u32,
+}
+
+/// Running applications of one side. They are killed when the value is dropped.
+#[derive(Debug)]
+pub(crate) struct Applications {
+    program: &'static str,
+    processes: Vec<Process>,
+}
+
+impl Applications {
+    /// No application yet, of the program that makes `load`.
+    ///
+    /// # Errors
+    /// If a program is not installed: taskset would start without it, and end at once.
+    pub(crate) fn of(load: Load) -> Result<Self, ProcessError> {
+        for program in [load.program(), "taskset"] {
+            if programs::find(program).is_none() {
+                let package = programs::package_of(program);
+                return Err(ProcessError::NotInstalled { program: program.to_owned(), package });
+            }
+        }
+        Ok(Self { program: load.program(), processes: Vec::new() })
+    }
+
+    /// Starts the receiving application of a pair.
+    pub(crate) fn serve(&mut self, ns: &NetNs, load: Load, pair: &Pair) -> Result<(), ProcessError> {
+        self.processes.push(start(ns, pair.receiver, &server(load, pair))?);
+        Ok(())
+    }
+
+    /// Starts the sending application of a pair with more options, which sends for at most `seconds`; sockperf takes memory for as
+    /// long.
+    pub(crate) fn send(
+        &mut self,
+        ns: &NetNs,
+        (load, more): (Load, &[&str]),
+        pair: &Pair,
+        seconds: u64,
+    ) -> Result<(), ProcessError> {
+        let mut command = client(load, pair, seconds);
+        command.extend(more.iter().map(|option| (*option).to_owned()));
+        self.processes.push(start(ns, pair.sender, &command)?);
+        Ok(())
+    }
+
+    /// Fails if an application has ended, which it must not do by itself.
+    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
+        for process in &mut self.processes {
+            if process.try_wait()?.is_some() {
+                let said = [process.stderr().text(), process.stdout().text()].concat();
+                // sockperf says why, and then that it ends.
+                let why = said.lines().find(|line| line.contains("ERROR"));
+                let last = || said.lines().rev().find(|line| !line.trim().is_empty());
+                let said = why.or_else(last).unwrap_or("without a message").trim().to_owned();
+                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
+            }
+        }
+        Ok(())
+    }
+
+    /// The processes.
+    pub(crate) fn pids(&self) -> Vec<u32> {
+        let raw = self.processes.iter().map(|process| process.pid().as_raw_nonzero().get());
+        raw.filter_map(|pid| u32::try_from(pid).ok()).collect()
+    }
+}
+
+impl Drop for Applications {
+    fn drop(&mut self) {
+        // All are signalled before any is waited for: otherwise each would take its grace period in turn.
+        for process in &self.processes {
+            let _ = process.signal(Signal::KILL);
+        }
+    }
+}
+
+/// Running applications of both sides.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    program: &'static str,
-    servers: Vec<Process>,
-    clients: Vec<Process>,
+    servers: Applications,
+    clients: Applications,
 }
 
 impl Flows {
-    /// Starts the servers, then the clients, and waits until all flows are connected. They send for at most `seconds`; sockperf
-    /// takes memory for as long.
+    /// Starts the servers, then the clients, and waits until all flows are connected. They send for at most `seconds`.
     pub(crate) fn start(
-        load: Load,
+        (load, change): (Load, Option<Remedy>),
         layout: &Layout,
         testbed: &Testbed,
         seconds: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Self, ProfileError> {
-        // taskset would start without them, and end at once.
-        for program in [load.program(), "taskset"] {
-            if programs::find(program).is_none() {
-                let package = programs::package_of(program);
-                return Err(ProcessError::NotInstalled { program: program.to_owned(), package }.into());
-            }
-        }
+        let mut flows = Self { servers: Applications::of(load)?, clients: Applications::of(load)? };
         let pairs = pairs(layout, testbed);
-        let program = load.program();
-        let mut flows = Self { program, servers: Vec::new(), clients: Vec::new() };
         for pair in &pairs {
-            flows.servers.push(start(&testbed.receiver, pair.receiver, &server(load, pair))?);
+            flows.servers.serve(&testbed.receiver, load, pair)?;
         }
         flows.wait(&testbed.receiver, "the servers to listen", stop, |table| {
             pairs.iter().all(|pair| connections(table, pair.port, LISTEN) > 0)
         })?;
         for pair in &pairs {
-            flows.clients.push(start(&testbed.sender, pair.sender, &client(load, pair, seconds))?);
+            let more: &[&str] = if change == Some(Remedy::NoCopy) { &["--zerocopy"] } else { &[] };
+            flows.clients.send(&testbed.sender, (load, more), pair, seconds)?;
         }
         flows.wait(&testbed.receiver, "all flows to connect", stop, |table| {
             pairs.iter().all(|pair| connections(table, pair.port, ESTABLISHED) >= pair.flows)
@@ -137,14 +211,7 @@ impl Flows {
         what: &'static str,
     ) -> Result<(), ProfileError> {
         self.check()?;
-        if stop() {
-            return Err(ProfileError::Stopped);
-        }
-        if clock::now() > deadline {
-            return Err(ProfileError::Late(what));
-        }
-        std::thread::sleep(Duration::from_millis(10));
-        Ok(())
+        pause(stop, deadline, what)
     }
 
     fn wait(
@@ -166,48 +233,50 @@ impl Flows {
 
     /// Fails if an application has ended, which it must not do by itself.
     pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
-        for process in self.clients.iter_mut().chain(&mut self.servers) {
-            if process.try_wait()?.is_some() {
-                let said = [process.stderr().text(), process.stdout().text()].concat();
-                let last = said.lines().rev().find(|line| !line.trim().is_empty());
-                let said = last.unwrap_or("without a message").trim().to_owned();
-                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
-            }
-        }
-        Ok(())
+        self.clients.check()?;
+        self.servers.check()
     }
 
     /// The processes of senders and of receivers.
     pub(crate) fn pids(&self) -> [Vec<u32>; 2] {
-        let of = |processes: &[Process]| {
-            let raw = processes.iter().map(|process| process.pid().as_raw_nonzero().get());
-            raw.filter_map(|pid| u32::try_from(pid).ok()).collect()
-        };
-        [of(&self.clients), of(&self.servers)]
+        [self.clients.pids(), self.servers.pids()]
     }
 }
 
-impl Drop for Flows {
-    fn drop(&mut self) {
-        // All are signalled before any is waited for: otherwise each would take its grace period in turn.
-        for process in self.clients.iter().chain(&self.servers) {
-            let _ = process.signal(Signal::KILL);
-        }
+/// Sleeps shortly, unless the caller asks to stop or the deadline has passed.
+pub(crate) fn pause(
+    stop: &dyn Fn() -> bool,
+    deadline: Instant,
+    what: &'static str,
+) -> Result<(), ProfileError> {
+    if stop() {
+        return Err(ProfileError::Stopped);
     }
+    if clock::now() > deadline {
+        return Err(ProfileError::Late(what));
+    }
+    std::thread::sleep(Duration::from_millis(10));
+    Ok(())
 }
 
 /// The pairs of processes of a layout.
 fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
     let to = |cpu| testbed.paths.iter().find(|path| path.cpu == cpu).map(|path| path.to);
+    let pair = |(Cores { sender, receiver, flows }, port)| {
+        Some(Pair { sender, receiver, to: to(receiver)?, port, flows })
+    };
+    cores(layout).into_iter().zip(FIRST_PORT..).filter_map(pair).collect()
+}
+
+/// The pairs of processes of a layout, by their cores.
+pub(crate) fn cores(layout: &Layout) -> Vec<Cores> {
     let mut grouped: BTreeMap<(u32, u32, usize), u32> = BTreeMap::new();
     for (index, flow) in layout.flows.iter().enumerate() {
         let own = if layout.flows.len() <= MAX_PROCESSES { index } else { 0 };
         *grouped.entry((flow.sender, flow.receiver, own)).or_default() += 1;
     }
-    let pair = |(((sender, receiver, _), flows), port): (((u32, u32, usize), u32), u16)| {
-        Some(Pair { sender, receiver, to: to(receiver)?, port, flows })
-    };
-    grouped.into_iter().zip(FIRST_PORT..).filter_map(pair).collect()
+    let pair = |((sender, receiver, _), flows)| Cores { sender, receiver, flows };
+    grouped.into_iter().map(pair).collect()
 }
 
 fn server(load: Load, pair: &Pair) -> Vec<String> {

@@ -16,6 +16,7 @@ use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
 use crate::probes::{COST_SPAN, Probes, Scope};
+use crate::remedy::Remedy;
 use crate::setup::Setup;
 use crate::testbed::Testbed;
 use crate::traffic::{Flows, Load, waits};
@@ -43,7 +44,7 @@ pub struct Instrument<'a> {
 
 impl Instrument<'_> {
     /// Seconds that the applications may take: both parts, the cost of the probes, and time for slow machines.
-    fn seconds(&self) -> u64 {
+    pub(crate) fn seconds(&self) -> u64 {
         const SPARE: u64 = 20;
         ((self.warm_up + COST_SPAN).as_secs_f64() + 2.0 * self.span.as_secs_f64()).ceil() as u64 + SPARE
     }
@@ -73,19 +74,26 @@ pub enum First {
     Sampled,
 }
 
-/// Runs one trial.
+impl First {
+    /// The first part of repeat `repeat`: they take turns.
+    pub(crate) fn of(repeat: u32) -> Self {
+        if repeat.is_multiple_of(2) { Self::Sampled } else { Self::Bare }
+    }
+}
+
+/// Runs one trial of a level, with a change if there is one.
 ///
 /// # Errors
 /// If a step fails, or the caller asks to stop.
 pub fn run(
-    level: Level,
+    (level, change): (Level, Option<Remedy>),
     load: Load,
     layout: &Layout,
     (repeat, first): (u32, First),
     instrument: &Instrument<'_>,
 ) -> Result<Trial, ProfileError> {
-    let testbed = Testbed::create(layout, level, instrument.setup)?;
-    let flows = Flows::start(load, layout, &testbed, instrument.seconds(), instrument.stop)?;
+    let testbed = Testbed::create(layout, (level, change), instrument.setup)?;
+    let flows = Flows::start((load, change), layout, &testbed, instrument.seconds(), instrument.stop)?;
     let mut trial = Measuring { testbed, flows, load, instrument };
     trial.rest(instrument.warm_up, |_| ())?;
     let (bare_bps, mut result) = match first {

@@ -12,11 +12,14 @@ use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::probes::{Probes, Scope};
-use weft_profile::session::{Loaded, Options, Profile, run};
+use weft_profile::session::{Loaded, Options, Profile, Progress, run};
 use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
+use weft_profile::tried;
 use weft_report::profile::attached::Direction;
-use weft_report::profile::{Category, Side};
+use weft_report::profile::{
+    Category, ConfigReport, ProfileReport, Run, Side, SideTime, Sizes, SkbSizes, Work,
+};
 use weft_report::record::{Document, Host};
 use weft_report::table::render_all;
 use weft_units::testing::skip;
@@ -135,6 +138,69 @@ fn requests_are_profiled() {
     let config = &profile.report.configs[0];
     assert!(config.bps > 1e5 && profile.report.rpc_bytes == Some(4000), "{config:?}");
     assert!(config.runs[0].work.receiver_waits > 0, "a server waits for each request");
+}
+
+/// A document of a level at which every rule has its evidence.
+fn with_all_remarks(level: &str) -> ProfileReport {
+    let time = |categories: &[(Category, f64)]| SideTime {
+        system_s: 1.0,
+        categories_s: categories.iter().copied().collect(),
+        ..SideTime::default()
+    };
+    let after_gro = Sizes { counts: vec![1], mean: Some(1500.0) };
+    let run = Run {
+        span_s: 1.0,
+        work: Work { bytes: 1, retransmitted: 1, ..Work::default() },
+        sender: time(&[(Category::DataCopy, 1.0)]),
+        receiver: time(&[(Category::Netdev, 0.5), (Category::Sched, 0.5)]),
+        sizes: Some(SkbSizes { after_gro, ..SkbSizes::default() }),
+        ..Run::default()
+    };
+    let configs = vec![ConfigReport::conclude(level, 1, [1, 1], vec![run])];
+    ProfileReport { configs, ..ProfileReport::default() }
+}
+
+#[test]
+fn remarks_are_tried_in_turns_and_nothing_is_left() {
+    let name = "remarks_are_tried_in_turns_and_nothing_is_left";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let _turn = turn();
+    let table = Categories::shipped().expect("table");
+    let options = Options {
+        repeats: 2,
+        span: Nanos::from_millis(300),
+        ..options(Pattern::Single, Load::Bulk, &[Level::NoOpt])
+    };
+    let mut names = Vec::new();
+    let heard = |progress: &Progress| names.push(progress.level.clone());
+    let all = tried::run(&options, &table, &with_all_remarks("noopt"), &|| false, heard).expect("tried");
+    println!(
+        "{}",
+        render_all(&ProfileReport { tried: all.clone(), ..ProfileReport::default() }.tables(), false)
+    );
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert_eq!(names.len(), 12, "three changes, two repeats, without and with");
+    assert!(
+        names[0].contains("without") && names[1].contains("with ") && names[2].contains("with "),
+        "{names:?}"
+    );
+    let (left, done): (Vec<_>, Vec<_>) = all.iter().partition(|tried| tried.not_tried.is_some());
+    assert!(left.len() == 1 && left[0].command.contains("busy_poll"), "{left:?}");
+    for tried in done {
+        let bps = tried.bps.expect("throughput");
+        assert!(bps.without > 1e6 && bps.with > 1e6 && bps.half_width.is_some(), "{bps:?}");
+        assert!(tried.ns_per_byte.is_some_and(|nanos| nanos.without > 0.0 && nanos.with > 0.0));
+        assert!(tried.without.len() == 2 && tried.with.len() == 2 && tried.level == "noopt");
+    }
+    assert_eq!(namespaces(), 0, "namespaces are removed");
+    // A level that has what the remark asks for leaves nothing to try.
+    let options = Options { levels: vec![Level::Gro], ..options };
+    let all = tried::run(&options, &table, &with_all_remarks("gro"), &|| true, |_| ());
+    assert_eq!(all.expect_err("asked to stop").to_string(), "stopped");
+    assert!(weft_profile::remedy::Remedy::Gro.is_there_at(Level::Gro).is_some());
+    assert!(weft_profile::remedy::Remedy::Gro.is_there_at(Level::NoOpt).is_none());
 }
 
 #[test]

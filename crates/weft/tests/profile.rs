@@ -96,6 +96,8 @@ fn wrong_usage_and_missing_rights_are_said() {
         &["profile", "single", "--rate", "0"],
         &["profile", "single", "--attach"],
         &["profile", "single", "--pid", "1"],
+        &["profile", "single", "--device", "lo"],
+        &["profile", "single", "--to", "a", "--try"],
         &["profile", "--attach", "--pid", "1", "--device", "lo"],
         &["profile", "--attach", "--top", "0"],
     ] {

@@ -140,7 +140,7 @@ fn profiles() {
         "--warm-up",
         "100ms",
     ];
-    check(&written(&[&args[..], &["--loaded"]].concat(), &[0]), "weft-profile");
+    check(&written(&[&args[..], &["--loaded", "--try"]].concat(), &[0]), "weft-profile");
     check(&written(&["profile", "--attach", "--span", "200ms"], &[0]), "weft-profile-attached");
 }
 

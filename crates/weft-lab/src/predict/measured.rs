@@ -104,7 +104,8 @@ fn session_options(group: &Group, options: &Options, loaded: Loaded) -> session:
 
 /// A finished trial in a line.
 fn line((done, of): (usize, usize), group: &Group, progress: &Progress) -> String {
-    let name = group.cells.iter().find(|cell| cell.level == progress.level).map_or("", |cell| &cell.name);
+    let name =
+        group.cells.iter().find(|cell| cell.level.name() == progress.level).map_or("", |cell| &cell.name);
     let (rate, others) = (human::rate(progress.run.bare_bps), human::percent(progress.run.foreign_share()));
     format!(
         "{done} of {of}: {name}, repeat {}: {rate}, others had {others} of the samples",

@@ -161,6 +161,25 @@ impl Attribution {
         *self.stacks.entry((side, category, frames)).or_default() += seconds;
     }
 
+    /// The same time with all that is a side's as `side`'s: on a host that is only one end of the traffic.
+    #[must_use]
+    pub fn all_of(mut self, side: Side) -> Self {
+        let (from, into) = match side {
+            Side::Sender => (std::mem::take(&mut self.receiver), &mut self.sender),
+            Side::Receiver => (std::mem::take(&mut self.sender), &mut self.receiver),
+        };
+        into.user_s += from.user_s;
+        into.system_s += from.system_s;
+        into.softirq_s += from.softirq_s;
+        for (category, seconds) in from.categories_s {
+            *into.categories_s.entry(category).or_default() += seconds;
+        }
+        for ((_, category, frames), seconds) in std::mem::take(&mut self.stacks) {
+            *self.stacks.entry((side, category, frames)).or_default() += seconds;
+        }
+        self
+    }
+
     /// Share of the sides' kernel time whose innermost function the table does not have.
     pub fn leaf_unmapped(&self) -> f64 {
         let kernel = self.sender.kernel_s() + self.receiver.kernel_s();

@@ -71,6 +71,11 @@ impl Cost {
 /// The reason that costs cannot be fitted.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FitError {
+    /// A profile of two hosts.
+    #[error(
+        "a profile between this host and {0} has the costs of two machines; fit profiles of one host, without --to"
+    )]
+    TwoHosts(String),
     /// Too few cells.
     #[error("{found} levels were measured, {needed} are needed; profile more levels or patterns")]
     TooFew {
@@ -139,6 +144,9 @@ struct Row {
 /// # Errors
 /// If there are too few levels.
 pub fn fit(reports: &[ProfileReport]) -> Result<[SideFit; 2], FitError> {
+    if let Some(peer) = reports.iter().find_map(|report| report.peer.as_ref()) {
+        return Err(FitError::TwoHosts(peer.name.clone()));
+    }
     Ok([fit_side(reports, Side::Sender)?, fit_side(reports, Side::Receiver)?])
 }
 

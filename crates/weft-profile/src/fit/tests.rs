@@ -101,6 +101,9 @@ fn the_file_has_what_it_was_fitted_to() {
 fn too_few_levels_are_refused() {
     let mut report = report([1.0, 1.0]);
     report.configs.truncate(3);
-    let error = fit(&[report]).expect_err("too few").to_string();
+    let error = fit(&[report.clone()]).expect_err("too few").to_string();
     assert!(error.contains("3 levels were measured, 4 are needed"), "{error}");
+    report.peer = Some(weft_report::profile::Peer { name: "server1".to_owned(), ..Default::default() });
+    let error = fit(&[report]).expect_err("two machines").to_string();
+    assert!(error.contains("this host and server1"), "{error}");
 }

@@ -80,9 +80,20 @@ pub struct LevelDiff {
 /// Compares two profiles.
 ///
 /// # Errors
-/// If clock, rate, table of categories or kernel differ, or no level is in both.
+/// If clock, rate, table of categories, kernel or receiving host differ, or no level is in both.
 pub fn diff(a: &ProfileReport, b: &ProfileReport) -> Result<Vec<LevelDiff>, DiffError> {
     same_conditions((&a.conditions, &a.host), (&b.conditions, &b.host))?;
+    let receiver = |report: &ProfileReport| {
+        let peer = report.peer.as_ref();
+        peer.map_or_else(
+            || "this host".to_owned(),
+            |peer| format!("{} (kernel {})", peer.address, peer.kernel),
+        )
+    };
+    if receiver(a) != receiver(b) {
+        let what = "receiving host";
+        return Err(DiffError::Conditions { what, a: receiver(a), b: receiver(b) });
+    }
     let pair = |one: &ConfigReport| {
         let other = b.configs.iter().find(|c| c.level == one.level && c.flows == one.flows)?;
         Some(level(&one.level, &one.runs, &other.runs))
@@ -211,6 +222,11 @@ mod tests {
     fn other_instruments_are_refused() {
         let refused = diff(&report("cpu-clock", &[0.1]), &report("cycles", &[0.1])).expect_err("clocks");
         assert!(refused.to_string().contains("cpu-clock and cycles"), "{refused}");
+        let mut elsewhere = report("cpu-clock", &[0.1]);
+        elsewhere.peer = Some(super::super::Peer { address: "server1".to_owned(), ..Default::default() });
+        let refused = diff(&report("cpu-clock", &[0.1]), &elsewhere).expect_err("hosts");
+        assert!(refused.to_string().contains("receiving host, this host and server1"), "{refused}");
+        assert!(diff(&elsewhere, &elsewhere).is_ok());
         let mut other = report("cpu-clock", &[0.1]);
         other.configs[0].level = "noopt".to_owned();
         assert_eq!(diff(&report("cpu-clock", &[0.1]), &other), Err(DiffError::NoLevel));

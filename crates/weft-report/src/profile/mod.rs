@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::record::{Document, Host};
+use crate::stats;
 use crate::table::Table;
 
 pub use config::{ConfigReport, SideReport, Utilisation};
@@ -248,6 +249,31 @@ pub struct Work {
     pub retransmitted: u64,
 }
 
+/// The flows' bytes, counted by both hosts one after the other: `acked` is at most `received`, which is at most `sent`, and the
+/// difference was on its way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CountedBytes {
+    /// Bytes that the receiver had acknowledged, by the sender.
+    pub acked: u64,
+    /// Bytes received, by the receiver, asked after that.
+    pub received: u64,
+    /// Bytes sent, by the sender, after the receiver's answer.
+    pub sent: u64,
+}
+
+/// The receiving host of a measurement between two hosts.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its name, as the user gave it.
+    pub name: String,
+    /// Its address.
+    pub address: String,
+    /// Its kernel's release.
+    pub kernel: String,
+    /// The processors that its server could use.
+    pub processors: u32,
+}
+
 /// One repeat of one level.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
@@ -282,6 +308,9 @@ pub struct Run {
     pub sizes: Option<SkbSizes>,
     /// Latency; null where eBPF could not run, or nothing was sampled.
     pub latency: Option<Latency>,
+    /// The flows' bytes since they were opened, counted by both hosts; absent on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<CountedBytes>,
 }
 
 impl Run {
@@ -328,13 +357,72 @@ pub struct Advice {
     pub command: String,
 }
 
+/// A figure without a change and with it.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Effect {
+    /// The mean without.
+    pub without: f64,
+    /// The mean with.
+    pub with: f64,
+    /// Half of the 95 % interval of the difference, Welch's over the runs; null with one run of each.
+    pub half_width: Option<f64>,
+}
+
+impl Effect {
+    /// The effect that runs show.
+    pub fn of(without: &[f64], with: &[f64]) -> Self {
+        let mean = |x: &[f64]| stats::mean(x).unwrap_or(0.0);
+        let half_width = stats::welch_half_width(without, with);
+        Self { without: mean(without), with: mean(with), half_width }
+    }
+
+    /// With minus without.
+    pub fn difference(&self) -> f64 {
+        self.with - self.without
+    }
+
+    /// Whether the interval excludes zero.
+    pub fn is_shown(&self) -> bool {
+        self.half_width.is_some_and(|half| self.difference().abs() > half)
+    }
+}
+
+/// A remark that was tried in turns: trials without what it asks for, and with it.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Tried {
+    /// The level.
+    pub level: String,
+    /// The figures that gave rise to the remark.
+    pub evidence: String,
+    /// The command whose effect was made; the remark's if it was not tried.
+    pub command: String,
+    /// The reason that it was not tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_tried: Option<String>,
+    /// Throughput without the instrument, in payload bits per second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bps: Option<Effect>,
+    /// Processor time of both sides, in nanoseconds per payload byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_per_byte: Option<Effect>,
+    /// The runs without.
+    #[serde(default)]
+    pub without: Vec<Run>,
+    /// The runs with.
+    #[serde(default)]
+    pub with: Vec<Run>,
+}
+
 /// The document of `weft profile`.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ProfileReport {
     /// `weft-profile/1`.
     pub schema: String,
-    /// The host of the runs.
+    /// The host of the runs; the sender of those between two hosts.
     pub host: Host,
+    /// The receiving host; absent if the runs were on one host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Peer>,
     /// The pattern of traffic.
     pub pattern: String,
     /// Bytes of a request, for requests; absent for bulk flows.
@@ -354,6 +442,9 @@ pub struct ProfileReport {
     /// Remarks.
     #[serde(default)]
     pub advice: Vec<Advice>,
+    /// Remarks that were tried, with `--try`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
 }
 
 /// The functions with the most seconds, as many as a document keeps.

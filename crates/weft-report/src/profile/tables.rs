@@ -1,6 +1,6 @@
 //! The tables of a profile: a row per level, the breakdown of each side, and what limits the figures.
 
-use super::{Category, ConfigReport, ProfileReport, Side, Utilisation};
+use super::{Category, ConfigReport, Effect, ProfileReport, Side, Utilisation};
 use crate::human;
 use crate::table::{Cell, Column, Table, Tone};
 
@@ -10,6 +10,9 @@ pub(super) fn tables(report: &ProfileReport) -> Vec<Table> {
     all.extend(Side::ALL.map(|side| breakdown(report, side)));
     if !report.advice.is_empty() {
         all.push(advice(report));
+    }
+    if !report.tried.is_empty() {
+        all.push(tried(report));
     }
     all
 }
@@ -62,6 +65,12 @@ fn throughput(report: &ProfileReport) -> Table {
         "Clock: {} at {} Hz; table of categories {}; medians of {} repeats, in an order that rotates.",
         report.conditions.clock, report.conditions.sample_hz, report.conditions.categories, report.repeats
     ));
+    if let Some(peer) = &report.peer {
+        table.note(format!(
+            "Sender: this host, kernel {}. Receiver: {} ({}), kernel {}.",
+            report.host.kernel, peer.name, peer.address, peer.kernel
+        ));
+    }
     for label in &report.labels {
         table.note(label.clone());
     }
@@ -117,6 +126,40 @@ fn breakdown(report: &ProfileReport, side: Side) -> Table {
     for row in report.configs.iter().filter_map(cells) {
         table.row(row);
     }
+    table
+}
+
+/// The differences that remarks made, with their intervals.
+fn tried(report: &ProfileReport) -> Table {
+    let right = ["Gb/s without", "with", "difference", "ns per byte without", "with", "difference"];
+    let mut table = Table::new("Remarks, tried: without and with, in turns").columns(
+        ["level", "command"]
+            .map(Column::left)
+            .into_iter()
+            .chain(right.map(Column::right))
+            .chain([Column::left("result")]),
+    );
+    let cells = |effect: Option<Effect>, unit: f64, digits: usize| -> [String; 3] {
+        let text = |x: f64| format!("{:.digits$}", x / unit);
+        let Some(effect) = effect else { return [human::NONE; 3].map(str::to_owned) };
+        let half = effect.half_width.map_or_else(String::new, |half| format!(" ± {}", text(half)));
+        let difference = format!("{:+.digits$}{half}", effect.difference() / unit);
+        [text(effect.without), text(effect.with), difference]
+    };
+    for one in &report.tried {
+        let result = match (&one.not_tried, one.bps) {
+            (Some(why), _) => format!("not tried: {why}"),
+            (None, Some(bps)) if bps.is_shown() && bps.difference() > 0.0 => "faster".to_owned(),
+            (None, Some(bps)) if bps.is_shown() => "slower".to_owned(),
+            _ => "throughput: not shown".to_owned(),
+        };
+        let row = [one.level.clone(), one.command.clone()];
+        let figures = cells(one.bps, 1e9, 2).into_iter().chain(cells(one.ns_per_byte, 1.0, 3));
+        table.row(row.into_iter().chain(figures).chain([result]));
+    }
+    table.note(
+        "Means, and 95 % intervals (Welch) of the difference over the runs; one run of each has no interval.",
+    );
     table
 }
 

@@ -22,7 +22,7 @@ pub(super) struct AttachArgs {
     #[arg(
         long,
         help_heading = "Attached",
-        conflicts_with_all = ["pattern", "flows", "rpc", "levels", "repeats", "warm_up", "loaded"]
+        conflicts_with_all = ["pattern", "flows", "rpc", "to", "levels", "repeats", "warm_up", "loaded"]
     )]
     pub(super) attach: bool,
     /// Only the time of this process
@@ -38,15 +38,6 @@ pub(super) struct AttachArgs {
     /// Only the time of processes in this cgroup or below, such as /system.slice/nginx.service
     #[arg(long, value_name = "PATH", requires = "attach", conflicts_with_all = ["pattern", "pid"], help_heading = "Attached")]
     cgroup: Option<String>,
-    /// Only packets of this device: its bytes divide the time
-    #[arg(
-        long,
-        value_name = "DEV",
-        requires = "attach",
-        conflicts_with_all = ["pattern", "pid", "cgroup"],
-        help_heading = "Attached"
-    )]
-    device: Option<String>,
     /// Rows of the table: processes or cgroups
     #[arg(
         long,
@@ -88,7 +79,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let [json, html, folded, speedscope] =
         [json, html, folded, speedscope].map(|path| Target::open(path.as_deref()));
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
-    let categories = super::run::categories(args)?;
+    let categories = super::run::categories(args.categories.as_deref())?;
     let options = options(args);
     let stop = Stop::install()?;
     let before = daemon(&args.attach.socket)?;
@@ -112,7 +103,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn options(args: &RunArgs) -> Options {
-    let of = match (&args.attach.pid, &args.attach.cgroup, &args.attach.device) {
+    let of = match (&args.attach.pid, &args.attach.cgroup, &args.device) {
         (Some(pid), ..) => Of::Process(*pid),
         (None, Some(path), _) => Of::Cgroup(path.clone()),
         (None, None, Some(device)) => Of::Device(device.clone()),

@@ -5,7 +5,9 @@ mod diff;
 mod document;
 mod fit;
 mod predict;
+mod restore;
 mod run;
+mod server;
 mod symbols;
 
 use crate::values;
@@ -14,6 +16,7 @@ use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::perf_event::{Clock, SampleRate};
+use weft_profile::hosts::Place;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_units::{Bytes, Nanos};
@@ -21,8 +24,9 @@ use weft_units::{Bytes, Nanos};
 /// Show where this host's processor time goes when it talks.
 ///
 /// Real traffic in namespaces of the run's own, at levels of optimisation that take turns. Samples of all processors get
-/// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed. Needs root, and
-/// iperf3 or sockperf. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
+/// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed but with --device,
+/// and that is restored. Needs root, and
+/// iperf3 or sockperf. With --to this host sends, and the named one, which runs `weft profile server`, receives. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -31,6 +35,11 @@ Examples:
   sudo weft profile outcast --flows 8 --json outcast.json --html outcast.html
   sudo weft profile all-to-all --flows 4x4 --levels noopt,tso-gro
   sudo weft profile single --rpc 4kb --repeats 5
+  sudo weft profile single --levels noopt --repeats 5 --try
+  sudo weft profile incast --flows 4 --to server1 --json incast.json
+  sudo weft profile single --to server1 --device eth0 --levels noopt,tso-gro
+  sudo weft profile restore
+  sudo weft profile server --listen 192.0.2.2
   sudo weft profile --attach --span 30s --html now.html
   sudo weft profile --attach --cgroup /system.slice/nginx.service --json nginx.json
   weft profile diff before.json after.json
@@ -54,6 +63,8 @@ enum Command {
     Diff(diff::Args),
     Fit(fit::Args),
     Predict(predict::Args),
+    Restore(restore::Args),
+    Server(server::Args),
     Symbols(symbols::Args),
 }
 
@@ -69,9 +80,16 @@ struct RunArgs {
     /// Requests and responses of this size, one outstanding per flow, instead of bulk data.
     #[arg(long, value_name = "SIZE")]
     rpc: Option<Bytes>,
-    /// Levels of optimisation, in the order of the table.
-    #[arg(long, value_delimiter = ',', default_values = ["noopt", "tso-gro", "jumbo", "arfs"])]
-    levels: Vec<LevelName>,
+    /// Send to this host, where `weft profile server` runs; its port if not 5200.
+    #[arg(long, value_name = "HOST[:PORT]")]
+    to: Option<Place>,
+    /// With --to: set the levels at this device and restore it. With --attach: only its packets, whose bytes divide the time.
+    #[arg(long, value_name = "DEV", conflicts_with_all = ["pid", "cgroup"])]
+    device: Option<String>,
+    /// Levels of optimisation, in the order of the table [default: noopt,tso-gro,jumbo,arfs; with --to devices stay as they are, and
+    /// with --device noopt,tso-gro,jumbo]
+    #[arg(long, value_delimiter = ',')]
+    levels: Option<Vec<LevelName>>,
     /// Repeats of each level; levels take turns.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeats: u32,
@@ -92,6 +110,9 @@ struct RunArgs {
     /// The event that takes samples [default: cycles where a real machine counts them, otherwise cpu-clock]
     #[arg(long)]
     clock: Option<ClockName>,
+    /// Try what the remarks ask for: trials without and with it in turns, --repeats of each, in namespaces of their own.
+    #[arg(long = "try", conflicts_with_all = ["to", "attach"])]
+    try_remarks: bool,
     /// A file of rules to read over the table of categories.
     #[arg(long, value_name = "FILE")]
     categories: Option<PathBuf>,
@@ -196,6 +217,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(Command::Diff(args)) => diff::run(args),
         Some(Command::Fit(args)) => fit::run(args),
         Some(Command::Predict(args)) => predict::run(args),
+        Some(Command::Restore(args)) => restore::run(&args),
+        Some(Command::Server(args)) => server::run(&args),
         Some(Command::Symbols(args)) => symbols::run(&args),
         None if args.run.attach.attach => attach::run(&args.run),
         None => run::run(args.run),

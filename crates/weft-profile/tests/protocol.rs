@@ -1,0 +1,183 @@
+//! The protocol between two hosts against what a peer may say: random bytes, messages with random values, and cut ones.
+
+use proptest::prelude::*;
+use weft_profile::hosts::protocol::{
+    self, Answer, ClockName, Counts, Greeting, Half, LevelName, LoadName, MessageError, Part, Receiver,
+    Request, Samples, Stack, Text, VERSION, Welcome,
+};
+use weft_report::profile::{Category, Latency, SideTime, Sizes, SkbSizes};
+
+fn text() -> impl Strategy<Value = Text> {
+    ".{0,40}".prop_map(|text| Text::of(&text))
+}
+
+fn counts() -> impl Strategy<Value = Counts> {
+    any::<[u64; 3]>().prop_map(|[acked, received, sent]| Counts {
+        acked,
+        received,
+        sent,
+        ..Counts::default()
+    })
+}
+
+fn samples() -> impl Strategy<Value = Samples> {
+    let time = any::<[f64; 3]>();
+    let stacks = proptest::collection::vec((proptest::collection::vec(text(), 0..4), any::<f64>()), 0..4);
+    (time, stacks, proptest::option::of(any::<f64>()), any::<u32>(), text()).prop_map(
+        |([a, b, c], stacks, some, hz, name)| {
+            let stack = |(frames, seconds)| Stack { category: Category::Etc, frames, seconds };
+            let sizes = Sizes { counts: vec![hz.into(); 3], mean: some };
+            Samples {
+                clock: ClockName::CpuClock,
+                sample_hz: hz,
+                time: SideTime {
+                    user_s: a,
+                    system_s: b,
+                    softirq_s: c,
+                    categories_s: [(Category::Skb, a)].into(),
+                },
+                foreign_s: b,
+                tool_s: c,
+                lost_samples: u64::from(hz),
+                probe_cores: some,
+                cache_miss: some,
+                sizes: Some(SkbSizes { copies: sizes, ..SkbSizes::default() }),
+                latency: some.map(|p50| Latency { count: 1, p50, p99: p50 }),
+                no_probes: Some(name.clone()),
+                missing: [(name, a)].into(),
+                stacks: stacks.into_iter().map(stack).collect(),
+            }
+        },
+    )
+}
+
+fn answers() -> impl Strategy<Value = Answer> {
+    let welcome = (any::<u32>(), text(), proptest::collection::vec(any::<u32>(), 0..5));
+    prop_oneof![
+        welcome.prop_map(|(protocol, name, processors)| Answer::Hello(Welcome {
+            protocol,
+            categories: name.clone(),
+            kernel: name.clone(),
+            boot: name,
+            processors,
+        })),
+        any::<f64>().prop_map(|share| Answer::Watched { share }),
+        proptest::collection::vec(any::<u16>(), 0..5).prop_map(|ports| Answer::Listening { ports }),
+        Just(Answer::Begun),
+        any::<bool>().prop_map(|changed| Answer::Levelled { changed }),
+        Just(Answer::Ended),
+        text().prop_map(|why| Answer::Refused { why }),
+        counts().prop_map(Answer::Counted),
+        (any::<u64>(), counts(), proptest::option::of(samples())).prop_map(|(span_ns, counts, samples)| {
+            let samples = samples.map(Box::new);
+            Answer::Measured(Half { span_ns, counts, packets_in: span_ns, waits: 0, samples })
+        }),
+    ]
+}
+
+fn requests() -> impl Strategy<Value = Request> {
+    let receivers = proptest::collection::vec((any::<u32>(), 0_u32..1000), 0..5);
+    prop_oneof![
+        Just(Request::Watch),
+        Just(Request::Level { level: Some(LevelName::TsoGro) }),
+        Just(Request::Counts),
+        Just(Request::End),
+        (any::<u32>(), text(), any::<u32>()).prop_map(|(protocol, categories, sample_hz)| {
+            Request::Hello(Greeting { protocol, categories, clock: Some(ClockName::Cycles), sample_hz })
+        }),
+        (receivers, any::<u64>(), any::<u64>()).prop_map(|(receivers, bytes, seconds)| {
+            let receivers = receivers.into_iter().map(|(cpu, flows)| Receiver { cpu, flows }).collect();
+            Request::Serve { load: LoadName::Requests(bytes), receivers, seconds }
+        }),
+        any::<u64>().prop_map(|span_ns| Request::Measure { part: Part::Sampled, span_ns }),
+    ]
+}
+
+/// The figures of an answer that was accepted.
+fn figures(answer: &Answer) -> Vec<f64> {
+    let Answer::Measured(Half { samples: Some(samples), .. }) = answer else { return Vec::new() };
+    let time = &samples.time;
+    let mut all = vec![time.user_s, time.system_s, time.softirq_s, samples.foreign_s, samples.tool_s];
+    all.extend(time.categories_s.values().chain(samples.missing.values()));
+    all.extend(samples.stacks.iter().map(|stack| stack.seconds));
+    all.extend(samples.latency.iter().flat_map(|latency| [latency.p50, latency.p99]));
+    all
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = protocol::request(&bytes);
+        let _ = protocol::answer(&bytes);
+    }
+
+    #[test]
+    fn a_message_is_read_as_it_was_written_or_refused(answer in answers(), request in requests()) {
+        let line = protocol::line(&answer);
+        if let Ok(read) = protocol::answer(&line) {
+            prop_assert!(figures(&read).iter().all(|figure| *figure >= 0.0 && figure.is_finite()));
+            prop_assert_eq!(&protocol::line(&read), &line);
+        }
+        let line = protocol::line(&request);
+        if let Ok(read) = protocol::request(&line) {
+            prop_assert_eq!(read, request);
+        }
+    }
+
+    #[test]
+    fn cut_and_changed_messages_are_no_panic(
+        answer in answers(), request in requests(), at in any::<prop::sample::Index>(), byte in any::<u8>()
+    ) {
+        for line in [protocol::line(&answer), protocol::line(&request)] {
+            let at = at.index(line.len());
+            let mut changed = line.clone();
+            changed[at] = byte;
+            for bytes in [&line[..at], &changed] {
+                let _ = protocol::answer(bytes);
+                let _ = protocol::request(bytes);
+            }
+        }
+    }
+}
+
+#[test]
+fn lies_are_refused() {
+    let hello = |protocol: u32, extra: &str| {
+        let text = format!(
+            "{{\"hello\":{{\"protocol\":{protocol},\"categories\":\"1\",\"clock\":null,\"sample_hz\":999{extra}}}}}"
+        );
+        protocol::request(text.as_bytes())
+    };
+    assert!(matches!(hello(VERSION, ""), Ok(Request::Hello(_))));
+    assert!(matches!(hello(VERSION, ",\"more\":1"), Err(MessageError::Malformed(_))));
+    assert!(hello(VERSION + 1, "").is_err());
+    assert_eq!(hello(VERSION + 1, ",\"more\":1"), Err(MessageError::OtherVersion(u64::from(VERSION) + 1)));
+    for text in [
+        "",
+        "{}",
+        "null",
+        "\"hello\"",
+        "{\"serve\":{\"load\":\"bulk\",\"receivers\":[],\"seconds\":1}}",
+        "{\"serve\":{\"load\":\"bulk\",\"receivers\":[{\"cpu\":0,\"flows\":0}],\"seconds\":1}}",
+        "{\"serve\":{\"load\":\"bulk\",\"receivers\":[{\"cpu\":0,\"flows\":1}],\"seconds\":99999999}}",
+        "{\"serve\":{\"load\":{\"requests\":0},\"receivers\":[{\"cpu\":0,\"flows\":1}],\"seconds\":9}}",
+        "{\"measure\":{\"part\":\"bare\",\"span_ns\":0}}",
+        "{\"measure\":{\"part\":\"bare\",\"span_ns\":-1}}",
+    ] {
+        assert!(protocol::request(text.as_bytes()).is_err(), "{text}");
+    }
+    for text in [
+        "{\"watched\":{\"share\":-0.1}}",
+        "{\"watched\":{\"share\":1e999}}",
+        "{\"watched\":{\"share\":null}}",
+        "{\"listening\":{\"ports\":[0]}}",
+        "{\"listening\":{\"ports\":[70000]}}",
+        "{\"refused\":{\"why\":\"\\u001b[2J\"}}",
+    ] {
+        assert!(protocol::answer(text.as_bytes()).is_err(), "{text}");
+    }
+    let long = format!("{{\"refused\":{{\"why\":\"{}\"}}}}", "x".repeat(protocol::TEXT_MAX + 1));
+    assert!(protocol::answer(long.as_bytes()).is_err());
+    let deep = "[".repeat(100_000);
+    assert!(protocol::answer(deep.as_bytes()).is_err());
+}
