@@ -49,7 +49,7 @@ pub enum Event {
     Busy(SocketAddr),
 }
 
-/// What a server offers to its clients.
+/// The offers of a server to its clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Offered<'a> {
     /// The table of categories.
