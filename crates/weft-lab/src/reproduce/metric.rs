@@ -48,15 +48,12 @@ pub(super) fn value(
     let received: f64 = outcome.flows.iter().map(|flow| flow.received.0 as f64).sum();
     let gbps = received * 8e-9 / seconds;
     Ok(match name {
-        "throughput_gbps" => Some(gbps),
+        "throughput_gbps" | "throughput_mbps" => Some(if name.ends_with("mbps") { gbps * 1e3 } else { gbps }),
         "link_use" => {
             Some(outcome.throughput().0 as f64 * (1538.0 / 1514.0) / scenario.network.rate.0 as f64)
         }
         "cpu_percent" => Some(outcome.busy(host()?) * 100.0),
-        "cpu_ns_per_byte" => {
-            let work = (0..outcome.cpu.len()).flat_map(|host| outcome.work(host));
-            (received > 0.0).then(|| work.sum::<f64>() / received)
-        }
+        "cpu_ns_per_byte" => Some(all_work(outcome) / received).filter(|time| time.is_finite()),
         "cpu_share" => {
             let category =
                 arguments.get(1).and_then(|name| Category::ALL.iter().position(|c| c.name() == *name));
@@ -64,7 +61,6 @@ pub(super) fn value(
             let sum: f64 = work.iter().sum();
             category.map(|index| work[index] / sum).filter(|share| share.is_finite())
         }
-        "throughput_mbps" => Some(gbps * 1e3),
         "gbps_per_core" => Some(gbps / outcome.busy(host()?)),
         "nfm" => {
             let micros = arguments.first().and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
@@ -107,6 +103,11 @@ pub(super) fn value(
         }
         _ => return Err(unknown()),
     })
+}
+
+/// Returns the work of all hosts, in nanoseconds.
+fn all_work(outcome: &Outcome) -> f64 {
+    (0..outcome.cpu.len()).flat_map(|host| outcome.work(host)).sum()
 }
 
 /// Returns register writes: with or without batches, per packet; or the ratio of the two.

@@ -24,7 +24,7 @@ pub const ERROR_MAX: f64 = 0.15;
 pub struct Figures {
     /// Processor time of the sender in nanoseconds per payload byte.
     pub sender_ns_per_byte: f64,
-    /// That of the receiver.
+    /// Processor time of the receiver, likewise.
     pub receiver_ns_per_byte: f64,
     /// Throughput in payload bits per second.
     pub bps: f64,
@@ -152,7 +152,7 @@ pub struct PredictReport {
     pub measured: bool,
     /// The median relative error of all figures; null if nothing was measured.
     pub median_error: Option<f64>,
-    /// That of the null model; null without one.
+    /// The median error of the null model; null without one.
     pub null_error: Option<f64>,
     /// Limits of the figures.
     pub labels: Vec<String>,
