@@ -27,7 +27,6 @@ pub mod mq;
 pub mod net_counters;
 pub mod net_shaper;
 
-pub mod napi;
 pub mod net_cls;
 mod netlink;
 pub mod netns;
@@ -36,6 +35,7 @@ pub mod process;
 pub mod programs;
 mod qdisc_counters;
 pub mod rights;
+pub mod rps;
 pub mod run_id;
 pub mod sock_diag;
 pub mod store;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use weft_host::NetNs;
 use weft_host::ethtool::{EthtoolError, Nic, Offload, Switch};
 use weft_host::link::{self, LinkError};
-use weft_host::napi::{self, NapiError};
+use weft_host::rps::{self, RpsError};
 
 /// The kernel's default of `gso_max_segs`.
 const SEGMENTS: u32 = 65_535;
@@ -35,9 +35,9 @@ pub enum LevelError {
     /// A link failed.
     #[error(transparent)]
     Link(#[from] LinkError),
-    /// NAPI failed.
+    /// Receive packet steering failed.
     #[error(transparent)]
-    Napi(#[from] NapiError),
+    Rps(#[from] RpsError),
     /// The device did not follow.
     #[error(
         "level {level}: {device} has {setting} {found} although {wanted} was set; this kernel cannot show the level"
@@ -134,7 +134,7 @@ impl Level {
     pub fn apply(self, ns: &NetNs, device: &str, cpu: u32) -> Result<(), LevelError> {
         self.settings(SEGMENTS).apply(ns, device, self.name())?;
         if self == Self::Arfs {
-            napi::bind(ns, device, cpu)?;
+            rps::bind(ns, device, cpu)?;
         }
         Ok(())
     }

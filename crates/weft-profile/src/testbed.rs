@@ -96,12 +96,4 @@ impl Testbed {
         }
         Ok(Path { to: address(2), cpu, devices })
     }
-
-    /// The NAPI threads of a side's devices.
-    pub(crate) fn napi_threads(&self, side: weft_report::profile::Side) -> Vec<u32> {
-        let end = usize::from(side == weft_report::profile::Side::Receiver);
-        let of = |path: &Path| weft_host::napi::threads(&path.devices[end]);
-        let pids = self.paths.iter().flat_map(of);
-        pids.filter_map(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok()).collect()
-    }
 }

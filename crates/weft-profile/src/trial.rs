@@ -1,7 +1,6 @@
 //! One repeat of one level: a testbed of its own, measured without the instrument and with it.
 
 use core::time::Duration;
-use std::collections::BTreeSet;
 
 use weft_host::clock;
 use weft_host::kallsyms::KernelSymbols;
@@ -241,13 +240,10 @@ impl Measuring<'_> {
         let (acks, data) =
             (packets(&after.sender, &before.sender), packets(&after.receiver, &before.receiver));
         let [sender, receiver] = self.flows.pids();
-        let with = |pids: Vec<u32>, side: Side| -> BTreeSet<u32> {
-            pids.into_iter().chain(self.testbed.napi_threads(side)).collect()
-        };
         Setting {
             processes: Processes::Known {
-                sender: with(sender, Side::Sender),
-                receiver: with(receiver, Side::Receiver),
+                sender: sender.into_iter().collect(),
+                receiver: receiver.into_iter().collect(),
             },
             tool: std::process::id(),
             traffic: self.load.traffic(),

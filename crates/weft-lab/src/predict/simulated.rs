@@ -11,6 +11,7 @@ use crate::reproduce::file::{self, FileError, Parameters};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 use weft_policy::FileError as Unreadable;
+use weft_profile::level::Level;
 use weft_profile::pattern::Layout;
 use weft_report::profile::predict::{Cell, Figures};
 use weft_report::stats;
@@ -41,7 +42,7 @@ pub(super) fn run(
                 }
                 let outcome = simulate(&scenario, seed)
                     .map_err(|error| PredictError::Run { cell: one.name.clone(), error })?;
-                seen.push(figures(&outcome, &group.layout));
+                seen.push(figures(&outcome, &group.layout, one.level));
             }
             cells.push(Cell {
                 name: one.name.clone(),
@@ -85,7 +86,18 @@ fn scenario(
     set("host.nic.receive_queues", count(senders))?;
     set("flows", Value::Array(flows(layout)))?;
     set("costs", Value::String(machine.name.clone()))?;
-    let document = parameters.over(document, None, config)?;
+    let mut document = parameters.over(document, None, config)?;
+    if document.get("host").and_then(|host| host.get("nic")).and_then(|nic| nic.get("receive_steering"))
+        == Some(&Value::String("to-application".to_owned()))
+    {
+        // Every core needs a queue, or the application's has none.
+        crate::catalogue::overlay::apply(
+            &mut document,
+            "host.nic.receive_queues",
+            count(senders + receivers),
+        )
+        .map_err(|error| wrong(error.to_string()))?;
+    }
     let mut files = |path: &str| match path == machine.name {
         true => Ok(machine.costs_at(one.level)),
         false => Err(Unreadable::Unreadable(format!("{path} is not part of this program"))),
@@ -119,7 +131,7 @@ fn flows(layout: &Layout) -> Vec<Value> {
 }
 
 /// The figures of a run, whose two hosts share this machine's processors.
-fn figures(outcome: &Outcome, layout: &Layout) -> Figures {
+fn figures(outcome: &Outcome, layout: &Layout, level: Level) -> Figures {
     let bytes: f64 = outcome.flows.iter().map(|flow| flow.received.get() as f64).sum();
     let span = outcome.measured.get() as f64;
     let cores = |host: usize| -> Vec<f64> {
@@ -136,7 +148,7 @@ fn figures(outcome: &Outcome, layout: &Layout) -> Figures {
         over.iter().for_each(|cpu| *load.entry(*cpu).or_default() += each);
     };
     lay(&sending, &layout.senders);
-    lay(softirqs, &layout.senders);
+    lay(softirqs, if level == Level::Arfs { &layout.receivers } else { &layout.senders });
     lay(readers, &layout.receivers);
     let busiest = load.values().copied().fold(0.0, f64::max) / span;
     Figures {
@@ -202,12 +214,14 @@ mod tests {
             cpu: vec![vec![core(0.8), core(0.0)], vec![core(0.4), core(0.5)]],
             ..Outcome::default()
         };
-        let shared = figures(&outcome, &layout);
+        let shared = figures(&outcome, &layout, Level::TsoGro);
         assert!((shared.bps - 8e9 / 1.2).abs() < 1.0, "{shared:?}");
         assert!((shared.sender_ns_per_byte - 0.8).abs() < 1e-9);
         assert!((shared.receiver_ns_per_byte - 0.9).abs() < 1e-9);
         assert!((shared.busy_cores(Side::Sender) - 0.8 / 1.2).abs() < 1e-9);
-        assert_eq!(figures(&Outcome::default(), &layout), Figures::default());
+        let apart = figures(&outcome, &layout, Level::Arfs);
+        assert!((apart.bps - 8e9).abs() < 1.0, "{apart:?}");
+        assert_eq!(figures(&Outcome::default(), &layout, Level::Arfs), Figures::default());
     }
 
     #[test]

@@ -127,7 +127,7 @@ fn levels(args: &RunArgs) -> anyhow::Result<Vec<Level>> {
     };
     if args.to.is_some() && levels.iter().any(|level| level.0 == Level::Arfs) {
         return Err(usage(
-            "level arfs needs threads of a device of the run's own; set aRFS at the server yourself",
+            "level arfs steers what a device of the run's own receives; set aRFS at the server yourself",
         ));
     }
     let mut once = Vec::new();
