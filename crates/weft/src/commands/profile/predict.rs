@@ -53,7 +53,7 @@ pub(super) struct Args {
     #[arg(long)]
     clock: Option<ClockName>,
     /// Only configurations whose names contain this text.
-    #[arg(long, value_name = "TEXT", default_value = "")]
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     only: String,
     /// Run although other processes use this machine, and label the figures.
     #[arg(long)]
