@@ -1,11 +1,20 @@
 //! The kernel's own TCP through a bottleneck: it fills the link, fills the queue, and the qdisc's accounting
 //! balances.
 
-use weft_lab::experiments::kernel_tcp::{Bottleneck, Measured, QueueSample, measure};
+use core::time::Duration;
+use rustix::process::{Pid, Signal, kill_process};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_lab::experiments::kernel_tcp::{Bottleneck, Measured, Progress, QueueSample, measure};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-fn through(flows: u32) -> (Bottleneck, Measured) {
+/// Serialises the tests: two at once would measure each other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn through(flows: u32, progress: &mut dyn FnMut(Progress)) -> (Bottleneck, Measured) {
     let bottleneck = Bottleneck {
         rate: BitsPerSec(100_000_000),
         queue: Bytes(200_000),
@@ -15,19 +24,27 @@ fn through(flows: u32) -> (Bottleneck, Measured) {
         congestion_control: "cubic".to_owned(),
         mtu: 1500,
     };
-    let measured = measure(&bottleneck, &mut |_| {}).expect("measured");
+    let measured = measure(&bottleneck, progress).expect("measured");
     (bottleneck, measured)
 }
 
+/// Asserts that the flows filled the time that the machine served, and no more.
+fn full(bottleneck: &Bottleneck, measured: &Measured) {
+    let lost = measured.link_lost;
+    let part = measured.throughput.get() as f64 / bottleneck.payload_rate().get() as f64;
+    assert!(
+        (0.9 - lost..=1.005).contains(&part),
+        "{part} of the payload's share: {:?}",
+        (measured.throughput, measured.link_use, lost, measured.accounting)
+    );
+}
+
 fn check(flows: u32) {
-    let (bottleneck, measured) = through(flows);
+    let (bottleneck, measured) = through(flows, &mut |_| {});
     let lost = measured.link_lost;
     let shown =
         (measured.throughput, (measured.link_use, lost), measured.standing_queue, measured.accounting);
-    let part = measured.throughput.get() as f64 / bottleneck.payload_rate().get() as f64;
-    // Flows can fill the time that the machine served. Receivers count whole blocks, which may shift the edge of the
-    // steady part a little.
-    assert!((0.9 - lost..=1.005).contains(&part), "{part} of the payload's share: {shown:?}");
+    full(&bottleneck, &measured);
     assert!((0.9 - lost..=1.005).contains(&measured.link_use), "{shown:?}");
     assert_eq!(measured.flows.len(), flows as usize);
     assert!(measured.standing_queue.mean > 0.0, "{shown:?}");
@@ -58,8 +75,56 @@ fn flows_fill_the_link_and_the_accounting_balances() {
     if !weft_host::testing::privileged("flows_fill_the_link_and_the_accounting_balances") {
         return;
     }
+    let _alone = alone();
     // One after the other: two at once would measure each other.
     for flows in [1, 16] {
         check(flows);
     }
+}
+
+/// The iperf3 servers among the children of this process.
+fn servers() -> Vec<Pid> {
+    let children = std::fs::read_dir("/proc/self/task")
+        .expect("threads")
+        .flatten()
+        .filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<i32> = children
+        .flat_map(|all| all.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect();
+    let serves = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|program| program.ends_with(b"iperf3")) && words.next() == Some(b"--server")
+    };
+    pids.into_iter().filter(serves).filter_map(Pid::from_raw).collect()
+}
+
+/// A receiver that is not scheduled for 60 ms at the beginning of the steady part reads the payload of before within
+/// it, which is 2 % of three seconds. Throughput is of payload that arrived.
+#[test]
+fn a_receiver_that_reads_late_receives_no_more_than_the_link_carries() {
+    if !weft_host::testing::privileged("a_receiver_that_reads_late_receives_no_more_than_the_link_carries") {
+        return;
+    }
+    let _alone = alone();
+    let mut late = None;
+    let mut stop = |progress| {
+        if progress != Progress::Connected {
+            return;
+        }
+        late = Some(std::thread::spawn(|| {
+            let stopped = servers();
+            // iperf3's intervals of half a second have the connection's beginning as their origin.
+            for wait in [970, 440] {
+                std::thread::sleep(Duration::from_millis(wait));
+                stopped.iter().for_each(|pid| kill_process(*pid, Signal::STOP).expect("stopped"));
+                std::thread::sleep(Duration::from_millis(60));
+                stopped.iter().for_each(|pid| kill_process(*pid, Signal::CONT).expect("continued"));
+            }
+            stopped.len()
+        }));
+    };
+    let (bottleneck, measured) = through(16, &mut stop);
+    assert_eq!(late.map(|thread| thread.join().expect("no panic")), Some(1), "receivers that were stopped");
+    full(&bottleneck, &measured);
 }

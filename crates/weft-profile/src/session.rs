@@ -59,6 +59,25 @@ pub struct Options {
     pub loaded: Loaded,
 }
 
+impl Options {
+    /// The instrument of the trials.
+    pub(crate) fn instrument<'a>(
+        &'a self,
+        categories: &'a Categories,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Instrument<'a> {
+        Instrument {
+            categories,
+            clock: self.clock,
+            rate: self.rate,
+            warm_up: self.warm_up,
+            span: self.span,
+            setup: &self.setup,
+            stop,
+        }
+    }
+}
+
 /// A finished trial, for those who wait.
 #[derive(Clone, Debug)]
 pub struct Progress {
@@ -97,15 +116,7 @@ pub fn run(
 ) -> Result<Profile, ProfileError> {
     require_network_rights()?;
     let layout = Layout::new(options.pattern, options.flows, &options.processors);
-    let instrument = Instrument {
-        categories,
-        clock: options.clock,
-        rate: options.rate,
-        warm_up: options.warm_up,
-        span: options.span,
-        setup: &options.setup,
-        stop,
-    };
+    let instrument = options.instrument(categories, stop);
     let share = others(&instrument)?;
     let labels = vec![layout.shortage.clone(), loaded_label(options.loaded, share, "")?];
     let of = options.repeats * options.levels.len() as u32;

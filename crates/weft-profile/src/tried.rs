@@ -27,15 +27,7 @@ pub fn run(
     mut heard: impl FnMut(&Progress),
 ) -> Result<Vec<Tried>, ProfileError> {
     let layout = Layout::new(options.pattern, options.flows, &options.processors);
-    let instrument = Instrument {
-        categories,
-        clock: options.clock,
-        rate: options.rate,
-        warm_up: options.warm_up,
-        span: options.span,
-        setup: &options.setup,
-        stop,
-    };
+    let instrument = options.instrument(categories, stop);
     let level = |name: &str| options.levels.iter().copied().find(|level| level.name() == name);
     let configs = report.configs.iter().filter_map(|config| Some((config, level(&config.level)?)));
     let remarks: Vec<(Level, Remark)> = configs

@@ -117,8 +117,8 @@ pub(crate) struct Flows(Vec<Pair>);
 /// iperf3's counts of the steady part.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Seen {
-    /// Payload bytes that each flow's receiver read, and the time for them in seconds.
-    pub(crate) flows: Vec<(Bytes, f64)>,
+    /// The ports of each flow: the receiver's and the sender's. The control connections are not among them.
+    pub(crate) flows: Vec<(u16, u16)>,
     pub(crate) retransmitted: Packets,
     /// Smoothed round-trip times, in microseconds, one per flow and interval.
     pub(crate) rtts_us: Vec<f64>,
@@ -220,32 +220,33 @@ impl Flows {
         Ok(())
     }
 
-    /// Waits for the clients to end, and reads the counts of both sides between `from` and `to`. Fails unless the
-    /// senders' sockets had the congestion control `wanted`.
+    /// Waits for the processes to end, and reads the senders' counts between `from` and `to`. Fails unless the senders'
+    /// sockets had the congestion control `wanted`.
     pub(crate) fn finish(mut self, wanted: &str, from: Instant, to: Instant) -> Result<Seen, IperfError> {
         let mut seen = Seen::default();
         let mut used_by_sender = Vec::new();
         for pair in &mut self.0 {
             let origin = pair.started.unwrap_or(from);
-            for process in pair.client.iter_mut().chain([&mut pair.server]) {
-                let Some(status) = process.wait_timeout(END_GRACE)? else {
-                    return Err(IperfError::Late("iperf3 to end"));
-                };
-                let text = process.stdout().text();
-                if !status.success() {
-                    return Err(IperfError::Said(said(&text)));
-                }
+            if let Some(client) = &mut pair.client {
                 let document: Document =
-                    serde_json::from_str(&text).map_err(|e| IperfError::Said(e.to_string()))?;
+                    serde_json::from_str(&ended(client)?).map_err(|e| IperfError::Said(e.to_string()))?;
                 used_by_sender.extend(document.end.sender_tcp_congestion.clone());
                 add(&mut seen, document, origin, from, to);
             }
+            ended(&mut pair.server)?;
         }
         if used_by_sender.is_empty() || used_by_sender.iter().any(|used| used != wanted) {
             return Err(IperfError::Said(format!("the senders used {used_by_sender:?}, not {wanted}")));
         }
         Ok(seen)
     }
+}
+
+/// Waits for a process to end, and returns its output.
+fn ended(process: &mut Process) -> Result<String, IperfError> {
+    let status = process.wait_timeout(END_GRACE)?.ok_or(IperfError::Late("iperf3 to end"))?;
+    let text = process.stdout().text();
+    if status.success() { Ok(text) } else { Err(IperfError::Said(said(&text))) }
 }
 
 /// Starts a client of the server at `port`.
@@ -305,10 +306,25 @@ fn connections(table: &str, port: u16, state: &str) -> u32 {
 #[derive(Deserialize)]
 struct Document {
     #[serde(default)]
+    start: Started,
+    #[serde(default)]
     intervals: Vec<Interval>,
     #[serde(default)]
     end: End,
     error: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+struct Started {
+    /// The flows' connections.
+    #[serde(default)]
+    connected: Vec<Connected>,
+}
+
+#[derive(Deserialize)]
+struct Connected {
+    local_port: u16,
+    remote_port: u16,
 }
 
 #[derive(Deserialize, Default)]
@@ -325,34 +341,22 @@ struct Interval {
 /// A flow's counts in an interval. Only the sender knows `retransmits` and `rtt` (from `TCP_INFO`, in microseconds).
 #[derive(Deserialize)]
 struct Stream {
-    socket: i64,
     start: f64,
     end: f64,
-    seconds: f64,
-    bytes: u64,
-    sender: bool,
     retransmits: Option<u64>,
     rtt: Option<f64>,
 }
 
-/// Adds the intervals within the steady part. `origin` is the zero of the document's times.
+/// Adds a client's flows, and its intervals within the steady part. `origin` is the zero of the document's times.
 fn add(seen: &mut Seen, document: Document, origin: Instant, from: Instant, to: Instant) {
     let first = from.saturating_since(origin).as_secs_f64();
     let last = to.saturating_since(origin).as_secs_f64();
+    seen.flows.extend(document.start.connected.iter().map(|flow| (flow.remote_port, flow.local_port)));
     let streams = document.intervals.into_iter().flat_map(|interval| interval.streams);
-    let mut flows: Vec<(i64, Bytes, f64)> = Vec::new();
     for stream in streams.filter(|s| s.start >= first && s.end <= last) {
-        if stream.sender {
-            seen.retransmitted += Packets(stream.retransmits.unwrap_or(0));
-            seen.rtts_us.extend(stream.rtt.filter(|rtt| *rtt > 0.0));
-        } else if let Some(flow) = flows.iter_mut().find(|flow| flow.0 == stream.socket) {
-            flow.1 += Bytes(stream.bytes);
-            flow.2 += stream.seconds;
-        } else {
-            flows.push((stream.socket, Bytes(stream.bytes), stream.seconds));
-        }
+        seen.retransmitted += Packets(stream.retransmits.unwrap_or(0));
+        seen.rtts_us.extend(stream.rtt.filter(|rtt| *rtt > 0.0));
     }
-    seen.flows.extend(flows.into_iter().map(|(_, bytes, seconds)| (bytes, seconds)));
 }
 
 /// Returns the reason that iperf3 gave.
@@ -392,32 +396,27 @@ mod tests {
         assert_eq!(connections("", 5201, ESTABLISHED), 0);
     }
 
-    fn stream(socket: u32, start: f64, bytes: u32, sender: &str) -> String {
-        let end = start + 0.5;
-        format!(
-            r#"{{"socket":{socket},"start":{start},"end":{end},"seconds":0.5,"bytes":{bytes},"omitted":false,{sender}}}"#
-        )
-    }
-
     #[test]
     fn only_whole_intervals_of_the_steady_part_count() {
-        let interval = |streams: &[String]| format!(r#"{{"streams":[{}],"sum":{{}}}}"#, streams.join(","));
-        let document = |side: &str| {
-            let rows = [0.0, 0.5, 1.0, 1.5]
-                .map(|at| interval(&[stream(5, at, 100, side), stream(7, at, 300, side)]));
-            format!(r#"{{"start":{{}},"intervals":[{}],"end":{{}}}}"#, rows.join(","))
+        let stream = |start: f64| {
+            let end = start + 0.5;
+            format!(r#"{{"start":{start},"end":{end},"seconds":0.5,"bytes":1,"retransmits":2,"rtt":500}}"#)
         };
+        let rows = [0.0, 0.5, 1.0, 1.5]
+            .map(|at| format!(r#"{{"streams":[{},{}],"sum":{{}}}}"#, stream(at), stream(at)));
+        let connected = [40_001, 40_003].map(|port| format!(r#"{{"local_port":{port},"remote_port":5201}}"#));
+        let document = format!(
+            r#"{{"start":{{"connected":[{}]}},"intervals":[{}],"end":{{}}}}"#,
+            connected.join(","),
+            rows.join(",")
+        );
         let (origin, from, to) =
             (Instant::from_secs(10), Instant::from_millis(10_400), Instant::from_millis(11_600));
-        let read = |text: &str| serde_json::from_str::<Document>(text).expect("a document");
         let mut seen = Seen::default();
-        add(&mut seen, read(&document(r#""sender":false"#)), origin, from, to);
-        assert_eq!(seen.flows, [(Bytes(200), 1.0), (Bytes(600), 1.0)]);
-        let client = document(r#""sender":true,"retransmits":2,"rtt":500"#);
-        add(&mut seen, read(&client), origin, from, to);
+        add(&mut seen, serde_json::from_str(&document).expect("a document"), origin, from, to);
+        assert_eq!(seen.flows, [(5201, 40_001), (5201, 40_003)]);
         assert_eq!(seen.retransmitted, Packets(8));
         assert_eq!(seen.rtts_us, [500.0; 4]);
-        assert_eq!(seen.flows.len(), 2, "the sender's bytes are not payload received");
     }
 
     #[test]

@@ -51,15 +51,7 @@ pub fn run(
     heard: impl FnMut(&Progress),
 ) -> Result<Profile, HostsError> {
     require_network_rights().map_err(ProfileError::from)?;
-    let instrument = Instrument {
-        categories,
-        clock: options.clock,
-        rate: options.rate,
-        warm_up: options.warm_up,
-        span: options.span,
-        setup: &options.setup,
-        stop,
-    };
+    let instrument = options.instrument(categories, stop);
     let changed = device.map(Changed::open).transpose()?;
     let (mut server, welcome) = Server::greet(to, &instrument)?;
     let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));

@@ -9,11 +9,12 @@
 //! 3. Settling. The steady part begins a fifth of the duration (1 to 3 s) after the last flow has connected.
 //! 4. Steady part. The qdisc's counters are sampled every 2 ms; `Steady` keeps the samples and the counters at both
 //!    ends.
-//! 5. End. iperf3's intervals within the steady part give throughput, retransmissions and round trips; the kernel's
-//!    counters over the whole run give the accounting, `offered = sent + dropped + waiting`.
+//! 5. End. The receiver's kernel counts payload at both ends of the steady part (`received`); iperf3's intervals
+//!    within it give retransmissions and round trips; the kernel's counters over the whole run give the accounting,
+//!    `offered = sent + dropped + waiting`.
 //!
-//! Sender and bottleneck are counted by different code (iperf3, the link, the qdisc), so that an error in one shows
-//! in the other.
+//! Receiver and bottleneck are counted by different code (TCP, the link, the qdisc), so that an error in one shows in
+//! the other.
 //!
 //! The path adds no delay: an empty path's round trip is the machine's processing time, some tens of microseconds.
 //! Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
@@ -23,13 +24,18 @@
 //! for drops before the bottleneck. A torn reading of the counters is repeated up to twice and not counted: a
 //! consistent one follows within microseconds.
 
+mod lost_time;
+mod received;
 mod testbed;
 
 use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, Start, deal};
 use core::fmt;
 use core::time::Duration;
+use lost_time::{LostTime, on_the_wire};
+use received::Received;
 use testbed::{Path, RECEIVER};
 use weft_host::QdiscCounters;
+use weft_host::sock_diag::SockDiagError;
 use weft_host::tbf::{Reader, TbfError};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
@@ -163,6 +169,9 @@ pub enum KernelTcpError {
     /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
+    /// The receiver's connections could not be read.
+    #[error(transparent)]
+    SockDiag(#[from] SockDiagError),
 }
 
 impl From<IperfError> for KernelTcpError {
@@ -257,7 +266,7 @@ impl Accounting {
 /// Results of a measurement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured {
-    /// Payload rate that the receivers read over the steady part, all flows together.
+    /// Payload rate that the receivers' TCP took in over the steady part, all flows together.
     pub throughput: BitsPerSec,
     /// Payload rate of each flow over the steady part; `weft_report::stats::jain` takes them as fractions.
     pub flows: Vec<BitsPerSec>,
@@ -303,6 +312,7 @@ pub fn measure(
     weft_host::require_network_rights()?;
     let path = Path::create(bottleneck)?;
     let mut reader = path.reader()?;
+    let mut connections = Received::reader(&path.receiver)?;
     let (before, at_start) = (path.offered()?.0, reader.read()?);
     progress(Progress::Ready);
     let settle = bottleneck.settle();
@@ -318,7 +328,9 @@ pub fn measure(
     std::thread::sleep(from.saturating_since(clock::now()).into());
     let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into()));
     let lost = LostTime::new(bottleneck.rate);
+    let first = Received::read(&mut connections)?;
     let steady = sample((&mut reader, frame), lost, &mut flows, (from, to), progress)?;
+    let last = Received::read(&mut connections)?;
     progress(Progress::Ending);
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
@@ -330,7 +342,10 @@ pub fn measure(
         waiting: end.waiting,
         lost_before,
     };
-    conclude(bottleneck, steady, &seen, accounting)
+    let rates = last
+        .rates(&first, &seen.flows)
+        .ok_or_else(|| KernelTcpError::Iperf("a flow ended before its time".to_owned()))?;
+    conclude(bottleneck, steady, rates, &seen, accounting)
 }
 
 fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
@@ -341,8 +356,8 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
         address: RECEIVER,
         clients: deal(b.flows, b.flows.div_ceil(MAX_STREAMS)).map(client).collect(),
         seconds,
-        // iperf3 counts whole blocks. A block of a few segments keeps the counts of slow flows precise.
         start: Start::AsConnected,
+        // A block of a few segments keeps slow flows sending at an even pace.
         block: Some(Bytes(4 * b.segment().get())),
         congestion_control: &b.congestion_control,
         cancelled: &|| false,
@@ -354,53 +369,6 @@ struct Steady {
     samples: Vec<QueueSample>,
     ends: [(Instant, QdiscCounters); 2],
     lost: LostTime,
-}
-
-/// Bytes that a bottleneck of `rate` could have sent while packets waited, and did not. Adds up the time between
-/// readings. An interval in which the queue may have run empty does not count, unless the reading itself was late.
-struct LostTime {
-    rate: BitsPerSec,
-    /// Of consecutive intervals with packets waiting: bytes that the link could have sent, and bytes sent.
-    stretch: (Bytes, Bytes),
-    lost: Bytes,
-}
-
-impl LostTime {
-    /// Intervals between two readings that show that the machine could not run in time.
-    const LATE: u64 = 4;
-
-    fn new(rate: BitsPerSec) -> Self {
-        Self { rate, stretch: (Bytes(0), Bytes(0)), lost: Bytes(0) }
-    }
-
-    fn read(&mut self, before: &(Instant, QdiscCounters), now: &(Instant, QdiscCounters)) {
-        let span = now.0.saturating_since(before.0);
-        let worth = self.rate.bytes_in(span);
-        let late = span.get() > Self::LATE * SAMPLE_INTERVAL.get() && before.1.waiting.get() > 0;
-        if before.1.backlog < worth && !late {
-            self.end_stretch();
-            return;
-        }
-        self.stretch.0 += worth;
-        self.stretch.1 += on_the_wire(&before.1, &now.1);
-    }
-
-    fn end_stretch(&mut self) {
-        self.lost += self.stretch.0.saturating_sub(self.stretch.1);
-        self.stretch = (Bytes(0), Bytes(0));
-    }
-
-    /// Returns the loss as a fraction of the bytes that the link could send in `span`.
-    fn part_of(mut self, span: Nanos) -> f64 {
-        self.end_stretch();
-        self.lost.get() as f64 / (self.rate.bytes_in(span).get() as f64).max(1.0)
-    }
-}
-
-/// Returns the wire bytes sent between two readings; the kernel's count includes the frame header.
-fn on_the_wire(before: &QdiscCounters, now: &QdiscCounters) -> Bytes {
-    let around = ethernet::AROUND.get() * (now.packets - before.packets).get();
-    now.bytes - before.bytes + Bytes(around)
 }
 
 /// Reads the queue's counters, with the time. The kernel reads bytes and packets one after the other while packets
@@ -452,13 +420,10 @@ fn sample(
 fn conclude(
     bottleneck: &Bottleneck,
     steady: Steady,
+    flows: Vec<BitsPerSec>,
     seen: &iperf::Seen,
     accounting: Accounting,
 ) -> Result<Measured, KernelTcpError> {
-    let rate = |(bytes, seconds): &(Bytes, f64)| {
-        BitsPerSec::from_bytes_over(*bytes, Nanos((seconds * 1e9).round() as u64))
-    };
-    let flows: Vec<BitsPerSec> = seen.flows.iter().map(rate).collect();
     if flows.len() != bottleneck.flows as usize {
         let why = format!("{} of {} flows have figures", flows.len(), bottleneck.flows);
         return Err(KernelTcpError::Iperf(why));
