@@ -2,12 +2,11 @@
 //! preemptions:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p weft-nic --test loom_doorbell --target-dir target-loom
+//! cargo test -p weft-nic --test loom_doorbell
 //! ```
 //!
 //! A lost doorbell or wake-up leaves the NIC asleep for ever, which loom reports as a deadlock. Each rule of the
 //! protocol has a twin here that breaks it: the model must detect it, or the test is worthless.
-#![cfg(loom)]
 
 use loom::sync::Notify;
 use loom::thread;

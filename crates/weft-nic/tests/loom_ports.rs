@@ -2,12 +2,11 @@
 //! preemptions: the bits of a port's rings, and the bits of the ports.
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p weft-nic --test loom_ports --target-dir target-loom
+//! cargo test -p weft-nic --test loom_ports
 //! ```
 //!
 //! `loom_doorbell.rs` has the rules of one ring. Here the threads post to different rings, of one port or of two. Each
 //! rule between the levels has a twin that breaks it: the model must detect it.
-#![cfg(loom)]
 
 use loom::sync::Notify;
 use loom::thread;
@@ -117,7 +116,9 @@ fn model(
                 protocol::awake(&nic.sleeping);
             }
         }
-        threads.map(|thread| thread.join().expect("a posting thread"));
+        for thread in threads {
+            thread.join().expect("a posting thread");
+        }
     });
 }
 

@@ -1,6 +1,7 @@
 //! The applications: a pair of iperf3 for each bulk flow, a pair of sockperf for each flow of requests, bound to their cores.
 //!
-//! One process per flow, as the study has it, up to `MAX_PROCESSES` pairs; beyond, the flows of two cores share a pair.
+//! One process per flow, as the study has it, up to `MAX_PROCESSES` pairs; beyond, the flows of two cores share a pair, as
+//! many as a process can have.
 
 use core::net::IpAddr;
 use core::time::Duration;
@@ -18,8 +19,10 @@ use crate::pattern::Layout;
 use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 
-/// The most pairs of processes.
+/// The most pairs of processes, while fewer pairs of cores have flows.
 pub(crate) const MAX_PROCESSES: usize = 128;
+/// The most streams of one iperf3 process (`MAX_STREAMS` in its `iperf.h`).
+const MAX_STREAMS: u32 = 128;
 /// The TCP port of the first server; the others follow.
 pub(crate) const FIRST_PORT: u16 = 5201;
 /// Time limit for servers to listen, and for flows to connect.
@@ -270,10 +273,14 @@ fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
 
 /// The pairs of processes of a layout, by their cores.
 pub(crate) fn cores(layout: &Layout) -> Vec<Cores> {
-    let mut grouped: BTreeMap<(u32, u32, usize), u32> = BTreeMap::new();
-    for (index, flow) in layout.flows.iter().enumerate() {
-        let own = if layout.flows.len() <= MAX_PROCESSES { index } else { 0 };
-        *grouped.entry((flow.sender, flow.receiver, own)).or_default() += 1;
+    let own_process = layout.flows.len() <= MAX_PROCESSES;
+    let most = if own_process { 1 } else { MAX_STREAMS };
+    let mut grouped: BTreeMap<(u32, u32, u32), u32> = BTreeMap::new();
+    let mut met: BTreeMap<(u32, u32), u32> = BTreeMap::new();
+    for flow in &layout.flows {
+        let before = met.entry((flow.sender, flow.receiver)).or_default();
+        *grouped.entry((flow.sender, flow.receiver, *before / most)).or_default() += 1;
+        *before += 1;
     }
     let pair = |((sender, receiver, _), flows)| Cores { sender, receiver, flows };
     grouped.into_iter().map(pair).collect()
@@ -339,6 +346,26 @@ fn voluntary(status: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pattern::{FlowCount, Pattern};
+
+    /// iperf3 refuses more streams than 128; a machine of two cores has one pair of cores for 24 by 24 flows.
+    #[test]
+    fn no_process_has_more_streams_than_it_can_have() {
+        let layout = |pattern, flows| Layout::new(pattern, flows, &[0, 1]);
+        for (pattern, flows) in [
+            (Pattern::Single, FlowCount::Each(1)),
+            (Pattern::Incast, FlowCount::Each(64)),
+            (Pattern::AllToAll, FlowCount::Each(16)),
+            (Pattern::AllToAll, FlowCount::Each(24)),
+        ] {
+            let layout = layout(pattern, flows);
+            let dealt = cores(&layout);
+            assert_eq!(dealt.iter().map(|cores| cores.flows as usize).sum::<usize>(), layout.flows.len());
+            assert!(dealt.iter().all(|cores| (1..=MAX_STREAMS).contains(&cores.flows)), "{dealt:?}");
+            assert!(dealt.len() <= MAX_PROCESSES, "{} pairs", dealt.len());
+            assert!(layout.flows.len() > MAX_PROCESSES || dealt.len() == layout.flows.len(), "{dealt:?}");
+        }
+    }
 
     #[test]
     fn connections_and_waits_are_read_from_the_kernel_s_tables() {

@@ -1,7 +1,7 @@
 //! The protocol of the flow table under every interleaving of two cores, with a few preemptions:
 //!
 //! ```text
-//! RUSTFLAGS="--cfg loom" cargo test --release -p weft-titan --test loom_table --target-dir target-loom
+//! cargo test -p weft-titan --test loom_table
 //! ```
 //!
 //! [`Table`] implements the rules of `bpf/titan.h`, and its functions have the names of those in `bpf/titan_table.h`
@@ -11,7 +11,6 @@
 //! * No packet of a thread may overtake an earlier one of the same thread.
 //!
 //! Each rule has a twin here that breaks it: the model must detect it, or the test is worthless.
-#![cfg(loom)]
 
 use loom::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use loom::thread;

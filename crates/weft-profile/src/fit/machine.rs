@@ -22,7 +22,7 @@ const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
 }
 
 /// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot tell apart is one operation's; what it does not
-/// have costs nothing. The wake-up is the mean of both sides'. In the simulator an acknowledgement passes `receive_packet` too, so its
+/// have costs nothing. A wake-up is the mean of both sides' waits, of which a sender has few. In the simulator an acknowledgement passes `receive_packet` too, so its
 /// own cost is that less. `[fitted]` has what the costs were fitted to.
 pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> String {
     let mut out = String::from("# Costs of a machine, fitted by weft profile fit. Nanoseconds per unit.\n");
@@ -34,13 +34,15 @@ pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> Stri
             keys.push(format!("{operation:?}"));
         }
     };
-    let mut waits = 0.0;
+    let waits = |fit: &SideFit| fit.waits * fit.cost_ns(Cost::Wait);
+    let number: f64 = fits.iter().map(|fit| fit.waits).sum();
+    let wake_up = fits.iter().map(waits).sum::<f64>() / number.max(1.0);
     let receive_packet = fits.iter().filter(|fit| fit.side == Side::Receiver);
     let receive_packet: f64 = receive_packet.map(|fit| fit.cost_ns(Cost::Segment)).sum();
     for fit in fits {
         for (cost, ns) in Cost::ALL.into_iter().zip(fit.costs_ns) {
             match (cost, fit.side) {
-                (Cost::Wait, _) => waits += ns / 2.0,
+                (Cost::Wait, _) => {}
                 (Cost::Acknowledgement, Side::Sender) => {
                     entry(&mut out, operation(fit.side, cost), ns - receive_packet);
                 }
@@ -48,7 +50,7 @@ pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> Stri
             }
         }
     }
-    entry(&mut out, operation(Side::Sender, Cost::Wait), waits);
+    entry(&mut out, operation(Side::Sender, Cost::Wait), wake_up);
     out += &fitted.text();
     let errors: Vec<String> =
         fits.iter().map(|fit| format!("{} {:.0} %", fit.side.name(), fit.error() * 100.0)).collect();

@@ -1,8 +1,9 @@
 //! Costs of this machine, fitted to the runs of profiles.
 //!
 //! A side's processor time is modelled as a sum over what moved: bytes, segments that GRO took in, skbs, waits, and
-//! acknowledgements, each times a cost that is not negative. Rows count by their relative error: each is divided by its measured
-//! time. A cell (document, level) is held back in turn, the costs are fitted to the others, and its time is predicted; the error
+//! acknowledgements, each times a cost that is not negative. The time of processes and that of softirqs are fitted apart, each to
+//! what it works on ([`Context`]): a reader's copies run on its own core, its packets' softirqs on the sender's, so a prediction
+//! of throughput needs both. Rows count by their relative error: each is divided by its measured time. A cell (document, level) is held back in turn, the costs are fitted to the others, and its time is predicted; the error
 //! of a fit is the median over these predictions.
 //!
 //! Runs on which others had more than [`FOREIGN_MAX`] of the samples are left out if undisturbed ones remain.
@@ -12,7 +13,7 @@ mod machine;
 mod nnls;
 
 use weft_report::human;
-use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side};
+use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side, Work};
 use weft_report::stats;
 use weft_report::table::{Column, Table};
 
@@ -55,16 +56,66 @@ impl Cost {
     fn units(self, run: &Run, side: Side) -> f64 {
         let work = &run.work;
         let merged = || run.sizes.as_ref().map_or(0, |sizes| sizes.before_gro.total()) * u64::from(EVERY);
+        if self == Self::Skb {
+            return simulated_skbs(work);
+        }
         let count = match (self, side) {
             (Self::Byte, _) => work.bytes,
             (Self::Segment, Side::Receiver) => merged(),
             (Self::Segment, Side::Sender) => 0,
-            (Self::Skb, _) => work.skbs,
+            (Self::Skb, _) => 0,
             (Self::Wait, Side::Sender) => work.sender_waits,
             (Self::Wait, Side::Receiver) => work.receiver_waits,
             (Self::Acknowledgement, _) => work.acks,
         };
         count as f64
+    }
+}
+
+/// The skbs that the simulator makes of the same bytes, since the costs are the simulator's. It sends the rest of each write in an
+/// skb of its own; the kernel joins about half of the rests with the next write (`tcp_should_autocork`). Without segments larger
+/// than a packet there is nothing to join, and the measured number counts, which has retransmissions.
+fn simulated_skbs(work: &Work) -> f64 {
+    // The default block of iperf3, and the skbs of at most 64 KiB in it.
+    const WRITE: f64 = 131_072.0;
+    const OF_A_WRITE: f64 = 3.0;
+    const PACKET_MAX: f64 = 9000.0;
+    let (bytes, skbs) = (work.bytes as f64, work.skbs as f64);
+    if bytes > PACKET_MAX * skbs { bytes / WRITE * OF_A_WRITE } else { skbs }
+}
+
+/// Where processor time passes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Context {
+    /// Applications and their system calls.
+    Process,
+    /// Softirqs.
+    Softirq,
+}
+
+impl Context {
+    const ALL: [Self; 2] = [Self::Process, Self::Softirq];
+
+    /// The measured time of a run.
+    fn seconds(self, run: &Run, side: Side) -> f64 {
+        let time = run.side(side);
+        match self {
+            Self::Process => time.user_s + time.system_s,
+            Self::Softirq => time.softirq_s,
+        }
+    }
+
+    /// Whether a cost passes here. A sender's skbs pass in both: sent by the application, and freed or sent after an acknowledgement
+    /// by a softirq. A receiver's pass in softirqs: the reader takes bytes and waits.
+    const fn has(self, cost: Cost, side: Side) -> bool {
+        match (self, side) {
+            (Self::Process, Side::Sender) => matches!(cost, Cost::Byte | Cost::Skb | Cost::Wait),
+            (Self::Softirq, Side::Sender) => matches!(cost, Cost::Skb | Cost::Acknowledgement),
+            (Self::Process, Side::Receiver) => matches!(cost, Cost::Byte | Cost::Wait),
+            (Self::Softirq, Side::Receiver) => {
+                matches!(cost, Cost::Segment | Cost::Skb | Cost::Acknowledgement)
+            }
+        }
     }
 }
 
@@ -114,6 +165,8 @@ pub struct SideFit {
     pub side: Side,
     /// Nanoseconds per unit, in the order of [`Cost::ALL`].
     pub costs_ns: [f64; Cost::ALL.len()],
+    /// Waits of the runs that were fitted.
+    pub waits: f64,
     /// The median relative residual of the rows that were fitted.
     pub residual: f64,
     /// Predictions of cells that were held back.
@@ -136,7 +189,14 @@ impl SideFit {
 struct Row {
     cell: String,
     units: Vec<f64>,
-    seconds: f64,
+    /// In the order of [`Context::ALL`].
+    seconds: [f64; Context::ALL.len()],
+}
+
+impl Row {
+    fn total_s(&self) -> f64 {
+        self.seconds.iter().sum()
+    }
 }
 
 /// Fits both sides to the runs of the documents.
@@ -157,25 +217,26 @@ fn fit_side(reports: &[ProfileReport], side: Side) -> Result<SideFit, FitError> 
     if cells.len() < CELLS_MIN {
         return Err(FitError::TooFew { found: cells.len(), needed: CELLS_MIN });
     }
-    let costs = costs(rows.iter());
+    let fitted = costs(rows.iter(), side);
     let residuals: Vec<f64> =
-        rows.iter().map(|row| stats::relative_error(predict(row, &costs), row.seconds)).collect();
+        rows.iter().map(|row| stats::relative_error(predict(row, &fitted), row.total_s())).collect();
     let held_back = |cell: &&str| {
-        let others = costs_without(&rows, cell);
+        let others = costs(rows.iter().filter(|row| row.cell != *cell), side);
         let own: Vec<&Row> = rows.iter().filter(|row| row.cell == *cell).collect();
         let mean = |of: &dyn Fn(&Row) -> f64| {
             let per_byte =
                 own.iter().filter(|row| row.units[0] > 0.0).map(|row| of(row) * 1e9 / row.units[0]);
             stats::mean(&per_byte.collect::<Vec<_>>()).unwrap_or(0.0)
         };
-        let (measured, predicted) = (mean(&|row| row.seconds), mean(&|row| predict(row, &others)));
+        let (measured, predicted) = (mean(&Row::total_s), mean(&|row| predict(row, &others)));
         HeldBack { cell: (*cell).to_owned(), measured, predicted }
     };
     let mut costs_ns = [0.0; Cost::ALL.len()];
-    costs_ns.iter_mut().zip(&costs).for_each(|(ns, seconds)| *ns = seconds * 1e9);
+    costs_ns.iter_mut().zip(&fitted).for_each(|(ns, seconds)| *ns = seconds * 1e9);
     Ok(SideFit {
         side,
         costs_ns,
+        waits: rows.iter().map(|row| row.units[Cost::Wait as usize]).sum(),
         residual: stats::median(&residuals).unwrap_or(0.0),
         held_back: cells.iter().map(held_back).collect(),
     })
@@ -189,8 +250,8 @@ fn rows(reports: &[ProfileReport], side: Side) -> Vec<Row> {
         for config in &report.configs {
             let quiet = config.runs.iter().any(|run| !disturbed(run));
             for run in config.runs.iter().filter(|run| !quiet || !disturbed(run)) {
-                let seconds = run.side(side).total_s();
-                if seconds > 0.0 {
+                let seconds = Context::ALL.map(|context| context.seconds(run, side));
+                if seconds.iter().sum::<f64>() > 0.0 {
                     let cell =
                         format!("{} {} {}x: {}", number + 1, report.pattern, config.flows, config.level);
                     let units = Cost::ALL.map(|cost| cost.units(run, side)).to_vec();
@@ -202,15 +263,21 @@ fn rows(reports: &[ProfileReport], side: Side) -> Vec<Row> {
     all
 }
 
-fn costs_without(rows: &[Row], cell: &str) -> Vec<f64> {
-    costs(rows.iter().filter(|row| row.cell != cell))
-}
-
-/// Seconds per unit. Rows are divided by their time, so that the sum of squared relative errors is least.
-fn costs<'a>(rows: impl Iterator<Item = &'a Row>) -> Vec<f64> {
-    let a: Vec<Vec<f64>> = rows.map(|row| row.units.iter().map(|u| u / row.seconds).collect()).collect();
-    let b = vec![1.0; a.len()];
-    nnls::solve(&a, &b)
+/// Seconds per unit: the sum over the contexts. Rows are divided by their time, so that the sum of squared relative errors is
+/// least.
+fn costs<'a>(rows: impl Iterator<Item = &'a Row>, side: Side) -> Vec<f64> {
+    let rows: Vec<&Row> = rows.collect();
+    let mut all = vec![0.0; Cost::ALL.len()];
+    for (number, context) in Context::ALL.into_iter().enumerate() {
+        let here = Cost::ALL.map(|cost| if context.has(cost, side) { 1.0 } else { 0.0 });
+        let timed = rows.iter().filter(|row| row.seconds[number] > 0.0);
+        let a: Vec<Vec<f64>> = timed
+            .map(|row| row.units.iter().zip(here).map(|(u, here)| u * here / row.seconds[number]).collect())
+            .collect();
+        let solved = nnls::solve(&a, &vec![1.0; a.len()]);
+        all.iter_mut().zip(solved).for_each(|(sum, cost)| *sum += cost);
+    }
+    all
 }
 
 fn predict(row: &Row, costs: &[f64]) -> f64 {
