@@ -194,8 +194,9 @@ impl<'a> Reader<'a> {
         let right = self.operand()?;
         let kinds = [&left, &right].map(|operand| self.kind(operand));
         let equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
-        let fits = kinds[0] == kinds[1] && (kinds[0].is_ordered() || equality);
-        if !fits && !(equality && kinds.contains(&Kind::Mixed)) {
+        let same = kinds[0] == kinds[1] && (kinds[0].is_ordered() || equality);
+        let fits = same || (equality && kinds.contains(&Kind::Mixed));
+        if !fits {
             let what = match kinds {
                 [left, right] if left == right => {
                     format!("values that are {} have no order", left.name())

@@ -5,6 +5,7 @@ use weft_campaign::key::{Identity, ScenarioHash};
 use weft_campaign::record::{Figures, Record};
 use weft_campaign::store::{Found, Store, StoreError};
 use weft_sim::MODEL_VERSION;
+use weft_sim::run::RunError;
 use weft_sim::scenario::Scenario;
 
 /// The kind of the kept figures: metrics by name. A change of a metric's meaning is another kind.
@@ -27,6 +28,18 @@ pub struct Keep {
 pub(super) struct Kept {
     pub(super) metrics: Figures,
     pub(super) events: u64,
+}
+
+/// The reason that a run gives nothing.
+pub(super) enum Refused {
+    Run(RunError),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refused {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
 }
 
 impl Keep {

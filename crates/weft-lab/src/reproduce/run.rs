@@ -4,7 +4,7 @@
 use super::catalogue;
 use super::claim::{self, ClaimError, Values};
 use super::file::{self, ExperimentFile, FileError};
-use super::keep::{self, Keep, Kept};
+use super::keep::{self, Keep, Kept, Refused};
 use super::{Measured, generate, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
 use crate::experiments::{Asked, ExperimentError};
@@ -215,18 +215,6 @@ pub fn run(
         Some(seen) => seen.fill(experiments),
         None => experiments,
     })
-}
-
-/// The reason that a run gives nothing.
-enum Refused {
-    Run(RunError),
-    Store(StoreError),
-}
-
-impl From<StoreError> for Refused {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
 }
 
 /// Makes a run, or takes its metrics from the store. The first seed's run is always made, since its outcome is plotted.
