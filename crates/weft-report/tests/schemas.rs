@@ -45,6 +45,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::demo_report_measured());
     check(&fixture::demo_report_figure_11());
     check(&fixture::bench_report());
+    check(&fixture::simulated::campaign_status());
     check(&fixture::cost::cost_report());
     check(&fixture::profile::profile_report());
     check(&fixture::profile::attached_report());

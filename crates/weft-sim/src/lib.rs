@@ -3,7 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`run`], [`outcome`] | running a scenario, and its result |
-//! | [`scenario`] | scenarios as data and as files |
+//! | [`scenario`], [`overlay`] | scenarios as data and as files, and single values set in a file |
 //! | `world`, `host` | a run's events, and the parts of a simulated host |
 //! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one file each, listed in a `build` function |
 //! | [`network`] | links, switches and routes |
@@ -28,6 +28,7 @@ mod measure;
 pub mod network;
 pub mod nic;
 pub mod outcome;
+pub mod overlay;
 mod packet;
 mod policy;
 pub mod qdisc;
@@ -38,6 +39,10 @@ pub mod scenario;
 pub mod segment;
 pub mod trace;
 mod world;
+
+/// The version of the model. Outcomes of one version are comparable, and stored ones are not made again; a change of the outcome of any
+/// scenario is a new version. Held by `tests/model_version.rs`.
+pub const MODEL_VERSION: u32 = 1;
 
 pub use engine::EngineRefusal;
 pub use link::{Departure, Dequeue, Framing, Scheduler, VirtualLink};

@@ -19,6 +19,7 @@ Examples:
   weft daemon                                the policy of /etc/weft, as a service
   weft top                                   rates and shares of a running daemon
   weft sim my-scenario.toml                  hosts, NICs and a network, simulated
+  weft campaign run grid.toml --out results  a scenario over a grid of parameters
   weft reproduce titan-tr-table3             a paper's table beside the simulator's
   weft steer plan --help                     receive queues by policy
   weft titan attach eth0                     fair transmit queues on this host
@@ -47,6 +48,7 @@ pub(crate) enum Command {
     Config(commands::config::Args),
     Replay(commands::replay::Args),
     Sim(commands::sim::Args),
+    Campaign(commands::campaign::Args),
     Reproduce(commands::reproduce::Args),
     Steer(commands::steer::Args),
     Titan(commands::titan::Args),
@@ -73,6 +75,7 @@ impl Command {
             Self::Config(args) => commands::config::run(&args),
             Self::Replay(args) => commands::replay::run(args),
             Self::Sim(args) => commands::sim::run(args),
+            Self::Campaign(args) => commands::campaign::run(args),
             Self::Reproduce(args) => commands::reproduce::run(args),
             Self::Steer(args) => commands::steer::run(args),
             Self::Titan(args) => commands::titan::run(args),

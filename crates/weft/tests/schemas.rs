@@ -49,9 +49,11 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 21] = [
+const PROMISED: [&str; 23] = [
     "weft-bench",
     "weft-bench-cost",
+    "weft-campaign",
+    "weft-campaign-status",
     "weft-demo",
     "weft-doctor",
     "weft-policy-check",
@@ -178,6 +180,13 @@ fn replays_and_simulations() {
     let scenario = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
     let scenario = file(&folder, "small.toml", scenario);
     check(&written(&["sim", &scenario], &[0]), "weft-sim");
+    let grid = file(&folder, "grid.toml", "scenario = \"small.toml\"\nseeds = 2\n");
+    let store = folder.path().join("store");
+    let store = store.to_str().expect("UTF-8");
+    assert_eq!(run(&["campaign", "run", &grid, "--out", store]).code, 0);
+    check(&written(&["campaign", "status", &grid, "--out", store], &[0]), "weft-campaign-status");
+    let export = ["campaign", "export", store, "--format", "json"];
+    check(&parsed(&run(&export), &[0], &export), "weft-campaign");
     // The two kinds of experiments: cells of a simulation, and native ones.
     for id in ["loom-doorbells", "dragonet-search-cost"] {
         check(&written(&["reproduce", id, "--flows", "10", "--seeds", "1"], &[0]), "weft-reproduce");

@@ -11,7 +11,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
     &["weft-control", "weft-policy", "weft-host"],
     &["weft-lsp", "weft-sim", "weft-titan"],
-    &["weft-nic", "weft-replay"],
+    &["weft-nic", "weft-replay", "weft-campaign"],
     &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
     &["weft", "weft-cni", "weft-playground"],

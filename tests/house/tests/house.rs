@@ -314,7 +314,7 @@ fn the_rules_for_dependencies_can_be_read() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 16] = [
+    let functions: [Target; 17] = [
         ("control", "weft_control::fuzz_control", weft_control::fuzz_control),
         ("cni", "weft_cni::fuzz_cni", weft_cni::fuzz_cni),
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
@@ -333,6 +333,7 @@ fn fuzz_targets_call_functions_that_exist() {
         ("flows_csv", "weft_steer::flows_csv::fuzz_flows", weft_steer::flows_csv::fuzz_flows),
         ("titan_weights", "weft_titan::weights::fuzz_weights", weft_titan::weights::fuzz_weights),
         ("rank", "weft_rank_cranelift::fuzz_rank", weft_rank_cranelift::fuzz_rank),
+        ("grid", "weft_campaign::fuzz_grid", weft_campaign::fuzz_grid),
         ("scenario", "weft_sim::scenario::fuzz_scenario", weft_sim::scenario::fuzz_scenario),
         ("playground", "weft_playground::fuzz_playground", weft_playground::fuzz_playground),
     ];

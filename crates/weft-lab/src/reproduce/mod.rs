@@ -12,7 +12,7 @@
 //! 3. Titan's measurements run before the simulations, since missing rights must show early. All measurements run
 //!    alone, since load would distort them.
 //! 4. All simulations of all experiments are one list, spread over the threads. They are independent, so the result
-//!    does not depend on the number of threads.
+//!    does not depend on the number of threads. With a store, runs whose metrics it has are not made again (`keep`).
 //! 5. `metric` computes cells from outcomes, `claim` judges the paper's statements, each also on a null model that
 //!    must fail it, and `scores` compares the result with `experiments/scores.toml`.
 //!
@@ -31,6 +31,7 @@ pub(crate) mod file;
 mod generate;
 mod here;
 mod hoststack;
+mod keep;
 mod kernel_path;
 mod loom_cpu;
 mod measured;
@@ -42,6 +43,7 @@ mod scores;
 pub use catalogue::{claims_of, ids, title};
 pub use cross::{Cross, CrossOptions};
 pub use file::FileError;
+pub use keep::Keep;
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
 pub use run::{Options, ReproduceError, run};
 pub use scores::{stored_settings, stored_text};

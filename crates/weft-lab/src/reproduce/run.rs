@@ -4,6 +4,7 @@
 use super::catalogue;
 use super::claim::{self, ClaimError, Values};
 use super::file::{self, ExperimentFile, FileError};
+use super::keep::{self, Keep, Kept, Refused};
 use super::{Measured, generate, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
 use crate::experiments::{Asked, ExperimentError};
@@ -12,6 +13,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use thiserror::Error;
 use toml::{Table, Value};
+use weft_campaign::key::ScenarioHash;
+use weft_campaign::store::StoreError;
 use weft_report::reproduce::{Claim, Experiment, Series, TableCell, band_of_mean};
 use weft_report::stats;
 use weft_sim::outcome::Outcome;
@@ -41,6 +44,8 @@ pub struct Options {
     pub measured: Option<Measured>,
     /// A file of costs in place of the experiments': its name and its text.
     pub costs: Option<(String, String)>,
+    /// Keeps the metrics of each simulated run, and takes those that are there.
+    pub keep: Option<Keep>,
 }
 
 impl Options {
@@ -120,6 +125,9 @@ pub enum ReproduceError {
     /// The experiment can only be measured.
     #[error("{0} is not simulated: add --measured")]
     OnlyMeasured(&'static str),
+    /// The store of the runs does not work.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// Stopped by the user.
     #[error("stopped before all runs were made")]
     Stopped,
@@ -131,6 +139,7 @@ const SEEDS: u32 = 200;
 /// A configuration at a flow count, with the metrics that experiments need of it.
 struct Unit {
     scenario: Scenario,
+    hash: ScenarioHash,
     seeds: u32,
     metrics: Vec<String>,
     label: (String, String, u32),
@@ -179,14 +188,17 @@ pub fn run(
     let seen = measuring.map(|plan| plan.run(cancelled, &mut |done| progress(done, all))).transpose()?;
     let work = |job: usize| {
         let (index, seed) = jobs[job];
-        run_once(&units[index], options.seed, seed)
+        run_once(&units[index], options, seed)
     };
     let done = sweep(jobs.len(), options.threads, cancelled, work, |count| progress(before + count, all));
     let mut runs: Vec<Vec<Run>> = units.iter().map(|_| Vec::new()).collect();
     for ((index, _), result) in jobs.iter().zip(done) {
         let run = result.ok_or(ReproduceError::Stopped)?.map_err(|error| {
             let (id, row, flows) = units[*index].label.clone();
-            ReproduceError::Run { id, row, flows, error }
+            match error {
+                Refused::Run(error) => ReproduceError::Run { id, row, flows, error },
+                Refused::Store(error) => error.into(),
+            }
         })?;
         runs[*index].push(run);
     }
@@ -205,16 +217,32 @@ pub fn run(
     })
 }
 
-fn run_once(unit: &Unit, first: u64, seed: u32) -> Result<Run, RunError> {
+/// Makes a run, or takes its metrics from the store. The first seed's run is always made, since its outcome is plotted.
+fn run_once(unit: &Unit, options: &Options, seed: u32) -> Result<Run, Refused> {
     let begin = Instant::now();
-    let outcome = simulate(&unit.scenario, first + u64::from(seed))?;
+    let number = options.seed + u64::from(seed);
+    let keep = options.keep.as_ref();
+    let before = keep.map(|keep| keep.get(&unit.hash, number)).transpose()?.flatten();
+    if let Some(kept) = before.as_ref().filter(|_| seed > 0) {
+        let values: Option<Vec<_>> =
+            unit.metrics.iter().map(|name| kept.metrics.get(name).copied()).collect();
+        if let Some(values) = values {
+            let seconds = begin.elapsed().as_secs_f64();
+            return Ok(Run { values, events: kept.events, seconds, outcome: None });
+        }
+    }
+    let outcome = simulate(&unit.scenario, number).map_err(Refused::Run)?;
     // The plan has already evaluated every metric's name, so no error is possible here.
-    let values = unit
+    let values: Vec<Option<f64>> = unit
         .metrics
         .iter()
         .map(|name| metric::value(name, &unit.scenario, &outcome).unwrap_or(None))
         .collect();
     let events = outcome.events;
+    if let Some(keep) = keep {
+        let metrics = unit.metrics.iter().cloned().zip(values.iter().copied()).collect();
+        keep.put(&unit.hash, number, Kept { metrics, events }, before)?;
+    }
     let seconds = begin.elapsed().as_secs_f64();
     Ok(Run { values, events, seconds, outcome: (seed == 0).then_some(outcome) })
 }
@@ -283,7 +311,8 @@ impl Units {
                         FileError::Invalid { file: name.clone(), reason: error.to_string() }
                     })?;
                 }
-                self.units.push(Unit { scenario, seeds, metrics: Vec::new(), label });
+                let hash = keep::hash(&scenario);
+                self.units.push(Unit { scenario, hash, seeds, metrics: Vec::new(), label });
                 self.known.insert(text, self.units.len() - 1);
                 self.units.len() - 1
             }

@@ -1,6 +1,7 @@
 //! One file for each subcommand.
 
 pub(crate) mod bench;
+pub(crate) mod campaign;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod daemon;

@@ -8,10 +8,11 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
+use weft_campaign::store::Store;
 use weft_lab::experiments::titan::measured::experiment::{Measure, WEIGHTS_ID};
 use weft_lab::experiments::titan::measured::nic;
 use weft_lab::experiments::titan::measured::settings::{Inner, RunSettings, SenderSettings};
-use weft_lab::reproduce::{self, Measured, Options, ReproduceError};
+use weft_lab::reproduce::{self, Keep, Measured, Options, ReproduceError};
 use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
@@ -26,6 +27,7 @@ Examples:
   weft reproduce --list
   weft reproduce titan-tr-table3
   weft reproduce titan-tr-table3 --flows 20 --seeds 40
+  weft reproduce titan --store runs
   weft reproduce --html report.html --json report.json
   weft reproduce titan --measured --html titan.html
   weft reproduce --cross --json cross.json
@@ -39,7 +41,7 @@ within 25 % of the published value, `x` neither.")]
 pub(crate) struct Args {
     /// Fit the parameters of Titan's tables on one paper and score them on the other, and leave out one flow count at
     /// a time.
-    #[arg(long, conflicts_with_all = ["ids", "list", "flows", "costs", "transfer", "time_scale", "measured", "html"])]
+    #[arg(long, conflicts_with_all = ["ids", "list", "flows", "costs", "transfer", "time_scale", "measured", "html", "store"])]
     cross: bool,
     /// Experiments; all without any.
     #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
@@ -69,6 +71,9 @@ pub(crate) struct Args {
     /// A file of costs, such as `weft profile fit` writes, in place of the experiments'; stored scores are not compared then.
     #[arg(long, value_name = "FILE", requires = "ids")]
     costs: Option<PathBuf>,
+    /// Folder that keeps the metrics of each simulated run; those that are there are not made again.
+    #[arg(long, value_name = "DIR")]
+    store: Option<PathBuf>,
     /// Exit with 1 when a claim fails or a stored score has fallen, with 3 when something cannot be shown here.
     #[arg(long)]
     strict: bool,
@@ -212,6 +217,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         time_scale: args.time_scale,
         measured: args.measured.read(),
         costs: args.costs.as_deref().map(costs).transpose()?,
+        keep: args.store.as_deref().map(keep).transpose()?,
     };
     let bar = progress_bar();
     let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| {
@@ -229,6 +235,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Opens the store of the runs.
+fn keep(folder: &Path) -> anyhow::Result<Keep> {
+    Ok(Keep { store: Store::create(folder)?, tell: output::warn })
 }
 
 /// Reads a file of costs: its name and its text.

@@ -1,0 +1,182 @@
+//! Results as a table: a row per run, with its parameters and figures.
+
+use crate::figures::KIND;
+use crate::key::Key;
+use crate::record::Record;
+use crate::scalar::Scalar;
+use crate::store::{Found, Store, StoreError};
+use core::cmp::Ordering;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use thiserror::Error;
+use weft_sim::MODEL_VERSION;
+
+/// The schema of the JSON document (docs/schemas).
+pub const SCHEMA: &str = "weft-campaign/1";
+
+/// The form of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Format {
+    /// Comma-separated values (RFC 4180), with a line of names.
+    Csv,
+    /// A document of the schema `weft-campaign`.
+    Json,
+}
+
+/// The reason that results cannot be exported.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ExportError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The table cannot be written.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+}
+
+/// The contents of an export.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Exported {
+    /// Results in the table.
+    pub rows: u64,
+    /// Results of other versions of the model, which were left out.
+    pub other_models: u64,
+    /// Files that are no results.
+    pub broken: u64,
+}
+
+/// A row of the table, until it is written.
+struct Row {
+    parameters: Map<String, Value>,
+    seed: u64,
+    key: Key,
+}
+
+/// The rows in the order of the table, and the names of its columns.
+#[derive(Default)]
+struct Index {
+    rows: Vec<Row>,
+    parameters: BTreeSet<String>,
+    figures: BTreeSet<String>,
+    told: Exported,
+}
+
+/// Writes the results of this version of the model, ordered by parameters and seed. In memory are only the parameters of each.
+///
+/// # Errors
+/// If the store cannot be read, or the table not written.
+pub fn export(store: &Store, format: Format, out: &mut dyn Write) -> Result<Exported, ExportError> {
+    let index = index(store)?;
+    match format {
+        Format::Csv => csv(store, &index, out)?,
+        Format::Json => document(store, &index, out)?,
+    }
+    out.flush()?;
+    Ok(index.told)
+}
+
+fn index(store: &Store) -> Result<Index, StoreError> {
+    let mut index = Index::default();
+    for key in store.keys() {
+        let key = key?;
+        match store.look(&key)? {
+            Found::Whole(Record { identity, .. }) if identity.kind != KIND => {}
+            Found::Whole(Record { identity, .. }) if identity.model != MODEL_VERSION => {
+                index.told.other_models += 1;
+            }
+            Found::Whole(Record { identity, figures }) => {
+                index.parameters.extend(identity.parameters.keys().cloned());
+                index.figures.extend(figures.into_keys());
+                index.rows.push(Row { parameters: identity.parameters, seed: identity.seed, key });
+            }
+            Found::Broken(_) => index.told.broken += 1,
+            Found::Missing => {}
+        }
+    }
+    index.rows.sort_by(|a, b| order(&index.parameters, a, b));
+    index.told.rows = index.rows.len() as u64;
+    Ok(index)
+}
+
+fn order(parameters: &BTreeSet<String>, a: &Row, b: &Row) -> Ordering {
+    let by_parameter = parameters.iter().map(|name| compare(a.parameters.get(name), b.parameters.get(name)));
+    let first = by_parameter.into_iter().find(|order| order.is_ne());
+    first.unwrap_or(Ordering::Equal).then(a.seed.cmp(&b.seed)).then_with(|| a.key.cmp(&b.key))
+}
+
+/// Compares numbers and quantities by value, other values as texts.
+fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
+    let scalar = |value: &Value| match value {
+        Value::Number(number) => Scalar::Number(number.as_f64().unwrap_or_default()),
+        Value::String(text) => Scalar::of_text(text),
+        other => Scalar::Text(other.to_string()),
+    };
+    match (a, b) {
+        (Some(a), Some(b)) => {
+            let by_value = scalar(a).order(&scalar(b));
+            by_value.unwrap_or_else(|| cell(Some(a)).cmp(&cell(Some(b))))
+        }
+        _ => a.is_some().cmp(&b.is_some()),
+    }
+}
+
+/// Returns the result of a row; `None` if it has gone meanwhile.
+fn record(store: &Store, row: &Row) -> Result<Option<Record>, StoreError> {
+    Ok(match store.look(&row.key)? {
+        Found::Whole(record) => Some(record),
+        _ => None,
+    })
+}
+
+fn csv(store: &Store, index: &Index, out: &mut dyn Write) -> Result<(), ExportError> {
+    let fixed = ["seed", "model"].map(str::to_owned);
+    let names: Vec<String> =
+        index.parameters.iter().chain(&fixed).chain(&index.figures).map(|name| quoted(name)).collect();
+    writeln!(out, "{}", names.join(","))?;
+    for row in &index.rows {
+        let Some(record) = record(store, row)? else { continue };
+        let mut cells: Vec<String> =
+            index.parameters.iter().map(|name| quoted(&cell(row.parameters.get(name)))).collect();
+        cells.push(row.seed.to_string());
+        cells.push(record.identity.model.to_string());
+        let figure = |name: &String| record.figures.get(name).copied().flatten();
+        cells.extend(
+            index.figures.iter().map(|name| figure(name).map_or_else(String::new, |f| f.to_string())),
+        );
+        writeln!(out, "{}", cells.join(","))?;
+    }
+    Ok(())
+}
+
+/// Returns a value as the text of a cell.
+fn cell(value: Option<&Value>) -> String {
+    match value {
+        None => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Quotes a cell where CSV needs it.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn document(store: &Store, index: &Index, out: &mut dyn Write) -> Result<(), ExportError> {
+    write!(out, "{{\"schema\":{},\"model\":{MODEL_VERSION},\"runs\":[", json!(SCHEMA))?;
+    let mut separator = "\n";
+    for row in &index.rows {
+        let Some(record) = record(store, row)? else { continue };
+        let run = json!({ "parameters": row.parameters, "seed": row.seed, "figures": record.figures });
+        write!(out, "{separator}{run}")?;
+        separator = ",\n";
+    }
+    writeln!(out, "\n]}}")?;
+    Ok(())
+}

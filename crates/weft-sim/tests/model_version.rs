@@ -1,0 +1,60 @@
+//! The version of the model: it changes whenever an outcome does, since stored results of one version are not made again.
+
+use std::path::Path;
+use weft_policy::FileError;
+use weft_sim::MODEL_VERSION;
+use weft_sim::run::simulate;
+use weft_sim::scenario::{self, Scenario};
+use weft_units::Nanos;
+
+/// The version of the digests below.
+const VERSION: u32 = 1;
+
+/// Shipped scenarios, and the digests of their outcomes over a short time with seed 1.
+const REFERENCE: [(&str, u64); 9] = [
+    ("titan-12-flows", 0x8eee_2b97_af1b_2970),
+    ("incast", 0x981f_7ecf_7909_4f3b),
+    ("dctcp-leaf-spine", 0x567f_7cb4_d6a5_16cc),
+    ("udp-fq-codel", 0x64a5_0d28_5153_0e32),
+    ("request-response", 0x9e81_ddd2_ba8f_6e02),
+    ("loom-doorbells", 0x9c02_61d5_3519_cab1),
+    ("memcached", 0x52f4_e6e0_9f59_36be),
+    ("hoststack", 0x3134_8ccd_6e73_b0cd),
+    ("veth", 0x5c30_7afd_8d4f_ae13),
+];
+
+/// FNV-1a with 64 bits.
+fn digest(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+fn shipped(name: &str) -> Scenario {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments/scenarios");
+    let text = std::fs::read_to_string(folder.join(format!("{name}.toml"))).expect(name);
+    let mut files = |path: &str| {
+        std::fs::read_to_string(folder.join(path)).map_err(|error| FileError::Unreadable(error.to_string()))
+    };
+    let mut scenario = scenario::read(&text, name, &mut files).expect(name);
+    scenario.warm_up = scenario.warm_up.min(Nanos::from_millis(5));
+    scenario.duration = scenario.duration.min(Nanos::from_millis(20));
+    scenario
+}
+
+#[test]
+fn outcomes_are_those_of_the_version() {
+    let now: Vec<(&str, u64)> = REFERENCE
+        .iter()
+        .map(|(name, _)| {
+            let outcome = simulate(&shipped(name), 1).expect(name);
+            assert!(outcome.events > 1000, "{name}: {} events", outcome.events);
+            (*name, digest(&format!("{outcome:?}")))
+        })
+        .collect();
+    let said = now.iter().map(|(name, digest)| format!("    (\"{name}\", {digest:#018x}),\n"));
+    assert!(
+        now == REFERENCE && VERSION == MODEL_VERSION,
+        "outcomes have changed: raise MODEL_VERSION in crates/weft-sim/src/lib.rs, and write here VERSION = MODEL_VERSION and\n{}",
+        said.collect::<String>()
+    );
+}
