@@ -6,6 +6,7 @@
 //! * [`PacketScheduler`] also stores the packets, as descriptors.
 //! * [`Custom`] is an algorithm of one's own at a node or a leaf; the module `script` has its semantics.
 //! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It knows queues and weights, and no policy.
+//! * [`workers`] lets several schedulers, each in a thread of its own, share one policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
 //! The engine is a state machine. Time is an argument; a future event is returned as the time of the next call.
@@ -18,6 +19,7 @@ pub mod packets;
 pub mod program;
 pub mod queues;
 pub mod tree;
+pub mod workers;
 pub mod workload;
 
 mod leaf;

@@ -17,6 +17,9 @@
 
 use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 
+/// The rate of a lent limit: a byte takes a second, which no lease lasts.
+const LENT: BitsPerSec = BitsPerSec(8);
+
 /// The state of one rate limit: 48 bytes, in a line of its own. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
 #[repr(align(64))]
@@ -87,6 +90,29 @@ impl Limit {
         self.release = self.tat.saturating_sub(self.burst_time);
     }
 
+    /// Lets packets leave, from `now` on, while at most `allowance` bytes were charged since; without one, none. The arithmetic is
+    /// the same as ever, for a bucket that is as good as not refilled: at [`LENT`] a byte takes a second.
+    pub(crate) fn lend(&mut self, allowance: Option<Bytes>, now: Instant) {
+        self.exact = ExactRate::at_least_one(LENT);
+        (self.tat, self.burst_time) = match allowance {
+            Some(bytes) => (now, LENT.time_for(bytes)),
+            None => (Instant::MAX, Nanos::ZERO),
+        };
+        self.release = self.tat.saturating_sub(self.burst_time);
+    }
+
+    /// The bytes charged since a loan that was made at `since`, if that is less than a second ago; else more.
+    pub(crate) fn spent(&self, since: Instant) -> Bytes {
+        Bytes(self.tat.saturating_since(since).get() / LENT.time_for(Bytes(1)).get())
+    }
+
+    /// Ends lending at `now`: a limit of this rate and burst, none of which has been earned yet.
+    pub(crate) fn end_lending(&mut self, rate: BitsPerSec, burst: Bytes, now: Instant) {
+        *self = Self::new(rate, burst);
+        self.tat = now + self.burst_time;
+        self.release = self.tat.saturating_sub(self.burst_time);
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         self.release == self.tat.saturating_sub(self.burst_time)
     }
@@ -130,6 +156,26 @@ mod tests {
         assert_eq!(limit.release(), Instant::from_secs(1));
         limit.set_rate(BitsPerSec(80_000), Instant::from_millis(500));
         assert_eq!(limit.release(), Instant::from_millis(550));
+    }
+
+    #[test]
+    fn a_lent_limit_counts_bytes_whatever_the_time() {
+        let mut limit = Limit::new(BitsPerSec(1_000_000_000), Bytes(3000));
+        limit.lend(None, Instant::from_secs(1));
+        assert_eq!(limit.release(), Instant::MAX);
+        let now = Instant::from_secs(2);
+        limit.lend(Some(Bytes(3000)), now);
+        let mut sent = 0;
+        while limit.release() <= now + Nanos(sent) {
+            assert_eq!(limit.spent(now), Bytes(sent));
+            limit.charge(Bytes(1500), now + Nanos(sent));
+            sent += 1500;
+        }
+        // The third begins when 3000 bytes were sent, which is not more than the allowance.
+        assert_eq!((sent, limit.spent(now)), (4500, Bytes(4500)));
+        limit.end_lending(BitsPerSec(8_000_000_000), Bytes(3000), now);
+        assert_eq!((limit.release(), limit.rate()), (now, BitsPerSec(8_000_000_000)));
+        assert!(limit.is_valid());
     }
 
     #[test]

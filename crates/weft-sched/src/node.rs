@@ -192,6 +192,18 @@ impl Node {
         }
     }
 
+    /// The virtual time of a fair node; zero of others.
+    pub(crate) fn fair_time(&self) -> u64 {
+        if let Self::Wfq(node) = self { node.virtual_time } else { 0 }
+    }
+
+    /// Charges service that the child at `slot` had elsewhere, so that its tag is at most `lead` ahead of virtual time.
+    pub(crate) fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
+        if let Self::Wfq(node) = self {
+            node.charge_elsewhere(slot, units, lead);
+        }
+    }
+
     pub(crate) fn is_valid(&self) -> bool {
         match self {
             Self::Strict(node) => node.is_valid(),
@@ -405,6 +417,19 @@ impl WfqNode {
             self.tree.clear(slot);
         }
         virtual_time
+    }
+
+    fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
+        let account = &mut self.shares[slot].account;
+        let most = self.virtual_time.saturating_add(lead);
+        if !self.tree.contains(slot) {
+            account.enter(self.virtual_time);
+            account.postpone(units, most);
+            return;
+        }
+        account.postpone(units, most);
+        let (tie, leaf) = (self.tree.tie(slot), self.tree.value(slot));
+        self.tree.set(slot, account.entered(), tie, leaf);
     }
 
     #[cold]

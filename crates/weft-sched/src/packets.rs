@@ -406,6 +406,11 @@ impl PacketScheduler {
         &self.tree
     }
 
+    /// The tree underneath, for what other workers did.
+    pub(crate) fn tree_mut(&mut self) -> &mut PolicyTree {
+        &mut self.tree
+    }
+
     /// Changes the rate of a limit; see [`PolicyTree::set_rate`].
     ///
     /// # Errors

@@ -127,6 +127,7 @@ pub enum ProgramError {
 pub(crate) type Parent = Option<(u32, u32)>;
 
 /// The shape of a checked program.
+#[derive(Debug)]
 pub(crate) struct Layout {
     /// The parent of each node.
     pub(crate) node_parents: Vec<Parent>,

@@ -95,6 +95,12 @@ impl Account {
         self.remainder = (units % weight) as u32;
     }
 
+    /// Charges `units` of service that was had elsewhere by a child that takes part, or may soon, with a tag that ends at most at
+    /// `most`. The tag never goes back.
+    pub(crate) fn postpone(&mut self, units: u64, most: u64) {
+        self.finish = self.finish.max(self.finish.saturating_add(units).min(most));
+    }
+
     /// Changes the weight, with effect from the next charge.
     pub(crate) fn set_weight(&mut self, weight: Weight) {
         self.weight = weight.get();

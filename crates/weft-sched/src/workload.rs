@@ -271,6 +271,11 @@ impl ClosedLoop {
         &self.scheduler
     }
 
+    /// The scheduler, to be changed between two runs.
+    pub fn scheduler_mut(&mut self) -> &mut PacketScheduler {
+        &mut self.scheduler
+    }
+
     /// The scheduler itself.
     pub fn into_scheduler(self) -> PacketScheduler {
         self.scheduler

@@ -73,6 +73,7 @@ mod build;
 mod change;
 mod moving;
 mod offers;
+mod remote;
 mod script;
 mod service;
 mod standing;

@@ -1,0 +1,75 @@
+//! Effects of other workers on a tree: limits that are lent, and service that a class had elsewhere. For use between turns; the module
+//! `workers` says what for. Nothing of it is on the way of a packet.
+
+use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
+
+use super::{PolicyTree, service};
+
+impl PolicyTree {
+    /// The number of limits.
+    pub(crate) fn limits(&self) -> usize {
+        self.limits.len()
+    }
+
+    /// Lends bytes of a limit; see [`Limit::lend`](crate::limit::Limit::lend). [`Self::release_again`] must follow.
+    pub(crate) fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant) {
+        let limit = &mut self.limits[limit.index()];
+        limit.lend(allowance, now);
+        self.all_clear = self.all_clear.max(limit.release());
+    }
+
+    /// The bytes charged to a limit that was lent at `since`.
+    pub(crate) fn spent(&self, limit: LimitId, since: Instant) -> Bytes {
+        self.limits[limit.index()].spent(since)
+    }
+
+    /// Gives a limit its own rate again. [`Self::release_again`] must follow.
+    pub(crate) fn end_lending(&mut self, limit: LimitId, rate: BitsPerSec, burst: Bytes, now: Instant) {
+        let limit = &mut self.limits[limit.index()];
+        limit.end_lending(rate, burst, now);
+        self.all_clear = self.all_clear.max(limit.release());
+    }
+
+    /// Finds the release times of parked lanes anew. Linear in these.
+    pub(crate) fn release_again(&mut self) {
+        let (lanes, limits) = (&self.lanes, &self.limits);
+        self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
+    }
+
+    /// Calls `found` with the limits of each parked lane.
+    pub(crate) fn each_parked_lane(&self, mut found: impl FnMut(&[LimitId])) {
+        for entry in self.shaping.iter() {
+            found(&self.lanes[entry.id as usize].limits);
+        }
+    }
+
+    /// The virtual time of a fair node; zero of others.
+    pub(crate) fn fair_time(&self, node: u32) -> u64 {
+        self.nodes[node as usize].node.fair_time()
+    }
+
+    /// Whether the child at `slot` of a node has a backlogged flow in a lane that is not parked.
+    pub(crate) fn child_takes_part(&self, node: u32, slot: usize) -> bool {
+        self.nodes[node as usize].node.contains(slot)
+    }
+
+    /// Charges service that the child at `slot` of a fair node had elsewhere. [`Self::offer_again`] must follow.
+    pub(crate) fn charge_elsewhere(&mut self, node: u32, slot: usize, units: u64, lead: u64) {
+        self.nodes[node as usize].node.charge_elsewhere(slot, units, lead);
+    }
+
+    /// Tells the nodes above `node` which leaf it leads to now.
+    pub(crate) fn offer_again(&mut self, node: u32) {
+        let mut at = node as usize;
+        let mut offer = self.nodes[at].node.offer();
+        while let Some((parent, slot)) = self.node_parents[at] {
+            let above = &mut self.nodes[parent as usize].node;
+            if !above.contains(slot as usize) {
+                return;
+            }
+            offer = above.lead(slot as usize, offer);
+            at = parent as usize;
+        }
+        self.first_leaf = offer;
+    }
+}

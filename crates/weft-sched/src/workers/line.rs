@@ -1,0 +1,163 @@
+//! The lines that workers share, and the only operations on them: each is one atomic operation, or a loop that another worker's
+//! success ends.
+//!
+//! ```text
+//! line of a limit, 128 B                line of a class (a child of a fair node), 128 B
+//! +----------------------------+        +--------------------------+
+//! | next      u64  ns          |        | bytes     u64            |
+//! | returned  u32 origin       |        |                          |
+//! |           u32  ns          |        |                          |
+//! | rate      u64  bits/s      |        | (nothing else)           |
+//! +----------------------------+        +--------------------------+
+//! ```
+//!
+//! The origin of returned time is when the oldest of it began, in units of 8 us.
+//!
+//! A line is a pair of cache lines of 64 bytes, since processors fetch them in pairs.
+//!
+//! Ownership: every worker changes `next`, `returned` and `bytes`; whoever changes the policy stores `rate`. Nothing else is
+//! published by these words, so no order between them is needed and all accesses are relaxed.
+//!
+//! Invariants, which the model checker holds in all orders of threads (`tests/loom_workers.rs`):
+//! * Slots taken by [`LimitLine::take`] are disjoint.
+//! * Time returned is taken again at most once, and what is neither taken nor kept was reported to be forfeited.
+//! * The bytes of a class are those of all workers, and each worker learns those of the others exactly once.
+
+use super::sync::{AtomicU64, Ordering};
+
+/// The bits of a span in a word of returned time.
+const SPAN: u64 = (1 << 32) - 1;
+
+/// The binary logarithm of the unit of origins, in nanoseconds. They wrap around after ten hours; time that lies there for just so
+/// long counts as new, once.
+const UNIT: u32 = 13;
+
+/// The age of the origin in `word`, rounded up.
+fn age_of(word: u64, now: u64) -> u64 {
+    let units = ((now >> UNIT) as u32).wrapping_sub((word >> 32) as u32);
+    // A clock that is a little behind.
+    let units = if units > u32::MAX / 2 { 0 } else { units };
+    (u64::from(units) + 1) << UNIT
+}
+
+/// The shared state of a limit.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct LimitLine {
+    /// The beginning of the limit's time that nobody has yet.
+    next: AtomicU64,
+    /// Time that workers had and did not use: its origin, its span.
+    returned: AtomicU64,
+    /// Bits per second, never zero.
+    rate: AtomicU64,
+}
+
+impl LimitLine {
+    pub(crate) fn new(rate: u64) -> Self {
+        Self { next: AtomicU64::new(0), returned: AtomicU64::new(0), rate: AtomicU64::new(rate) }
+    }
+
+    /// Takes the next `span` of the limit's time, and none before `earliest`. Returns the beginning of the slot.
+    pub(crate) fn take(&self, span: u64, earliest: u64) -> u64 {
+        let mut next = self.next.load(Ordering::Relaxed);
+        loop {
+            let start = next.max(earliest);
+            let end = start.saturating_add(span);
+            match self.next.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return start,
+                Err(seen) => next = seen,
+            }
+        }
+    }
+
+    /// Takes from `least` to `most` of the time that was returned, unless it is older than `age` at `now`. Returns it with its
+    /// origin; nothing if there is less.
+    pub(crate) fn take_returned(&self, (least, most): (u64, u64), now: u64, age: u64) -> (u64, u64) {
+        let mut word = self.returned.load(Ordering::Relaxed);
+        loop {
+            let (kept, old) = (word & SPAN, age_of(word, now));
+            let taken = kept.min(most);
+            if kept == 0 || kept < least || old > age {
+                return (0, 0);
+            }
+            let left = if taken == kept { 0 } else { word - taken };
+            match self.returned.compare_exchange_weak(word, left, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return (taken, now.saturating_sub(old)),
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    /// Returns `span` of unused time that began at `origin`. At most `most` is kept, and nothing that is older than `age` at `now`.
+    /// Returns what is forfeited, of this and of what was kept before.
+    pub(crate) fn give_back(&self, (span, origin): (u64, u64), most: u64, now: u64, age: u64) -> u64 {
+        let mut word = self.returned.load(Ordering::Relaxed);
+        loop {
+            let aged = now.saturating_sub(origin);
+            let kept = word & SPAN;
+            let (fresh, old) = match age_of(word, now) {
+                old if kept > 0 && old <= age => (kept, old.max(aged)),
+                _ => (0, aged),
+            };
+            let sum =
+                if aged > age { fresh } else { fresh.saturating_add(span).min(most.max(fresh)).min(SPAN) };
+            let stamp =
+                if aged > age { word & !SPAN } else { ((now.saturating_sub(old) >> UNIT) & SPAN) << 32 };
+            let new = if sum == 0 { 0 } else { stamp | sum };
+            match self.returned.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return kept + span - sum,
+                Err(seen) => word = seen,
+            }
+        }
+    }
+
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_rate(&self, rate: u64) {
+        self.rate.store(rate, Ordering::Relaxed);
+    }
+}
+
+/// The shared state of a class: the bytes that all workers sent of it.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct ClassLine {
+    bytes: AtomicU64,
+}
+
+impl ClassLine {
+    pub(crate) fn new() -> Self {
+        Self { bytes: AtomicU64::new(0) }
+    }
+
+    /// Adds `own` bytes. Returns the bytes of all workers before.
+    pub(crate) fn add(&self, own: u64) -> u64 {
+        if own == 0 {
+            self.bytes.load(Ordering::Relaxed)
+        } else {
+            self.bytes.fetch_add(own, Ordering::Relaxed)
+        }
+    }
+}
+
+/// A worker's knowledge of a class.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// The bytes that this worker added.
+    mine: u64,
+    /// The bytes of the others that it knows of.
+    others: u64,
+}
+
+impl Known {
+    /// Adds `own` bytes to `line`. Returns the bytes that the others added since the last exchange.
+    pub(crate) fn exchange(&mut self, line: &ClassLine, own: u64) -> u64 {
+        let others = line.add(own).wrapping_sub(self.mine);
+        self.mine = self.mine.wrapping_add(own);
+        let news = others.wrapping_sub(self.others);
+        self.others = others;
+        news
+    }
+}

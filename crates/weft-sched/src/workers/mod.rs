@@ -1,0 +1,271 @@
+//! Several workers, one policy.
+//!
+//! Each worker has ports' rings and a scheduler of its own that runs the whole program. What the policy says about all of them
+//! together is in [`Shared`]: a line for each limit, a line for each class. There is no lock, and no list of workers.
+//!
+//! ```text
+//!   worker 0: rings, PacketScheduler            worker 1: rings, PacketScheduler
+//!        |   bursts, as without others               |
+//!        v                                           v
+//!   Worker::exchange, each 20 us               Worker::exchange, each 20 us
+//!        |                                           |
+//!        +------------> Shared <---------------------+
+//!              limit: next | returned | rate         one atomic operation per lease
+//!              class: bytes                          one per class and exchange
+//! ```
+//!
+//! * **Limits** (module `lease`): time is what is divided. A limit's time from now on is cut into slots, each a span of some packets;
+//!   a slot is worth rate times span in bytes, to be sent while it lasts or shortly after. Slots are disjoint, so the bytes in any
+//!   span are bounded ([`Settings::excess`]) whatever the number of workers, and whatever becomes of one. A slot that is not used is
+//!   returned, and a worker that returned one asks for less.
+//! * **Shares** (module `shares`): workers tell each other the bytes they sent of each class, and charge those of the others to the
+//!   class in their own tree. Each worker serves, among the classes that it has, the one furthest behind over all workers. The result
+//!   is weighted max-min fairness of classes over workers that can each serve some of them, as miDRR has it for interfaces (Yap et
+//!   al., CoNEXT 2013).
+//! * **Strict priority** is per worker: no worker sends a class while it has one of higher priority.
+//! * **Flows** of a leaf belong to one worker each; a leaf that two workers serve is divided among them by what they can send, not by
+//!   their numbers of flows.
+//!
+//! Between exchanges a scheduler does exactly what it does alone, so a policy with one worker pays nothing: it has no [`Worker`].
+//!
+//! An exchange is linear in limits, lanes and children of fair nodes, and touches a shared line only for what took part.
+//!
+//! Time is an argument; the workers' clocks may differ by less than [`Settings::period`] without effect on the promises.
+
+mod lease;
+mod line;
+mod shares;
+mod sync;
+
+pub mod simulation;
+
+pub use lease::{LeaseCounters, Settings};
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LimitId};
+
+use crate::packets::PacketScheduler;
+use crate::program::Program;
+use crate::tree::{PolicyTree, RateError};
+use crate::validate::{self, Layout, ProgramError};
+use lease::{Exchange, Lease};
+use line::{ClassLine, LimitLine};
+use shares::Shares;
+use sync::{AtomicU64, Ordering};
+
+/// Errors from sharing a policy among workers.
+#[derive(Clone, PartialEq, Eq, Debug, Error)]
+#[non_exhaustive]
+pub enum SharedError {
+    /// The program cannot be run.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    /// An algorithm of one's own keeps state that workers cannot share.
+    #[error(
+        "algorithm `{name}` cannot be shared by workers; run the policy with one worker, or use `wfq` or `priority`"
+    )]
+    Algorithm {
+        /// The algorithm.
+        name: String,
+    },
+    /// The scheduler runs another program.
+    #[error("the scheduler has {given} limits and the shared policy {count}; build both from one program")]
+    OtherProgram {
+        /// The number of limits of the scheduler.
+        given: usize,
+        /// The number of limits of the shared policy.
+        count: usize,
+    },
+}
+
+/// The state of a policy that its workers share.
+#[derive(Debug)]
+pub struct Shared {
+    program: Program,
+    layout: Layout,
+    settings: Settings,
+    limits: Box<[LimitLine]>,
+    classes: Box<[ClassLine]>,
+    /// The number of handles.
+    workers: AtomicU64,
+}
+
+impl Shared {
+    /// The shared state of `program`.
+    ///
+    /// # Errors
+    /// When the program cannot be run, or has algorithms of one's own.
+    pub fn new(program: &Program, settings: Settings) -> Result<Self, SharedError> {
+        let layout = validate::check(program)?;
+        if let Some(algorithm) = program.algorithms().first() {
+            return Err(SharedError::Algorithm { name: algorithm.name.clone() });
+        }
+        let limits = program.limits.iter().map(|limit| LimitLine::new(limit.rate.get().max(1))).collect();
+        let classes = (0..shares::lines(program)).map(|_| ClassLine::new()).collect();
+        Ok(Self { program: program.clone(), layout, settings, limits, classes, workers: AtomicU64::new(0) })
+    }
+
+    /// The rate of `limit`, or `None` for an unknown limit.
+    pub fn rate_of(&self, limit: LimitId) -> Option<BitsPerSec> {
+        self.limits.get(limit.index()).map(|line| BitsPerSec(line.rate()))
+    }
+
+    /// Changes the rate of `limit` for all workers, each at its next exchange.
+    ///
+    /// # Errors
+    /// [`RateError::UnknownLimit`], [`RateError::ZeroRate`].
+    pub fn set_rate(&self, limit: LimitId, rate: BitsPerSec) -> Result<(), RateError> {
+        if rate == BitsPerSec::ZERO {
+            return Err(RateError::ZeroRate { given: limit });
+        }
+        let count = self.limits.len();
+        let line = self.limits.get(limit.index()).ok_or(RateError::UnknownLimit { given: limit, count })?;
+        line.set_rate(rate.get());
+        Ok(())
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> Settings {
+        self.settings
+    }
+}
+
+/// A worker's handle on a shared policy. It belongs to one scheduler, and to the thread that runs it.
+///
+/// A handle that is dropped, with its scheduler, costs the others nothing but the leases that it had: there is no list of workers.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    leases: Box<[Lease]>,
+    wanted: Box<[bool]>,
+    shares: Shares,
+}
+
+impl Worker {
+    /// Lets `packets`, which must run the program of `shared`, schedule as one of its workers. Its limits hold everything until the
+    /// first exchange.
+    ///
+    /// # Errors
+    /// [`SharedError::OtherProgram`].
+    pub fn join(
+        shared: &Arc<Shared>,
+        packets: &mut PacketScheduler,
+        now: Instant,
+    ) -> Result<Self, SharedError> {
+        let mut this = Self::join_tree(shared, packets.tree_mut(), now)?;
+        this.shares.begin(|lane| sent_of(packets, lane));
+        Ok(this)
+    }
+
+    /// As [`Self::join`], for a tree whose packets are stored elsewhere and that has sent nothing yet.
+    ///
+    /// # Errors
+    /// [`SharedError::OtherProgram`].
+    pub fn join_tree(shared: &Arc<Shared>, tree: &mut PolicyTree, now: Instant) -> Result<Self, SharedError> {
+        let (given, count) = (tree.limits(), shared.limits.len());
+        if given != count {
+            return Err(SharedError::OtherProgram { given, count });
+        }
+        let specs = shared.program.limits.iter().zip(&shared.limits).enumerate();
+        let leases = specs
+            .map(|(at, (spec, line))| Lease::new(LimitId::from_index(at), spec.burst, line, tree, now))
+            .collect();
+        tree.release_again();
+        let shares = Shares::new(&shared.program, &shared.layout);
+        shared.workers.fetch_add(1, Ordering::Relaxed);
+        Ok(Self { shared: shared.clone(), leases, wanted: vec![false; count].into(), shares })
+    }
+
+    /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
+    /// the last call returned, or the scheduler has to wait longer than until then.
+    pub fn exchange(&mut self, packets: &mut PacketScheduler, now: Instant) -> Instant {
+        let Self { shared, shares, .. } = self;
+        for (lane, total) in shares.totals.iter_mut().enumerate() {
+            *total = sent_of(packets, LaneId::from_index(lane)).get();
+        }
+        let tree = packets.tree_mut();
+        let workers = shared.workers.load(Ordering::Relaxed);
+        shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
+        self.exchange_limits(tree, now)
+    }
+
+    /// As [`Self::exchange`], for a tree whose packets are stored elsewhere: `sent` is the bytes that a lane has sent here, as they
+    /// were charged to shares, since this worker joined. No turn may be outstanding.
+    pub fn exchange_tree(
+        &mut self,
+        tree: &mut PolicyTree,
+        mut sent: impl FnMut(LaneId) -> Bytes,
+        now: Instant,
+    ) -> Instant {
+        let Self { shared, shares, .. } = self;
+        for (lane, total) in shares.totals.iter_mut().enumerate() {
+            *total = sent(LaneId::from_index(lane)).get();
+        }
+        let workers = shared.workers.load(Ordering::Relaxed);
+        shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
+        self.exchange_limits(tree, now)
+    }
+
+    fn exchange_limits(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
+        let Self { shared, leases, wanted, .. } = self;
+        let mut next = now + shared.settings.period;
+        if leases.is_empty() {
+            return next;
+        }
+        wanted.fill(false);
+        tree.each_parked_lane(|limits| {
+            // A lane that waits for a slot of one limit has no use for those of its others until then.
+            let waits = limits.iter().any(|limit| leases[limit.index()].is_pending(now));
+            for limit in limits {
+                wanted[limit.index()] |= !waits || leases[limit.index()].is_pending(now);
+            }
+        });
+        for ((lease, line), wanted) in leases.iter_mut().zip(&shared.limits).zip(&**wanted) {
+            let with = Exchange { settings: &shared.settings, line, wanted: *wanted, now };
+            if let Some(begins) = lease.exchange(with, tree) {
+                next = next.min(begins);
+            }
+        }
+        tree.release_again();
+        next
+    }
+
+    /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
+    pub fn leave(mut self, packets: &mut PacketScheduler, now: Instant) {
+        self.exchange(packets, now);
+        let tree = packets.tree_mut();
+        for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
+            let with = Exchange { settings: &self.shared.settings, line, wanted: false, now };
+            lease.leave(with, tree);
+        }
+        tree.release_again();
+    }
+
+    /// The counters of this worker's leases of `limit`, or `None` for an unknown limit.
+    pub fn counters(&self, limit: LimitId) -> Option<LeaseCounters> {
+        self.leases.get(limit.index()).map(Lease::counters)
+    }
+
+    /// The bytes that were sent by the present lease of `limit`.
+    pub fn spending(&self, packets: &PacketScheduler, limit: LimitId) -> Bytes {
+        self.leases.get(limit.index()).map_or(Bytes::ZERO, |lease| lease.spending(packets.tree()))
+    }
+
+    /// The part that this worker has of the time of `limit` and has neither sent nor returned, in billionths of a bit.
+    pub fn holds(&self, packets: &PacketScheduler, limit: LimitId) -> u128 {
+        self.leases.get(limit.index()).map_or(0, |lease| lease.holds(packets.tree()))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.workers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The bytes that `lane` has sent.
+fn sent_of(packets: &PacketScheduler, lane: LaneId) -> Bytes {
+    packets.counters(lane).map_or(Bytes::ZERO, |counters| counters.dequeued.bytes)
+}

@@ -1,0 +1,6 @@
+//! Many workers with one policy, in virtual time: limits, shares and conservation, beside one engine for all.
+
+mod limits;
+mod scenes;
+mod shares;
+mod threads;
