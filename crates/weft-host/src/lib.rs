@@ -13,6 +13,7 @@ pub mod bpffs;
 pub mod cgroup;
 pub mod cleanup;
 pub mod clock;
+pub mod cpus;
 pub mod descriptors;
 pub mod doctor;
 pub mod error;

@@ -26,25 +26,27 @@ pub enum RpsError {
         device: String,
     },
     /// The kernel took the setting and has another.
-    #[error("device {device}: rps_cpus is {found:?} although processor {cpu} alone was set")]
+    #[error("device {device}: rps_cpus is {found:?} although processors {cpus:?} were set")]
     NotFollowed {
         /// The device.
         device: String,
-        /// The processor.
-        cpu: u32,
+        /// The processors.
+        cpus: Vec<u32>,
         /// The content of the file.
         found: String,
     },
 }
 
-/// Lets processor `cpu` alone do the receive processing of `device` above its driver, and reads the setting back.
+/// Lets `cpus` alone do the receive processing of `device` above its driver, each packet by its hash, and reads the setting back. The
+/// kernel leaves out isolated processors (`rps_cpumask_housekeeping`, net/core/net-sysfs.c); none at all turns steering off.
 ///
 /// # Errors
 /// If the kernel refuses, lacks it, or does not follow.
-pub fn bind(ns: &NetNs, device: &str, cpu: u32) -> Result<(), RpsError> {
+pub fn steer(ns: &NetNs, device: &str, cpus: &BTreeSet<u32>) -> Result<(), RpsError> {
     let failed = |e: io::Error| {
-        OsError::new(format!("steer what {device} of {ns} receives to processor {cpu} (rps_cpus)"), e)
-            .needs("CAP_NET_ADMIN")
+        let cpus = cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        OsError::new(format!("steer what {device} of {ns} receives to processors {cpus} (rps_cpus)"), e)
+            .needs("CAP_SYS_ADMIN")
     };
     ns.run(|| {
         private_sysfs().map_err(failed)?;
@@ -53,14 +55,37 @@ pub fn bind(ns: &NetNs, device: &str, cpu: u32) -> Result<(), RpsError> {
             return Err(RpsError::NoSteering { device: device.to_owned() });
         }
         for file in files {
-            fs::write(&file, mask(cpu)).map_err(failed)?;
+            fs::write(&file, mask(cpus)).map_err(failed)?;
             let found = fs::read_to_string(&file).map_err(failed)?;
-            if parse_mask(&found) != Some(BTreeSet::from([cpu])) {
-                return Err(RpsError::NotFollowed { device: device.to_owned(), cpu, found });
+            if !parse_mask(&found).is_some_and(|set| follows(&set, cpus)) {
+                let cpus = cpus.iter().copied().collect();
+                return Err(RpsError::NotFollowed { device: device.to_owned(), cpus, found });
             }
         }
         Ok(())
     })?
+}
+
+fn follows(found: &BTreeSet<u32>, cpus: &BTreeSet<u32>) -> bool {
+    found.is_subset(cpus) && found.is_empty() == cpus.is_empty()
+}
+
+/// The processors of each receive queue of `device`, by the queues' names; an empty set where steering is off.
+///
+/// # Errors
+/// If the kernel refuses, or a file has no set.
+pub fn processors(ns: &NetNs, device: &str) -> Result<Vec<BTreeSet<u32>>, RpsError> {
+    let failed = |e: io::Error| OsError::new(format!("read rps_cpus of {device} of {ns}"), e);
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(file)?;
+        parse_mask(&text).ok_or_else(|| io::Error::new(ErrorKind::InvalidData, text))
+    };
+    Ok(ns.run(|| {
+        private_sysfs().map_err(failed)?;
+        let mut files = files(device).map_err(failed)?;
+        files.sort();
+        files.iter().map(read).collect::<io::Result<Vec<_>>>().map_err(failed)
+    })??)
 }
 
 /// The files of the device's receive queues.
@@ -76,9 +101,13 @@ fn files(device: &str) -> io::Result<Vec<PathBuf>> {
     Ok(received.map(|entry| entry.path().join("rps_cpus")).filter(exists).collect())
 }
 
-/// A set of one processor as the kernel reads it (`bitmap_parse`): words of 32 bits in hexadecimal, the highest first.
-fn mask(cpu: u32) -> String {
-    format!("{:x}{}", 1_u32 << (cpu % 32), ",00000000".repeat(cpu as usize / 32))
+/// A set of processors as the kernel reads it (`bitmap_parse`): words of 32 bits in hexadecimal, the highest first.
+fn mask(cpus: &BTreeSet<u32>) -> String {
+    let mut words = vec![0_u32; cpus.last().map_or(0, |last| *last as usize / 32) + 1];
+    for cpu in cpus {
+        words[*cpu as usize / 32] |= 1 << (cpu % 32);
+    }
+    words.iter().rev().map(|word| format!("{word:08x}")).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]
@@ -88,27 +117,41 @@ mod tests {
     use crate::{RunId, testing};
 
     #[test]
-    fn one_processor_receives() {
-        if !testing::privileged("one_processor_receives") {
+    fn processors_receive() {
+        if !testing::privileged("processors_receive") {
             return;
         }
         let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
         let (near, far) = (RunId::current().device("rp0"), RunId::current().device("rp1"));
         link::create_veth((&a, &near), (&b, &far), &VethOptions::default()).expect("veth");
-        match bind(&b, &far, 0) {
+        match steer(&b, &far, &BTreeSet::from([0])) {
             Err(RpsError::NoSteering { .. }) => {
-                weft_units::testing::skip("one_processor_receives", "no CONFIG_RPS")
+                weft_units::testing::skip("processors_receive", "no CONFIG_RPS")
             }
             result => result.expect("bound"),
         }
-        let error = bind(&b, "none0", 0).expect_err("no such device").to_string();
+        steer(&b, &far, &crate::cpus::online().expect("processors")).expect("all");
+        steer(&b, &far, &BTreeSet::new()).expect("none");
+        let error = steer(&b, "none0", &BTreeSet::from([0])).expect_err("no such device").to_string();
         assert!(error.contains("none0"), "{error}");
     }
 
     #[test]
     fn masks_are_those_that_the_kernel_writes() {
-        for cpu in [0, 1, 31, 32, 100] {
-            assert_eq!(parse_mask(&mask(cpu)), Some(BTreeSet::from([cpu])), "{}", mask(cpu));
+        let sets: [&[u32]; 6] = [&[], &[0], &[31], &[0, 1, 2, 3, 8], &[31, 32, 64], &[100]];
+        for cpus in sets {
+            let cpus: BTreeSet<u32> = cpus.iter().copied().collect();
+            assert_eq!(parse_mask(&mask(&cpus)), Some(cpus.clone()), "{}", mask(&cpus));
         }
+        assert_eq!(mask(&BTreeSet::from([0, 1, 2, 3, 8])), "0000010f");
+        assert_eq!(mask(&BTreeSet::from([31, 32, 64])), "00000001,00000001,80000000");
+    }
+
+    #[test]
+    fn isolated_processors_may_be_missing_but_not_all() {
+        let set = |cpus: &[u32]| cpus.iter().copied().collect::<BTreeSet<u32>>();
+        let all = set(&[0, 1, 2]);
+        assert!(follows(&all, &all) && follows(&set(&[1]), &all) && follows(&set(&[]), &set(&[])));
+        assert!(!follows(&set(&[]), &all) && !follows(&set(&[3]), &all) && !follows(&set(&[0]), &set(&[])));
     }
 }

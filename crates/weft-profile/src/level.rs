@@ -1,5 +1,7 @@
 //! Levels of optimisation: settings of the two ends, each set and read back.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use weft_host::NetNs;
 use weft_host::ethtool::{EthtoolError, Nic, Offload, Switch};
@@ -134,7 +136,7 @@ impl Level {
     pub fn apply(self, ns: &NetNs, device: &str, cpu: u32) -> Result<(), LevelError> {
         self.settings(SEGMENTS).apply(ns, device, self.name())?;
         if self == Self::Arfs {
-            rps::bind(ns, device, cpu)?;
+            rps::steer(ns, device, &BTreeSet::from([cpu]))?;
         }
         Ok(())
     }

@@ -16,10 +16,9 @@ mod counter;
 mod record;
 mod ring;
 
-use std::collections::BTreeSet;
-
 use rustix::io::Errno;
 
+use crate::cpus::{self, CpusError};
 use crate::error::OsError;
 use record::Pauses;
 use ring::Ring;
@@ -33,14 +32,9 @@ pub enum SampleError {
     /// The kernel refused a call.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// A file of the kernel does not have the expected format.
-    #[error("{file} is not a list of processors: {text:?}")]
-    Processors {
-        /// The file.
-        file: &'static str,
-        /// Its content.
-        text: String,
-    },
+    /// The processors are unknown.
+    #[error(transparent)]
+    Processors(#[from] CpusError),
 }
 
 /// The event that takes the samples.
@@ -138,7 +132,7 @@ impl Sampler {
     }
 
     fn open_at(clock: Option<Clock>, rate: SampleRate) -> Result<Self, SampleError> {
-        let processors = online()?;
+        let processors = cpus::online()?;
         let open = |clock: Clock| -> Result<Vec<Ring>, OsError> {
             processors.iter().map(|cpu| Ring::open(clock, rate, *cpu)).collect()
         };
@@ -194,42 +188,11 @@ pub fn is_virtual_machine() -> bool {
     flags.is_some_and(|line| line.split_ascii_whitespace().any(|flag| flag == "hypervisor"))
 }
 
-/// The processors that are online.
-fn online() -> Result<BTreeSet<u32>, SampleError> {
-    const FILE: &str = "/sys/devices/system/cpu/online";
-    let text = std::fs::read_to_string(FILE).map_err(|e| OsError::new(format!("read {FILE}"), e))?;
-    parse_list(&text).ok_or(SampleError::Processors { file: FILE, text })
-}
-
-/// Reads a list such as `0-3,8` (`%*pbl`, lib/vsprintf.c).
-fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut set = BTreeSet::new();
-    for part in text.trim_end_matches('\n').split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last < first || last > 1 << 16 {
-            return None;
-        }
-        set.extend(first..=last);
-    }
-    Some(set)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing;
     use std::time::{Duration, Instant};
-
-    #[test]
-    fn lists_of_processors_are_read() {
-        let list = |text| parse_list(text).map(|set| set.into_iter().collect::<Vec<_>>());
-        assert_eq!(list("0-1\n"), Some(vec![0, 1]));
-        assert_eq!(list("0,2-3,7"), Some(vec![0, 2, 3, 7]));
-        for bad in ["", "\n", "1-0", "a", "0-99999999", "0,,1"] {
-            assert_eq!(list(bad), None, "{bad:?}");
-        }
-    }
 
     #[test]
     fn rates_have_bounds() {

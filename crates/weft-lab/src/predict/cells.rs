@@ -1,9 +1,10 @@
-//! The configurations: patterns and flow counts of `weft profile`, and Titan's configurations on a link of 1 Gb/s.
+//! The configurations: patterns and flow counts of `weft profile`, its requests, and Titan's configurations on a link of 1 Gb/s.
 
 use weft_profile::fit::cell_name;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Layout, Pattern};
 use weft_profile::setup::{Link, Qdisc, Setup};
+use weft_profile::traffic::Load;
 use weft_units::{BitsPerSec, Bytes};
 
 /// The rate of Titan's link here; the papers have ten times as much.
@@ -28,6 +29,7 @@ pub(super) struct Group {
     pub(super) pattern: Pattern,
     pub(super) flows: FlowCount,
     pub(super) layout: Layout,
+    pub(super) load: Load,
     pub(super) setup: Setup,
     pub(super) cells: Vec<One>,
     /// The reason that no veth can have them.
@@ -43,6 +45,12 @@ const PATTERNS: [(Pattern, FlowCount, &[Level]); 6] = [
     (Pattern::AllToAll, FlowCount::Each(2), &[Level::NoOpt, Level::TsoGro]),
     (Pattern::AllToAll, FlowCount::Each(4), &[Level::TsoGro, Level::Arfs]),
 ];
+
+/// Patterns and flows of requests, at the level with all that a veth has but jumbo frames.
+const REQUESTS: [(Pattern, FlowCount); 2] =
+    [(Pattern::OneToOne, FlowCount::Each(2)), (Pattern::Incast, FlowCount::Each(4))];
+/// Bytes of a request and of its answer, the least of the study.
+const REQUEST: Bytes = Bytes(4 << 10);
 
 const NO_BQL: &str = "a veth has no byte queue limits, by which these differ from C4";
 const NO_INTERRUPTS: &str = "a veth has neither byte queue limits nor interrupts";
@@ -64,12 +72,13 @@ const TITAN: [(&str, Option<&str>); 12] = [
     ("T2", Some(NO_QUEUES)),
     ("T3", Some(NO_QUEUES)),
 ];
-/// The flow counts of the technical report's Table 3.
-const TITAN_FLOWS: [u32; 2] = [3, 12];
+/// The flow counts of the technical report's Tables 3 and 5.
+const TITAN_FLOWS: [u32; 3] = [3, 12, 48];
 
 /// All configurations whose names contain `only` and that were not fitted; and the names of those that were.
 pub(super) fn groups(processors: &[u32], fitted: &[String], only: &str) -> (Vec<Group>, Vec<String>) {
     let mut groups: Vec<Group> = PATTERNS.iter().map(|pattern| of_pattern(pattern, processors)).collect();
+    groups.extend(REQUESTS.iter().map(|(pattern, flows)| requests(*pattern, *flows, processors)));
     for flows in TITAN_FLOWS {
         groups.extend(TITAN.iter().map(|(config, not_here)| titan(config, *not_here, flows, processors)));
     }
@@ -98,7 +107,16 @@ fn of_pattern(
         config: level.name(),
     };
     let cells = levels.iter().map(one).collect();
-    Group { pattern: *pattern, flows: *flows, layout, setup: Setup::default(), cells, not_here: None }
+    let (load, setup) = (Load::Bulk, Setup::default());
+    Group { pattern: *pattern, flows: *flows, layout, load, setup, cells, not_here: None }
+}
+
+fn requests(pattern: Pattern, flows: FlowCount, processors: &[u32]) -> Group {
+    let layout = Layout::new(pattern, flows, processors);
+    let name = format!("{} {}x, requests of 4 KiB", pattern.name(), layout.flows.len());
+    let cells = vec![One { name, level: Level::TsoGro, config: Level::TsoGro.name() }];
+    let (load, setup) = (Load::Requests(REQUEST), Setup::default());
+    Group { pattern, flows, layout, load, setup, cells, not_here: None }
 }
 
 fn titan(config: &'static str, not_here: Option<&'static str>, flows: u32, processors: &[u32]) -> Group {
@@ -112,7 +130,8 @@ fn titan(config: &'static str, not_here: Option<&'static str>, flows: u32, proce
     let level = if config == "C8" { Level::Gro } else { Level::TsoGro };
     let cells = vec![One { name: format!("{config}, {flows} flows"), level, config }];
     let layout = Layout::new(Pattern::OneToOne, flow_count, processors);
-    Group { pattern: Pattern::OneToOne, flows: flow_count, layout, setup, cells, not_here }
+    let load = Load::Bulk;
+    Group { pattern: Pattern::OneToOne, flows: flow_count, layout, load, setup, cells, not_here }
 }
 
 #[cfg(test)]
@@ -130,7 +149,8 @@ mod tests {
         let (rest, left_out) = groups(&[0, 1, 2, 3], &fitted, "");
         assert_eq!(left_out, ["one-to-one 2x noopt"]);
         assert_eq!(rest.iter().flat_map(super::super::names).count(), names.len() - 1);
-        assert_eq!(groups(&[0, 1], &[], "C9, ").0.len(), 2);
+        assert_eq!(groups(&[0, 1], &[], "C9, ").0.len(), 3);
+        assert_eq!(groups(&[0, 1], &[], "requests").0.len(), 2);
     }
 
     /// The patterns differ in more than their names: a machine of two processors has flows of other numbers than were fitted.

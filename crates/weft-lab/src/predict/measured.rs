@@ -2,6 +2,7 @@
 
 use super::cells::Group;
 use super::{Options, PredictError, named, names};
+use weft_host::process::ProcessError;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::session::{self, Loaded, Progress};
@@ -68,6 +69,13 @@ pub(super) fn fill(
                 give_up(cells, group, &error.to_string());
                 done += runs(group);
             }
+            // Requests need another program than all the others.
+            Err(ProfileError::Process(error @ ProcessError::NotInstalled { .. }))
+                if group.load != Load::Bulk =>
+            {
+                give_up(cells, group, &error.to_string());
+                done += runs(group);
+            }
             Err(error) => {
                 let cell = names(group).collect::<Vec<_>>().join(", ");
                 return Err(PredictError::Measured { cell, error: Box::new(error) });
@@ -89,7 +97,7 @@ fn session_options(group: &Group, options: &Options, loaded: Loaded) -> session:
     session::Options {
         pattern: group.pattern,
         flows: group.flows,
-        load: Load::Bulk,
+        load: group.load,
         levels: group.cells.iter().map(|cell| cell.level).collect(),
         setup: group.setup.clone(),
         repeats: options.repeats,

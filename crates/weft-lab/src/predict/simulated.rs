@@ -13,6 +13,7 @@ use toml::{Table, Value};
 use weft_policy::FileError as Unreadable;
 use weft_profile::level::Level;
 use weft_profile::pattern::Layout;
+use weft_profile::traffic::Load;
 use weft_report::profile::predict::{Cell, Figures};
 use weft_report::stats;
 use weft_sim::outcome::Outcome;
@@ -34,7 +35,7 @@ pub(super) fn run(
     let mut cells = Vec::new();
     for group in groups {
         for one in &group.cells {
-            let scenario = scenario(&parameters, one, &group.layout, machine)?;
+            let scenario = scenario(&parameters, one, group, machine)?;
             let mut seen = Vec::new();
             for seed in SEEDS {
                 if stop() {
@@ -42,7 +43,7 @@ pub(super) fn run(
                 }
                 let outcome = simulate(&scenario, seed)
                     .map_err(|error| PredictError::Run { cell: one.name.clone(), error })?;
-                seen.push(figures(&outcome, &group.layout, one.level));
+                seen.push(figures(&outcome, group, one.level));
             }
             cells.push(Cell {
                 name: one.name.clone(),
@@ -70,10 +71,10 @@ fn mean(seen: &[Figures]) -> Figures {
 fn scenario(
     parameters: &Parameters,
     one: &One,
-    layout: &Layout,
+    group: &Group,
     machine: &Machine,
 ) -> Result<Scenario, PredictError> {
-    let config = one.config;
+    let (config, layout) = (one.config, &group.layout);
     let (senders, receivers) = (layout.senders.len(), layout.receivers.len());
     let mut document = parameters.base()?;
     let wrong = |reason: String| FileError::Invalid { file: PARAMETERS.to_owned(), reason };
@@ -84,7 +85,7 @@ fn scenario(
     set("host.cores", count(senders + receivers))?;
     set("host.nic.transmit_queues", count(senders + receivers))?;
     set("host.nic.receive_queues", count(senders))?;
-    set("flows", Value::Array(flows(layout)))?;
+    set("flows", Value::Array(flows(layout, group.load)))?;
     set("costs", Value::String(machine.name.clone()))?;
     let mut document = parameters.over(document, None, config)?;
     if document.get("host").and_then(|host| host.get("nic")).and_then(|nic| nic.get("receive_steering"))
@@ -105,8 +106,16 @@ fn scenario(
     Ok(scenario::read(&document.to_string(), &format!("{config} of {PARAMETERS}"), &mut files)?)
 }
 
-/// A group of flows for each pair of cores.
-fn flows(layout: &Layout) -> Vec<Value> {
+/// A group of flows for each pair of cores. Of requests one is outstanding, and the next follows the answer, as `sockperf ping-pong` does.
+fn flows(layout: &Layout, load: Load) -> Vec<Value> {
+    let traffic = match load {
+        Load::Bulk => Value::String("bulk".to_owned()),
+        Load::Requests(bytes) => {
+            let size = |key: &str| (key.to_owned(), Value::String(format!("{}B", bytes.get())));
+            let sizes = Value::Table([size("request"), size("response")].into_iter().collect());
+            Value::Table([("request-response".to_owned(), sizes)].into_iter().collect())
+        }
+    };
     let place = |pool: &[u32], cpu: u32| pool.iter().position(|one| *one == cpu).unwrap_or(0);
     let mut pairs: BTreeMap<(usize, usize), i64> = BTreeMap::new();
     for flow in &layout.flows {
@@ -124,6 +133,7 @@ fn flows(layout: &Layout) -> Vec<Value> {
             ("receiver_cores", core(to)),
             ("pinned", Value::Boolean(true)),
             ("start_spread", Value::String("1ms".to_owned())),
+            ("traffic", traffic.clone()),
         ];
         Value::Table(settings.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Table>())
     };
@@ -131,8 +141,11 @@ fn flows(layout: &Layout) -> Vec<Value> {
 }
 
 /// The figures of a run, whose two hosts share this machine's processors.
-fn figures(outcome: &Outcome, layout: &Layout, level: Level) -> Figures {
-    let bytes: f64 = outcome.flows.iter().map(|flow| flow.received.get() as f64).sum();
+fn figures(outcome: &Outcome, group: &Group, level: Level) -> Figures {
+    let layout = &group.layout;
+    // The simulator counts requests, a measurement their answers of the same size too.
+    let ways = if group.load == Load::Bulk { 1.0 } else { 2.0 };
+    let bytes: f64 = ways * outcome.flows.iter().map(|flow| flow.received.get() as f64).sum::<f64>();
     let span = outcome.measured.get() as f64;
     let cores = |host: usize| -> Vec<f64> {
         outcome.cpu.get(host).into_iter().flatten().map(|core| core.iter().sum()).collect()
@@ -179,13 +192,22 @@ mod tests {
     fn every_configuration_is_simulated_with_the_costs_of_the_machine() {
         let (groups, _) = groups(&[0, 1], &[], "");
         let cells = run(&groups, &machine(), &|| false).expect("simulated");
-        for cell in &cells {
+        for cell in cells.iter().filter(|cell| !cell.name.contains("requests")) {
             let Figures { sender_ns_per_byte: sender, receiver_ns_per_byte: receiver, bps } = cell.simulated;
             // Not below a copy, not above a copy and an skb for each packet of 1448 B.
             assert!(sender > 0.1 && sender < 0.1 + 1.2 * 1000.0 / 1448.0, "{cell:?}");
             assert!(receiver > 0.1 && receiver < 0.1 + 1.2 * 800.0 / 1448.0, "{cell:?}");
             let limit = if cell.link_bps.is_some() { 1e9 } else { 8e9 / sender };
             assert!(bps > 0.3 * limit && bps < 1.05 * limit, "{cell:?}");
+        }
+        for cell in cells.iter().filter(|cell| cell.name.contains("requests")) {
+            let seen = cell.simulated;
+            // Each side copies a message of 4 KiB in and one out, and sends and receives an skb, for 8 KiB of payload.
+            let each = 0.1 + (1000.0 + 800.0) / 8192.0;
+            for time in [seen.sender_ns_per_byte, seen.receiver_ns_per_byte] {
+                assert!((time - each).abs() < 0.2 * each, "{cell:?}");
+            }
+            assert!(seen.bps > 1e6, "{cell:?}");
         }
         let of = |name: &str| cells.iter().find(|cell| cell.name == name).expect("a cell").simulated;
         let (small, large) = (of("one-to-one 2x noopt"), of("one-to-one 2x tso-gro"));
@@ -214,14 +236,17 @@ mod tests {
             cpu: vec![vec![core(0.8), core(0.0)], vec![core(0.4), core(0.5)]],
             ..Outcome::default()
         };
-        let shared = figures(&outcome, &layout, Level::TsoGro);
+        let group = Group { layout, ..groups(&[0, 1], &[], "C1, 3").0.remove(0) };
+        let shared = figures(&outcome, &group, Level::TsoGro);
         assert!((shared.bps - 8e9 / 1.2).abs() < 1.0, "{shared:?}");
         assert!((shared.sender_ns_per_byte - 0.8).abs() < 1e-9);
         assert!((shared.receiver_ns_per_byte - 0.9).abs() < 1e-9);
         assert!((shared.busy_cores(Side::Sender) - 0.8 / 1.2).abs() < 1e-9);
-        let apart = figures(&outcome, &layout, Level::Arfs);
+        let apart = figures(&outcome, &group, Level::Arfs);
         assert!((apart.bps - 8e9).abs() < 1.0, "{apart:?}");
-        assert_eq!(figures(&Outcome::default(), &layout, Level::Arfs), Figures::default());
+        assert_eq!(figures(&Outcome::default(), &group, Level::Arfs), Figures::default());
+        let requests = Group { load: Load::Requests(Bytes(4096)), ..group };
+        assert!((figures(&outcome, &requests, Level::Arfs).bps - 16e9).abs() < 1.0, "both ways");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Kinds of values that are one of several alternatives, some with their own keys.
 
-use super::config::{ByteQueueLimit, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic};
+use super::config::{
+    ByteQueueLimit, Doorbells, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic,
+};
 use super::item::Item;
 use super::keys::{Context, Key, Kind, apply, inline, keys};
 use super::kinds::{Count, Flag, Rate, Size, Time};
@@ -266,6 +268,34 @@ impl Kind for Steering {
     fn write(value: &ReceiveSteering, _: Context<'_>) -> String {
         let known = STEERINGS.iter().find(|(_, steering)| steering == value);
         format!("\"{}\"", known.map_or("rss", |(name, _)| name))
+    }
+}
+
+/// The writes that announce new descriptors.
+pub(super) struct Rung;
+
+/// The words of [`Rung`].
+const RUNG: [(&str, Doorbells); 4] = [
+    ("per-batch", Doorbells::PerBatch),
+    ("per-flow", Doorbells::PerFlow),
+    ("per-skb", Doorbells::PerSkb),
+    ("none", Doorbells::None),
+];
+
+impl Kind for Rung {
+    type Value = Doorbells;
+
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Doorbells, ParseError> {
+        const WORDS: &[&str] = &[RUNG[0].0, RUNG[1].0, RUNG[2].0, RUNG[3].0];
+        let (word, inner) = item.choice(WORDS, "\"per-batch\"")?;
+        alone(word, inner)?;
+        let known = RUNG.iter().find(|(name, _)| *name == word);
+        Ok(known.map_or(Doorbells::PerBatch, |(_, doorbells)| *doorbells))
+    }
+
+    fn write(value: &Doorbells, _: Context<'_>) -> String {
+        let known = RUNG.iter().find(|(_, doorbells)| doorbells == value);
+        format!("\"{}\"", known.map_or("per-batch", |(name, _)| name))
     }
 }
 

@@ -232,6 +232,21 @@ pub struct Nic {
     pub pinned_interrupts: bool,
     /// The steering of a flow's packets to receive queues.
     pub receive_steering: ReceiveSteering,
+    /// The writes that announce new descriptors.
+    pub doorbells: Doorbells,
+}
+
+/// The writes to the NIC's registers that announce new descriptors. Each is a [`crate::cost::Operation::RegisterWrite`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Doorbells {
+    /// None: a device without registers, such as a veth.
+    None,
+    /// One for all that a run of a qdisc hands over: only the last skb has no `xmit_more` (Loom's batched doorbells).
+    PerBatch,
+    /// One for each change of flow within a batch: a queue per flow, each with its own doorbell (Loom, section 6.2).
+    PerFlow,
+    /// One for each skb: a driver that ignores `xmit_more`.
+    PerSkb,
 }
 
 /// Scheduler between transmit queues.

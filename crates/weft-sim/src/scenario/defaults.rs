@@ -1,7 +1,7 @@
 //! The defaults of a scenario: today's Linux, a NIC of eight queues at 10 Gb/s, one flow between two hosts.
 
 use super::config::{
-    ByteQueueLimit, FlowGroup, Host, Network, Nic, Probe, QdiscKind, ReceiveSteering, Scenario,
+    ByteQueueLimit, Doorbells, FlowGroup, Host, Network, Nic, Probe, QdiscKind, ReceiveSteering, Scenario,
     SchedulerKind, Stack, Switch, Topology, Traffic,
 };
 use crate::cost::Costs;
@@ -136,6 +136,8 @@ impl Default for Nic {
             pinned_interrupts: true,
             // ETHTOOL_SRXFH's indirection table.
             receive_steering: ReceiveSteering::Rss,
+            // netdev_xmit_more, by drivers of multiqueue NICs.
+            doorbells: Doorbells::PerBatch,
         }
     }
 }

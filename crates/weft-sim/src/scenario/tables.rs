@@ -1,6 +1,6 @@
 //! The keys of a scenario file's tables. A new field of a scenario is a line here and a row in docs/scenario-files.md.
 
-use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Scheduler, Shape, Steering, Stop};
+use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Rung, Scheduler, Shape, Steering, Stop};
 use super::config::{FlowGroup, Host, Network, Nic, PolicyChange, Probe, Scenario, Stack, Switch};
 use super::item::Item;
 use super::keys::{Context, Key, Kind, keys};
@@ -121,6 +121,7 @@ keys! {
         interrupt_interval: Time<0>,
         pinned_interrupts: Flag,
         receive_steering: Steering,
+        doorbells: Rung,
     }
 }
 

@@ -49,6 +49,7 @@ const fn settings(config: &scenario::Host) -> Settings {
         write_size: stack.write_size.0,
         send_buffer: stack.send_buffer,
         learns_queues: matches!(config.nic.receive_steering, ReceiveSteering::ToTransmitQueue),
+        doorbells: config.nic.doorbells,
     }
 }
 

@@ -6,6 +6,7 @@ use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
 use crate::packet::{Body, Outgoing};
+use crate::scenario::Doorbells;
 use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
 use weft_units::{Nanos, TxQueueId};
@@ -83,13 +84,15 @@ impl<O: Observer> World<'_, O> {
         self.hosts[work.host].qdiscs.end_run(queue, work);
     }
 
-    /// Posts all segments that a run has put into its ring with one doorbell.
+    /// Posts all segments that a run has put into its ring, with as many register writes as the NIC's driver needs. All are posted
+    /// when the writes are done.
     fn doorbell(&mut self, queue: TxQueueId, handed: Handed, work: &mut Work) {
         self.counters.segments += handed.segments;
-        self.counters.doorbells += 1;
-        self.counters.doorbells_unbatched += 1 + handed.changes;
         let host = &mut self.hosts[work.host];
-        host.cpu.charge(Operation::RegisterWrite, 1.0, work);
+        let writes = handed.doorbells(host.settings.doorbells);
+        self.counters.doorbells += writes;
+        self.counters.doorbells_unbatched += handed.doorbells(Doorbells::PerFlow);
+        host.cpu.charge(Operation::RegisterWrite, writes as f64, work);
         host.transmit.doorbell(queue, (work.event_time(), work.now()), &mut self.agenda);
     }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use weft_sim::cost::{Contention, Costs};
 use weft_sim::scenario::{
-    ByteQueueLimit, FlowGroup, Host, Network, Nic, PolicyChange, Probe, QdiscKind, ReceiveSteering, Scenario,
-    SchedulerKind, Stack, Switch, Topology, Traffic,
+    ByteQueueLimit, Doorbells, FlowGroup, Host, Network, Nic, PolicyChange, Probe, QdiscKind,
+    ReceiveSteering, Scenario, SchedulerKind, Stack, Switch, Topology, Traffic,
 };
 use weft_sim::{assignment, congestion};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -239,6 +239,8 @@ fn nic(random: &mut Random, stack: &Stack) -> Nic {
             ReceiveSteering::ToApplication,
             ReceiveSteering::AwayFromApplication,
         ][random.below(4)],
+        doorbells: [Doorbells::None, Doorbells::PerBatch, Doorbells::PerFlow, Doorbells::PerSkb]
+            [random.below(4)],
     }
 }
 

@@ -40,7 +40,7 @@ use crate::ids::{CoreId, HostId, StreamId, Table};
 use crate::outcome::Amount;
 use crate::packet::{Body, Outgoing, Skb, Skbs};
 use crate::qdisc::Qdisc;
-use crate::scenario::ByteQueueLimit;
+use crate::scenario::{ByteQueueLimit, Doorbells};
 use crate::segment::{Dequeued, Segment};
 use choice::{Chosen, QueueChoice};
 use queue::TransmitQueue;
@@ -83,8 +83,22 @@ pub(crate) struct Kernel<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Handed {
     pub(crate) segments: u64,
+    /// Number of descriptors: of segments, or of the packets into which the stack has cut them.
+    pub(crate) descriptors: u64,
     /// Number of changes of stream between consecutive segments.
     pub(crate) changes: u64,
+}
+
+impl Handed {
+    /// Register writes that announce the descriptors of a run, which has handed over at least one.
+    pub(crate) const fn doorbells(self, kind: Doorbells) -> u64 {
+        match kind {
+            Doorbells::None => 0,
+            Doorbells::PerBatch => 1,
+            Doorbells::PerFlow => 1 + self.changes,
+            Doorbells::PerSkb => self.descriptors,
+        }
+    }
 }
 
 /// The qdisc layer of a host.
@@ -259,8 +273,10 @@ impl QdiscLayer {
                     self.passed.left.count_segment(&segment);
                     nic.count_in(&segment);
                     if self.segmentation == Segmentation::Nic || segment.packets == 1 {
+                        handed.descriptors += 1;
                         nic.push(queue, segment);
                     } else {
+                        handed.descriptors += u64::from(segment.packets);
                         cut(segment, &mut sockets[segment.flow], kernel, |piece| nic.push(queue, piece));
                     }
                 }

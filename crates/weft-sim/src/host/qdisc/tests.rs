@@ -98,11 +98,26 @@ fn a_segment_goes_through_the_qdisc_to_the_ring_and_charges_its_socket() {
     assert_eq!(bench.layer.held().packets.0, 3);
     let socket = bench.sockets[STREAM];
     assert_eq!((socket.queue, socket.outstanding, socket.charged), (Some(queue), 1, 3000 + 2304));
-    assert_eq!(bench.hand_over(queue), Handed { segments: 1, changes: 0 });
+    assert_eq!(bench.hand_over(queue), Handed { segments: 1, descriptors: 1, changes: 0 });
     assert_eq!((bench.layer.held(), bench.nic.held().packets.0), (Amount::ZERO, 3));
     bench.release(queue, &segment);
     let socket = bench.sockets[STREAM];
     assert_eq!((socket.outstanding, socket.charged), (0, 0));
+}
+
+/// Two segments of three packets, of two flows: a batch, two flows, and two or six descriptors.
+#[test]
+fn a_driver_without_batches_writes_more_registers() {
+    for (segmentation, descriptors) in [(Segmentation::Nic, 2), (Segmentation::Stack, 6)] {
+        let pools = Pools::ByCore { cores: 1, queues: vec![vec![TxQueueId(0)]] };
+        let parameters = QdiscParameters { segmentation, pools, ..parameters() };
+        let mut bench = bench(parameters, Box::new(RoundRobin::default()), 10);
+        let (queue, _) = bench.send(STREAM);
+        bench.send(StreamId(1));
+        let handed = bench.hand_over(queue);
+        let kinds = [Doorbells::None, Doorbells::PerBatch, Doorbells::PerFlow, Doorbells::PerSkb];
+        assert_eq!(kinds.map(|kind| handed.doorbells(kind)), [0, 1, 2, descriptors], "{handed:?}");
+    }
 }
 
 #[test]
