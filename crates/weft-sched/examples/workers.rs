@@ -88,7 +88,6 @@ struct Row {
     share: f64,
     above: f64,
     below: f64,
-    gigabits: f64,
 }
 
 fn error(svg: Option<&str>) -> Result<(), Failure> {
@@ -104,7 +103,7 @@ fn error(svg: Option<&str>) -> Result<(), Failure> {
                 "{{\"way\":\"{name}\",\"workers\":{workers},\"share_error_percent\":{share:.4},\
                  \"limit_above_percent\":{above:.4},\"limit_below_percent\":{below:.4},\"gbps\":{gigabits:.2}}}"
             );
-            rows.push(Row { way: name, workers, share, above, below, gigabits });
+            rows.push(Row { way: name, workers, share, above, below });
         }
     }
     if let Some(file) = svg {

@@ -66,7 +66,7 @@ impl Settings {
         self.slots(rate).full.max(self.slot.get().saturating_mul(AGE))
     }
 
-    /// How late a worker may take a slot without a loss: the burst of the limit, and at least what exchanges take.
+    /// The lateness at which a worker may take a slot without a loss: the burst of the limit, and at least what exchanges take.
     fn lateness(&self, rate: u64, burst: Bytes) -> u64 {
         let exchanges = self.period.get().saturating_mul(3);
         BitsPerSec(rate).time_for(burst).get().max(exchanges)
@@ -125,7 +125,7 @@ pub(super) struct Lease {
     /// Billionths of a bit that were taken and are less than a byte, or less than a nanosecond at the rate.
     fraction: u64,
     state: State,
-    /// When the time of the lease began.
+    /// The time at which the slot of the lease began.
     origin: u64,
     /// The span of the lease's own time.
     own: u64,

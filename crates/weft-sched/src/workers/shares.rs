@@ -59,12 +59,15 @@ struct FairNode {
     advance: u64,
 }
 
+/// The fair nodes above a lane, as positions in [`Shares::nodes`], and the slot at each.
+type Above = Box<[(u32, u32)]>;
+
 /// A worker's part in the shares.
 #[derive(Debug)]
 pub(super) struct Shares {
     nodes: Box<[FairNode]>,
-    /// For each lane, the fair nodes above it, each with the slot there.
-    above: Box<[Box<[(u32, u32)]>]>,
+    /// By lane.
+    above: Box<[Above]>,
     /// The bytes of each lane at the last exchange.
     sent: Box<[u64]>,
     /// The bytes of each lane, which the caller writes before an exchange.

@@ -3,10 +3,10 @@
 //! Each worker has a link. A sender is a lane at a worker, with one flow that always has packets while it is on. Workers take turns by
 //! their clocks; each may stall for a random span, as a thread does that the operating system takes off its processor.
 //!
-//! * [`Way::Shared`]: [`crate::workers`].
-//! * [`Way::OneLock`]: one engine for all, under a lock that each packet holds for a span. With a span of zero it is the reference:
+//! * [`Way::Shared`] has state shared by the handles of [`crate::workers`].
+//! * [`Way::OneLock`] has one engine for all, under a lock that each packet holds for a span. With a span of zero it is the reference:
 //!   one scheduler whose link is that of all workers together.
-//! * [`Way::EqualSplit`]: trees of their own, and each limit divided equally among the workers that have something for it, as often
+//! * [`Way::EqualSplit`] has trees of their own, and each limit divided equally among the workers that have something for it, as often
 //!   as the period says: mq with HTB at its queues, kept up to date as `cake_mq` does each 200 us.
 
 use std::sync::Arc;
@@ -138,7 +138,7 @@ struct Sender {
 struct Engine {
     packets: PacketScheduler,
     handle: Option<Worker>,
-    /// When to exchange next.
+    /// The time of the next exchange.
     due: Instant,
     /// By flow.
     senders: Vec<usize>,
@@ -158,7 +158,7 @@ struct Run<'a> {
     clocks: Vec<Clock>,
     senders: Vec<Sender>,
     rng: Rng,
-    /// When the lock is free.
+    /// The time from which the lock is free.
     lock: Instant,
     changed: usize,
     enqueued: u64,
