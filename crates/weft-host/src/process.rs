@@ -25,6 +25,7 @@
 //! Rare branches: a failure after the fork kills and reaps the child before the error returns. ESRCH from a signal means that the
 //! program has ended, which is the aim. A drop that cannot stop the program relies on the death signal.
 
+pub mod guard;
 mod output;
 mod spawner;
 

@@ -1,11 +1,12 @@
 //! Levels at a device of the host: its settings are written to a journal before the first change, and restored from it.
 //!
 //! The journal is a file in [`FOLDER`], named by the namespace's inode and the device's number, so it outlives a process that is
-//! killed; [`restore`] of a later one finishes the work. A setting that is neither as it was nor as a level has set it was changed by
+//! killed. A guard, a process that waits beside this one, restores at once ([`restore_after`]); where that was killed too, [`restore`] of
+//! a later one finishes the work. A setting that is neither as it was nor as a level has set it was changed by
 //! somebody else and stays.
 //!
-//! The order keeps the promise at every point at which the process may end: a level is added to the journal before it is set, and
-//! the file is removed after all settings were read back as they were.
+//! The order keeps the promise at every point at which the process may end: the guard is started, and a level added to the journal, before
+//! it is set, and the file is removed after all settings were read back as they were.
 
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -16,7 +17,9 @@ use std::time::Duration;
 use weft_host::life::Life;
 use weft_host::link::{self, LinkError};
 use weft_host::netns::NetNsError;
-use weft_host::{NetNs, OsError, RunId};
+use weft_host::process::guard::Guard;
+use weft_host::{NetNs, OsError, RunId, clock};
+use weft_units::Nanos;
 
 use crate::level::{Level, LevelError, Settings};
 
@@ -25,6 +28,8 @@ pub const FOLDER: &str = "/run/weftline/profile";
 
 /// The time allowed for a link to come up again.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Time between two looks of a guard at a process that is ending.
+const LOOK: Duration = Duration::from_millis(20);
 /// The version of the file.
 const VERSION: u32 = 1;
 /// The longest file, in bytes: each level is in it once.
@@ -86,12 +91,26 @@ struct Journal {
     set: Vec<Settings>,
 }
 
+/// A device for levels.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The arguments that make this program a guard, which calls [`restore_after`] with the run that it is told as one more argument.
+    /// Without arguments there is no guard.
+    pub guard: &'a [&'a str],
+}
+
 /// A device whose settings are restored when the value is dropped.
 #[derive(Debug)]
 pub struct Changed {
     ns: NetNs,
     device: String,
     path: PathBuf,
+    /// The arguments of the guard.
+    arguments: Vec<String>,
+    /// The guard, from the first change on.
+    guard: Option<Guard>,
     /// Nothing was changed yet where there is none.
     journal: Option<Journal>,
 }
@@ -110,8 +129,10 @@ impl Changed {
     ///
     /// # Errors
     /// If there is no such device, another run uses it, or it cannot be restored.
-    pub fn open(device: &str) -> Result<Self, JournalError> {
-        Self::open_in(Path::new(FOLDER), NetNs::current()?, device)
+    pub fn open(device: Device<'_>) -> Result<Self, JournalError> {
+        let mut changed = Self::open_in(Path::new(FOLDER), NetNs::current()?, device.name)?;
+        changed.arguments = device.guard.iter().map(|argument| (*argument).to_owned()).collect();
+        Ok(changed)
     }
 
     fn open_in(folder: &Path, ns: NetNs, device: &str) -> Result<Self, JournalError> {
@@ -123,7 +144,7 @@ impl Changed {
             }
             put_back(&ns, &path, &left)?;
         }
-        Ok(Self { ns, device: device.to_owned(), path, journal: None })
+        Ok(Self { ns, device: device.to_owned(), path, arguments: Vec::new(), guard: None, journal: None })
     }
 
     /// The device's name.
@@ -157,6 +178,7 @@ impl Changed {
                 set: Vec::new(),
             },
         };
+        let guarded = self.start_guard(&journal.run);
         let settings = level.settings(journal.before.gso_max_segs);
         if !journal.set.contains(&settings) {
             journal.set.push(settings);
@@ -165,9 +187,26 @@ impl Changed {
         let written = write(&self.path, &journal);
         self.journal = Some(journal);
         written?;
+        guarded?;
         settings.apply(&self.ns, &self.device, level.name())?;
         // Drivers restart their link for an MTU.
         Ok(link::wait_running(&self.ns, &self.device, PATIENCE)?)
+    }
+
+    /// Starts the guard before the first change.
+    fn start_guard(&mut self, run: &str) -> Result<(), JournalError> {
+        if self.guard.is_some() || self.arguments.is_empty() {
+            return Ok(());
+        }
+        let arguments = self.arguments.iter().map(String::as_str).chain([run]);
+        let started = Guard::start(arguments).map_err(|error| {
+            OsError::new(
+                format!("start a process that restores device {} if this one is killed", self.device),
+                error,
+            )
+        });
+        self.guard = Some(started?);
+        Ok(())
     }
 
     /// Restores the device.
@@ -196,10 +235,29 @@ impl Drop for Changed {
 /// # Errors
 /// If a journal cannot be read, or a device cannot be restored.
 pub fn restore() -> Result<Vec<Restored>, JournalError> {
-    restore_in(Path::new(FOLDER), &NetNs::current()?)
+    restore_in(Path::new(FOLDER), &NetNs::current()?, |_| true)
 }
 
-fn restore_in(folder: &Path, ns: &NetNs) -> Result<Vec<Restored>, JournalError> {
+/// Restores the devices of this namespace that a run has left changed, once its process has ended; waits for that. The guard of a run
+/// calls it.
+///
+/// # Errors
+/// As [`restore`].
+pub fn restore_after(run: &str) -> Result<Vec<Restored>, JournalError> {
+    let ended = |run: &RunId| run.life() != Life::Alive;
+    let deadline = clock::now() + Nanos::from(PATIENCE);
+    // The process gives back its pipe before the lock that proves that it lives.
+    while run.parse::<RunId>().is_ok_and(|run| !ended(&run)) && clock::now() < deadline {
+        std::thread::sleep(LOOK);
+    }
+    restore_in(Path::new(FOLDER), &NetNs::current()?, |journal| journal.run == run)
+}
+
+fn restore_in(
+    folder: &Path,
+    ns: &NetNs,
+    of: impl Fn(&Journal) -> bool,
+) -> Result<Vec<Restored>, JournalError> {
     let mut all = Vec::new();
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -212,7 +270,7 @@ fn restore_in(folder: &Path, ns: &NetNs) -> Result<Vec<Restored>, JournalError> 
     for path in paths {
         let Some(index) = path.file_name().and_then(|name| number(name.to_str()?, &here)) else { continue };
         let Some(mut journal) = read(&path)? else { continue };
-        if owner(&journal).is_some() {
+        if !of(&journal) || owner(&journal).is_some() {
             continue;
         }
         // The device may have another name by now.
@@ -351,10 +409,10 @@ mod tests {
         // As a killed process leaves it.
         std::mem::forget(changed);
         link::set_mtu(&near, "d0", 4000).expect("MTU by somebody else");
-        let restored = restore_in(folder.path(), &near).expect("restore");
+        let restored = restore_in(folder.path(), &near, |_| true).expect("restore");
         assert_eq!(restored, [Restored { device: "d0".to_owned(), left: vec!["MTU"] }]);
         assert_eq!(settings(&near), Settings { mtu: 4000, ..before });
-        assert_eq!(restore_in(folder.path(), &near).expect("nothing left"), []);
+        assert_eq!(restore_in(folder.path(), &near, |_| true).expect("nothing left"), []);
         link::set_mtu(&near, "d0", before.mtu).expect("MTU");
         let mut changed = open().expect("open");
         changed.set(Level::NoOpt).expect("set");
@@ -365,6 +423,6 @@ mod tests {
         let path = folder.path().join(format!("{}-{index}.json", near.inode().expect("inode")));
         fs::write(&path, "{}").expect("write");
         assert!(matches!(open(), Err(JournalError::Foreign { .. })));
-        assert!(restore_in(folder.path(), &near).is_err());
+        assert!(restore_in(folder.path(), &near, |_| true).is_err());
     }
 }

@@ -1,6 +1,8 @@
 //! The protocol between two hosts against what a peer may say: random bytes, messages with random values, and cut ones.
 
 use proptest::prelude::*;
+use weft_packet::mutation::mutate;
+use weft_profile::hosts::fuzz_hosts;
 use weft_profile::hosts::protocol::{
     self, Answer, ClockName, Counts, Greeting, Half, LevelName, LoadName, MessageError, Part, Receiver,
     Request, Samples, Stack, Text, VERSION, Welcome,
@@ -138,6 +140,78 @@ proptest! {
             }
         }
     }
+}
+
+/// Lines of both sides, with values that are accepted.
+fn corpus() -> Vec<Vec<u8>> {
+    let name = || Text::of("skb_copy_datagram_iter");
+    let samples = Samples {
+        clock: ClockName::CpuClock,
+        sample_hz: 999,
+        time: SideTime { user_s: 0.1, categories_s: [(Category::Skb, 0.2)].into(), ..SideTime::default() },
+        foreign_s: 0.01,
+        tool_s: 0.02,
+        lost_samples: 1,
+        probe_cores: Some(0.001),
+        cache_miss: None,
+        sizes: Some(SkbSizes::default()),
+        latency: Some(Latency { count: 9, p50: 1e-5, p99: 1e-4 }),
+        no_probes: None,
+        missing: [(name(), 0.5)].into(),
+        stacks: vec![Stack { category: Category::Etc, frames: vec![name(), name()], seconds: 0.3 }],
+    };
+    let answers = [
+        Answer::Hello(Welcome {
+            protocol: VERSION,
+            categories: name(),
+            kernel: name(),
+            boot: name(),
+            processors: vec![0, 1],
+        }),
+        Answer::Watched { share: 0.5 },
+        Answer::Listening { ports: vec![5201, 5202] },
+        Answer::Refused { why: Text::of("busy; try again later") },
+        Answer::Counted(Counts { acked: 7, received: u64::MAX, ..Counts::default() }),
+        Answer::Measured(Half {
+            span_ns: 1_000_000_000,
+            counts: Counts::default(),
+            packets_in: 5,
+            waits: 3,
+            samples: Some(Box::new(samples)),
+        }),
+    ];
+    let requests = [
+        Request::Hello(Greeting {
+            protocol: VERSION,
+            categories: name(),
+            clock: Some(ClockName::Cycles),
+            sample_hz: 999,
+        }),
+        Request::Level { level: Some(LevelName::TsoGro) },
+        Request::Serve {
+            load: LoadName::Requests(4096),
+            receivers: vec![Receiver { cpu: 1, flows: 3 }],
+            seconds: 60,
+        },
+        Request::Measure { part: Part::Sampled, span_ns: 1_000_000_000 },
+        Request::End,
+    ];
+    answers.iter().map(protocol::line).chain(requests.iter().map(protocol::line)).collect()
+}
+
+/// The same inputs at each run. `make fuzz` looks for others.
+#[test]
+fn mutated_lines_never_break_the_readers() {
+    let corpus = corpus();
+    let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
+    let is_read = |line: &&[u8]| protocol::request(line).is_ok() || protocol::answer(line).is_ok();
+    assert!(corpus.iter().all(is_read), "every line of the corpus is accepted");
+    assert_eq!(mutate(1, &corpus, 20_000, fuzz_hosts), Ok(()));
+    let canary = |line: &[u8]| {
+        let fault = protocol::request(line).is_ok() && !corpus.contains(&line);
+        assert!(!fault, "as if the reader broke on a request with other values");
+    };
+    assert!(mutate(1, &corpus, 20_000, canary).is_err(), "the canary must be found");
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 mod schema;
 
 use common::{Running, Said, file, json, run, until, weft};
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
@@ -210,7 +210,49 @@ fn levels_at_devices_of_both_hosts_are_restored() {
     assert_eq!(server.wait(Duration::from_secs(60)).code, 130);
 }
 
-/// After kill -9 in the middle the device is restored by `weft profile restore`, or by the next run.
+/// The process that waits beside a run to restore its device.
+fn guard_of(run: &Running) -> Pid {
+    let children = format!("/proc/{}/task", run.0.id());
+    let of_thread = |entry: std::fs::DirEntry| std::fs::read_to_string(entry.path().join("children")).ok();
+    let children: Vec<String> =
+        std::fs::read_dir(children).expect("threads").flatten().filter_map(of_thread).collect();
+    let is_guard = |pid: &&str| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains("\0restore\0--guard\0")
+    };
+    let children = children.join(" ");
+    let found = children.split_whitespace().find(is_guard).expect("a guard");
+    Pid::from_raw(found.parse().expect("a number")).expect("a process")
+}
+
+/// After kill -9 the processes that wait beside the runs restore both devices, without another run.
+#[test]
+fn a_killed_run_s_guard_restores_the_device() {
+    let name = "a_killed_run_s_guard_restores_the_device";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let hosts = Hosts::new();
+    let before = [settings(&hosts.near, "h0"), settings(&hosts.far, "h1")];
+    let server = hosts.server_with(&["--device", "h1"]);
+    let long = ["profile", "single", "--loaded", "--span", "120s", "--to", "10.98.0.2"];
+    let client = start(&hosts.near, weft().args(long).args(["--device", "h0", "--levels", "noopt"]));
+    assert!(until(Duration::from_secs(120), || hosts.traffic()), "no traffic");
+    assert!(settings(&hosts.near, "h0").gso_max_segs == 1 && settings(&hosts.far, "h1").gso_max_segs == 1);
+    // Both stand still first: one that lives on restores its device when the other is gone.
+    for signal in [Signal::STOP, Signal::KILL] {
+        client.signal(signal);
+        server.signal(signal);
+    }
+    let restored = || [settings(&hosts.near, "h0"), settings(&hosts.far, "h1")] == before;
+    assert!(until(Duration::from_secs(60), restored), "not restored");
+    for process in [client, server] {
+        let said = process.wait(Duration::from_secs(60));
+        assert!(said.code == -1 && said.err.contains("has its settings back"), "{said:?}");
+    }
+}
+
+/// After kill -9 in the middle, of the guard too, the device is restored by `weft profile restore`, or by the next run.
 #[test]
 fn a_killed_run_s_devices_are_restored() {
     let name = "a_killed_run_s_devices_are_restored";
@@ -230,6 +272,9 @@ fn a_killed_run_s_devices_are_restored() {
         // Another run leaves the device of a living one alone.
         let other = start(&hosts.near, weft().args(["profile", "restore"])).wait(Duration::from_secs(60));
         assert!(other.code == 0 && settings(&hosts.near, "h0").gso_max_segs == 1, "{other:?}");
+        for run in [&client, &server] {
+            kill_process(guard_of(run), Signal::KILL).expect("kill the guard");
+        }
         // Both stand still first: one that lives on restores its device when the other is gone.
         for signal in [Signal::STOP, Signal::KILL] {
             client.signal(signal);

@@ -317,6 +317,7 @@ fn fuzz_targets_call_functions_that_exist() {
     let functions: [Target; 17] = [
         ("control", "weft_control::fuzz_control", weft_control::fuzz_control),
         ("cni", "weft_cni::fuzz_cni", weft_cni::fuzz_cni),
+        ("hosts", "weft_profile::hosts::fuzz_hosts", weft_profile::hosts::fuzz_hosts),
         ("policy", "weft_policy::fuzz_policy", weft_policy::fuzz_policy),
         ("packet", "weft_packet::headers::fuzz_packet", weft_packet::headers::fuzz_packet),
         ("headers", "weft_nic::receive::headers::fuzz_headers", weft_nic::receive::headers::fuzz_headers),

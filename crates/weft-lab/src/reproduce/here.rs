@@ -38,7 +38,7 @@ pub(super) const HERE: &[Here] = &[
         cells: hoststack::CELLS,
         fill: hoststack::fill_all_to_all,
     },
-    Here { id: loom_cpu::ID, runs: loom_cpu::RUNS, cells: loom_cpu::ROWS, fill: loom_cpu::fill },
+    Here { id: loom_cpu::ID, runs: loom_cpu::RUNS, cells: loom_cpu::CELLS, fill: loom_cpu::fill },
     Here { id: kernel_path::ID, runs: 1, cells: kernel_path::CELLS, fill: kernel_path::fill },
 ];
 

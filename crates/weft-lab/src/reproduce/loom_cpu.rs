@@ -2,7 +2,9 @@
 //!
 //! SQ is one queue with the kernel's HTB in front of it, which enforces the policy in software; the others are queues of the
 //! software NIC. The NIC's own threads do what a NIC would, so their time is taken off, as the paper does with its prototype's.
+//! The doorbells of the port are measured apart: batched, and one for each packet.
 
+use super::doorbells::{self, Doorbells};
 use super::{Measured, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoEvent, DemoOptions, run};
 use crate::experiments::titan::measured::processors::CpuTimes;
@@ -21,9 +23,17 @@ use weft_units::{BitsPerSec, Nanos};
 pub(super) const ID: &str = "loom-cpu";
 /// Runs of a cell.
 pub(super) const RUNS: u32 = 3;
-/// The number of measured rows.
-pub(super) const ROWS: usize = 4;
+/// The number of rows of traffic.
+const ROWS: usize = 4;
+/// The number of measured cells, with that of the doorbells, whose runs are short.
+pub(super) const CELLS: usize = ROWS + 1;
 const COLUMN: &str = "ns_per_byte";
+/// The rows and the column of doorbells.
+const PER_BATCH: &str = "doorbell-per-batch";
+const PER_SKB: &str = "doorbell-per-skb";
+const DOORBELL_COLUMN: &str = "doorbell_ns";
+/// A doorbell for each packet takes at least this many times the processor time of batched ones.
+const BATCHES_SAVE: f64 = 2.0;
 /// The rows and their modes; as many queues as the demo has by default.
 const MODES: [(&str, Mode); ROWS] =
     [("SQ", Mode::Sq), ("MQ", Mode::Mq { queues: 16 }), ("QPF", Mode::Qpf), ("Loom", Mode::Loom)];
@@ -110,12 +120,18 @@ pub(super) fn fill(
             progress(round * ROWS + turn + 1);
         }
     }
-    for ((row, _), values) in MODES.iter().zip(&seen) {
-        let cell = experiment.cells.iter_mut().find(|cell| cell.row == *row && cell.column == COLUMN);
-        if let Some(cell) = cell {
-            cell.take_measured(values.clone());
+    let refused = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
+    let rung = doorbells::measure(runs, cancelled).map_err(refused)?.ok_or(ReproduceError::Stopped)?;
+    progress(runs as usize * CELLS);
+    let mut enter = |row: &str, column: &str, values: &[f64]| {
+        let cell = experiment.cells.iter_mut().find(|cell| cell.row == row && cell.column == column);
+        if let Some(cell) = cell.filter(|_| !values.is_empty()) {
+            cell.take_measured(values.to_vec());
         }
-    }
+    };
+    MODES.iter().zip(&seen).for_each(|((row, _), values)| enter(row, COLUMN, values));
+    enter(PER_BATCH, DOORBELL_COLUMN, &rung.per_batch.nanos);
+    enter(PER_SKB, DOORBELL_COLUMN, &rung.per_packet.nanos);
     let others = before.max(others(cancelled)?);
     if others > FOREIGN_MAX {
         experiment
@@ -123,6 +139,7 @@ pub(super) fn fill(
             .push(format!("measured: LOADED: {}, and their time is in the figures", told(others)));
     }
     claims(experiment, &seen, others);
+    doorbell_claim(experiment, &rung);
     experiment.notes.push(format!(
         "measured: {} bulk flows of four tenants at {LINK}, the machine's processor time without the NIC's own threads; SQ has one HTB for all, MQ 16 queues. The kernel's mq with an HTB for each queue is not measured: per-queue \
          HTBs do not share a rate",
@@ -199,6 +216,32 @@ fn claims(experiment: &mut Experiment, seen: &[Vec<f64>; ROWS], others: f64) {
     }
 }
 
+/// Adds the statement about the port's doorbells, also on batches of one packet.
+fn doorbell_claim(experiment: &mut Experiment, rung: &Doorbells) {
+    let (batched, single) = (&rung.per_batch, &rung.per_packet);
+    let means = [&batched.nanos, &single.nanos, &batched.doorbells, &single.doorbells];
+    let [Some(batch_ns), Some(single_ns), Some(batch_rung), Some(single_rung)] =
+        means.map(|values| stats::mean(values))
+    else {
+        return;
+    };
+    let holds = |batched: f64| Judgement::of(batched * BATCHES_SAVE < single_ns);
+    experiment.claim_judged(
+        &format!("Measured: a doorbell for each of {} packets takes more than one for all", doorbells::BATCH),
+        &format!("at least {BATCHES_SAVE} times the processor time"),
+        format!(
+            "{batch_ns:.1} against {single_ns:.1} ns for a packet, with {batch_rung:.3} and {single_rung:.3} doorbells"
+        ),
+        holds(batch_ns),
+    );
+    experiment.null_of_last("a batch is one packet", &holds(single_ns));
+    experiment.notes.push(
+        "measured: doorbells are runs of the port's program, which adds to shared words and wakes a NIC that sleeps, with the classification \
+         of the skb; a write over PCIe, which the simulator prices, is dearer or cheaper"
+            .to_owned(),
+    );
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -220,6 +263,23 @@ mod tests {
         assert!(loaded.iter().all(|judgement| matches!(judgement, Judgement::NotShown(_))), "{loaded:?}");
         let mut experiment = Experiment::new(ID, "", "");
         claims(&mut experiment, &Default::default(), 0.0);
+        assert!(experiment.claims.is_empty(), "nothing was seen");
+    }
+
+    /// The null model of the doorbells' claim: batches of one packet.
+    #[test]
+    fn batches_that_save_nothing_fail_the_claim() {
+        use crate::reproduce::doorbells::Rung;
+        let judged = |batch: f64, single: f64| {
+            let rung = |nanos: f64| Rung { nanos: vec![nanos; 3], doorbells: vec![1.0; 3] };
+            let mut experiment = Experiment::new(ID, "", "");
+            doorbell_claim(&mut experiment, &Doorbells { per_batch: rung(batch), per_packet: rung(single) });
+            experiment.claims.iter().map(weft_report::reproduce::Claim::judgement).collect::<Vec<_>>()
+        };
+        assert_eq!(judged(10.0, 300.0), [Judgement::Holds]);
+        assert_eq!(judged(300.0, 300.0), [Judgement::Fails]);
+        let mut experiment = Experiment::new(ID, "", "");
+        doorbell_claim(&mut experiment, &Doorbells::default());
         assert!(experiment.claims.is_empty(), "nothing was seen");
     }
 

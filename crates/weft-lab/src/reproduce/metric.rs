@@ -1,7 +1,7 @@
 //! Metrics: the values of cells, computed from a run.
 
 use weft_report::stats;
-use weft_sim::cost::Category;
+use weft_sim::cost::{Category, Operation};
 use weft_sim::outcome::Outcome;
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
@@ -34,6 +34,7 @@ pub(super) struct UnknownMetric(pub(super) String);
 /// | `receive_skb_kb` | mean size of received skbs |
 /// | `classes_gbps:CLASS,CLASS..:FROM:TO` | the same of several classes together |
 /// | `doorbells_per_packet`, `doorbells_unbatched_per_packet`, `doorbell_ratio` | register writes; those of a NIC without batching; the latter over the former |
+/// | `doorbell_ns_per_packet` | processor time of the register writes |
 pub(super) fn value(
     metric: &str,
     scenario: &Scenario,
@@ -100,6 +101,10 @@ pub(super) fn value(
         "receive_skb_kb" => mean_skb(outcome),
         "doorbells_per_packet" | "doorbells_unbatched_per_packet" | "doorbell_ratio" => {
             Some(doorbells(name, outcome))
+        }
+        "doorbell_ns_per_packet" => {
+            let write = scenario.costs.total(Operation::RegisterWrite);
+            Some(write * doorbells("doorbells_per_packet", outcome))
         }
         _ => return Err(unknown()),
     })

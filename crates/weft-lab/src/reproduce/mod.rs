@@ -26,6 +26,7 @@
 mod catalogue;
 mod claim;
 mod cross;
+mod doorbells;
 mod fig2;
 pub(crate) mod file;
 mod generate;

@@ -21,6 +21,11 @@ const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
     }
 }
 
+/// The price of a doorbell, which no fit sees, for the user to take in.
+const DOORBELL: &str = "\n# A veth has no registers, so doorbells are not fitted and cost nothing. For a NIC's, take these lines in:\n\
+    # [register_write]\n# netdev = 900\n# [[source]]\n# keys = [\"register_write\"]\n\
+    # paper = \"Loom, section 2: a PCIe write takes up to 900 ns, in which the processor does nothing else\"\n";
+
 /// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot tell apart is one operation's; what it does not
 /// have costs nothing. A wake-up is the mean of both sides' waits, of which a sender has few. In the simulator an acknowledgement passes `receive_packet` too, so its
 /// own cost is that less. `[fitted]` has what the costs were fitted to.
@@ -51,6 +56,7 @@ pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> Stri
         }
     }
     entry(&mut out, operation(Side::Sender, Cost::Wait), wake_up);
+    out += DOORBELL;
     out += &fitted.text();
     let errors: Vec<String> =
         fits.iter().map(|fit| format!("{} {:.0} %", fit.side.name(), fit.error() * 100.0)).collect();

@@ -87,6 +87,19 @@ fn the_machine_s_file_is_one_of_the_simulator_s() {
     assert!(text.contains("[copy_in_byte]\ndata_copy = 0.1000") && text.contains(&wake_up), "{text}");
 }
 
+/// Without the comment signs the lines are a cost with its source.
+#[test]
+fn the_price_of_a_doorbell_can_be_taken_in() {
+    let fits = fit(&[report([1.0, 1.0])]).expect("a fit");
+    let text = machine_file(&fits, &Fitted::default(), "");
+    assert!(!text.contains("\n[register_write]"), "{text}");
+    let (from, to) =
+        (text.find("# [register_write]").expect("lines"), text.find("\n# The cells").expect("cells"));
+    let taken = format!("{}{}{}", &text[..from], text[from..to].replace("# ", ""), &text[to..]);
+    let read = sources(&taken, "machine.toml", SourcedFile::Costs).expect("a cost file with sources");
+    assert_eq!(read.len(), 2, "{taken}");
+}
+
 /// An acknowledgement of 250 ns passes `receive_packet` of 300 in the simulator, so nothing is left for itself.
 #[test]
 fn an_acknowledgement_is_not_counted_twice() {

@@ -18,7 +18,7 @@ use super::protocol::{
 use super::{HostsError, Place};
 use crate::categories::Categories;
 use crate::error::ProfileError;
-use crate::journal::{Changed, JournalError};
+use crate::journal::{Changed, Device, JournalError};
 use crate::level::Level;
 use crate::pattern::Layout;
 use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
@@ -44,7 +44,7 @@ const SPARE: u64 = 40;
 /// stop.
 pub fn run(
     options: &Options,
-    (to, device): (&Place, Option<&str>),
+    (to, device): (&Place, Option<Device<'_>>),
     categories: &Categories,
     host: Host,
     stop: &dyn Fn() -> bool,

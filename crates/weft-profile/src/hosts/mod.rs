@@ -10,6 +10,7 @@
 //! than was acknowledged before, and no more than was sent after it was asked.
 
 pub mod client;
+mod fuzz;
 mod half;
 mod join;
 pub mod lines;
@@ -22,6 +23,7 @@ use std::str::FromStr;
 
 use crate::error::ProfileError;
 use crate::journal::JournalError;
+pub use fuzz::fuzz_hosts;
 use lines::LineError;
 use weft_host::sock_diag::SockDiagError;
 

@@ -24,7 +24,7 @@ use super::protocol::{
 };
 use crate::categories::Categories;
 use crate::error::ProfileError;
-use crate::journal::Changed;
+use crate::journal::{Changed, Device};
 use crate::session::others;
 use crate::setup::Setup;
 use crate::traffic::{FIRST_PORT, Load, Pair};
@@ -55,7 +55,7 @@ pub struct Offered<'a> {
     /// The table of categories.
     pub categories: &'a Categories,
     /// The device at which clients may set levels.
-    pub device: Option<&'a str>,
+    pub device: Option<Device<'a>>,
 }
 
 /// A server that listens.
@@ -221,7 +221,7 @@ struct Client<'a, 'l> {
     /// The trial, and the time at which it ends by itself.
     running: Option<(Running<'a>, Instant)>,
     /// The device for levels.
-    device: Option<&'a str>,
+    device: Option<Device<'a>>,
     changed: Option<Changed>,
 }
 

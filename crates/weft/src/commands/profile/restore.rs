@@ -1,22 +1,42 @@
 //! `weft profile restore`: devices that a killed measurement between two hosts has left changed.
 
 use crate::output;
+use anyhow::Context;
 use std::process::ExitCode;
-use weft_profile::journal::{self, JournalError, Restored};
+use weft_host::process::guard;
+use weft_profile::journal::{self, Device, JournalError, Restored};
 
 /// Restore devices that `weft profile --to --device` changed and, being killed, could not restore.
 ///
-/// The next `weft profile` run does the same at its beginning. Settings that somebody else has changed meanwhile stay, and devices of
+/// A process that waits beside such a run restores at once; this is for when that was killed too, and the next `weft profile` run does
+/// the same at its beginning. Settings that somebody else has changed meanwhile stay, and devices of
 /// runs that still go on are left alone. Only devices of this network namespace are restored. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo weft profile restore
   sudo ip netns exec lab weft profile restore      # devices of another namespace")]
-pub(super) struct Args {}
+pub(super) struct Args {
+    /// Wait until standard input ends, then restore what this run has changed. A run starts its guard so.
+    #[arg(long, value_name = "RUN", hide = true)]
+    guard: Option<String>,
+}
+
+/// The arguments of a guard, before the run.
+const GUARD: &[&str] = &["profile", "restore", "--guard"];
+
+/// A device for levels, with a guard beside the run.
+pub(super) fn guarded(name: &str) -> Device<'_> {
+    Device { name, guard: GUARD }
+}
 
 /// Runs the command.
-pub(super) fn run(_: &Args) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(run) = &args.guard {
+        guard::wait_for_end().context("wait for the end of standard input")?;
+        journal::restore_after(run)?.iter().for_each(|one| output::note(&line(one)));
+        return Ok(ExitCode::SUCCESS);
+    }
     let restored = journal::restore()?;
     if restored.is_empty() {
         output::message("no device was left changed");

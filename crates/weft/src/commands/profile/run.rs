@@ -1,6 +1,7 @@
 //! `weft profile PATTERN`: a session, its tables and files.
 
 use super::RunArgs;
+use super::restore::guarded;
 use crate::failure::usage;
 use crate::output::{self, Target};
 use crate::signals::Stop;
@@ -35,8 +36,10 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     super::restore::after_a_kill();
     let (host, asked) = (host_facts::detect(), || stop.asked());
     let profile: anyhow::Result<Profile> = match &args.to {
-        Some(to) => client::run(&options, (to, args.device.as_deref()), &categories, host, &asked, told)
-            .map_err(Into::into),
+        Some(to) => {
+            client::run(&options, (to, args.device.as_deref().map(guarded)), &categories, host, &asked, told)
+                .map_err(Into::into)
+        }
         None => one_host(&options, &categories, host, &asked, args.try_remarks).map_err(Into::into),
     };
     if stop.asked() {

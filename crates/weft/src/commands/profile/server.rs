@@ -1,5 +1,6 @@
 //! `weft profile server`: the receiving host of measurements between two hosts.
 
+use super::restore::guarded;
 use crate::output;
 use crate::signals::Stop;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -43,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     super::restore::after_a_kill();
     let server = listen(args.listen.as_ref())?;
     output::note(&format!("listening at {}; Ctrl-C ends", server.address()));
-    let offered = Offered { categories: &categories, device: args.device.as_deref() };
+    let offered = Offered { categories: &categories, device: args.device.as_deref().map(guarded) };
     server.serve(offered, &|| stop.asked(), &|event| output::note(&line(event)))?;
     Ok(stop.exit_code())
 }
