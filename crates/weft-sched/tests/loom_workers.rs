@@ -36,10 +36,7 @@ fn fails(model: impl Fn() + Sync + Send + 'static) -> bool {
 }
 
 /// Runs `work` in three threads, with their numbers.
-fn three<T: 'static>(work: impl Fn(u64) -> T + Clone + Send + 'static) -> Vec<T>
-where
-    T: Send,
-{
+fn three<T: Send + 'static>(work: impl Fn(u64) -> T + Clone + Send + 'static) -> Vec<T> {
     let spawn = |number| {
         let work = work.clone();
         thread::spawn(move || work(number))

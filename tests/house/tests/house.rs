@@ -314,7 +314,7 @@ fn the_rules_for_dependencies_can_be_read() {
 #[test]
 fn fuzz_targets_call_functions_that_exist() {
     type Target = (&'static str, &'static str, fn(&[u8]));
-    let functions: [Target; 17] = [
+    let functions: [Target; 18] = [
         ("control", "weft_control::fuzz_control", weft_control::fuzz_control),
         ("cni", "weft_cni::fuzz_cni", weft_cni::fuzz_cni),
         ("hosts", "weft_profile::hosts::fuzz_hosts", weft_profile::hosts::fuzz_hosts),
