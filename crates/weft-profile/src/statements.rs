@@ -87,7 +87,7 @@ const GRO_GAINS: &str = "incast: GRO gains more than TSO per receiver core";
 const SENDER_CARRIES: &str = "a sender core carries more than a receiver core";
 const COPY_LARGEST: &str = "data copy is the largest category of the";
 const SKBS_SHRINK: &str = "skbs shrink as flows grow";
-/// What they need.
+/// The levels or documents that they need.
 const TWO_LEVELS: &str = "it compares two levels: --levels tso,gro";
 const ALL_ON: &str = "it is about a host with all optimisations: --levels tso-gro, jumbo or arfs";
 const TWO_RUNS: &str = "a profile has one number of flows: weft profile diff FEWER.json MORE.json";

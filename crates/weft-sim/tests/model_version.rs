@@ -20,7 +20,7 @@ const REFERENCE: [(&str, u64); 9] = [
     ("loom-doorbells", 0x9c02_61d5_3519_cab1),
     ("memcached", 0x52f4_e6e0_9f59_36be),
     ("hoststack", 0x3134_8ccd_6e73_b0cd),
-    ("veth", 0x5c30_7afd_8d4f_ae13),
+    ("veth", 0x6725_a2c7_bbd4_f4bd),
 ];
 
 /// FNV-1a with 64 bits.

@@ -65,14 +65,7 @@ pub(super) fn fill(
                 first = false;
             }
             Err(ProfileError::Stopped) => return Err(PredictError::Stopped),
-            Err(error) if Setup::lacks(&error) => {
-                give_up(cells, group, &error.to_string());
-                done += runs(group);
-            }
-            // Requests need another program than all the others.
-            Err(ProfileError::Process(error @ ProcessError::NotInstalled { .. }))
-                if group.load != Load::Bulk =>
-            {
+            Err(error) if Setup::lacks(&error) || lacks_requests(&error, group) => {
                 give_up(cells, group, &error.to_string());
                 done += runs(group);
             }
@@ -83,6 +76,12 @@ pub(super) fn fill(
         }
     }
     Ok(labels)
+}
+
+/// Whether the program of requests is missing, which is another one than that of all other groups.
+fn lacks_requests(error: &ProfileError, group: &Group) -> bool {
+    let missing = matches!(error, ProfileError::Process(ProcessError::NotInstalled { .. }));
+    missing && group.load != Load::Bulk
 }
 
 fn give_up(cells: &mut [Cell], group: &Group, reason: &str) {

@@ -4,6 +4,7 @@
 //! runs once for an skb. So datagrams that one call sends as one skb (`UDP_SEGMENT`), which the kernel cuts behind the program, have
 //! one doorbell; datagrams of a call each have one each. The kernel's run-time statistics count the time of the program.
 
+use core::net::Ipv4Addr;
 use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
@@ -48,8 +49,17 @@ pub(super) struct Doorbells {
     pub(super) per_packet: Rung,
 }
 
-/// Measures both, in turns. `Err` has the reason that this host cannot; `Ok(None)` if the caller asks to stop.
-pub(super) fn measure(runs: u32, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Doorbells>, String> {
+/// The reason that this host cannot measure doorbells.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NotMeasured(String);
+
+/// Measures both, in turns; `None` if the caller asks to stop.
+pub(super) fn measure(runs: u32, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Doorbells>, NotMeasured> {
+    in_turns(runs, stop).map_err(NotMeasured)
+}
+
+fn in_turns(runs: u32, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Doorbells>, String> {
     let bed = Testbed::create("bell").map_err(said)?;
     let _statistics = BpfStats::enable().map_err(said)?;
     let source = Source { name: "doorbells", text: "class all = any\nroot = fair of all\n" };
@@ -62,7 +72,8 @@ pub(super) fn measure(runs: u32, stop: &(dyn Fn() -> bool + Sync)) -> Result<Opt
     link::wait_running(&bed.receiver, WIRE, PATIENCE).map_err(said)?;
     let _discard = bed.receiver.run(|| UdpSocket::bind((RECEIVER, DISCARD))).map_err(said)?.map_err(said)?;
     let socket = |size: Option<usize>| -> Result<UdpSocket, String> {
-        let socket = bed.sender.run(|| UdpSocket::bind(("0.0.0.0", 0))).map_err(said)?.map_err(said)?;
+        let socket =
+            bed.sender.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).map_err(said)?.map_err(said)?;
         socket.connect((RECEIVER, DISCARD)).map_err(said)?;
         if let Some(size) = size {
             setsockopt(&socket, sockopt::UdpGsoSegment, &(size as i32)).map_err(said)?;

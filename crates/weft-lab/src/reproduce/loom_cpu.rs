@@ -121,7 +121,9 @@ pub(super) fn fill(
         }
     }
     let refused = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
-    let rung = doorbells::measure(runs, cancelled).map_err(refused)?.ok_or(ReproduceError::Stopped)?;
+    let rung = doorbells::measure(runs, cancelled)
+        .map_err(|error| refused(error.to_string()))?
+        .ok_or(ReproduceError::Stopped)?;
     progress(runs as usize * CELLS);
     let mut enter = |row: &str, column: &str, values: &[f64]| {
         let cell = experiment.cells.iter_mut().find(|cell| cell.row == row && cell.column == column);

@@ -56,11 +56,8 @@ pub(super) fn value(
         "cpu_percent" => Some(outcome.busy(host()?) * 100.0),
         "cpu_ns_per_byte" => Some(all_work(outcome) / received).filter(|time| time.is_finite()),
         "cpu_share" => {
-            let category =
-                arguments.get(1).and_then(|name| Category::ALL.iter().position(|c| c.name() == *name));
             let work = outcome.work(host()?);
-            let sum: f64 = work.iter().sum();
-            category.map(|index| work[index] / sum).filter(|share| share.is_finite())
+            arguments.get(1).and_then(|category| share_of(category, work.as_ref()))
         }
         "gbps_per_core" => Some(gbps / outcome.busy(host()?)),
         "nfm" => {
@@ -102,12 +99,21 @@ pub(super) fn value(
         "doorbells_per_packet" | "doorbells_unbatched_per_packet" | "doorbell_ratio" => {
             Some(doorbells(name, outcome))
         }
-        "doorbell_ns_per_packet" => {
-            let write = scenario.costs.total(Operation::RegisterWrite);
-            Some(write * doorbells("doorbells_per_packet", outcome))
-        }
+        "doorbell_ns_per_packet" => Some(time_of_doorbells(scenario, outcome)),
         _ => return Err(unknown()),
     })
+}
+
+/// Returns a category's share of the work; `None` if there is none of either.
+fn share_of(category: &str, work: &[f64]) -> Option<f64> {
+    let index = Category::ALL.iter().position(|one| one.name() == category)?;
+    let sum: f64 = work.iter().sum();
+    Some(work[index] / sum).filter(|share| share.is_finite())
+}
+
+/// Returns the processor time of the register writes, in nanoseconds per packet.
+fn time_of_doorbells(scenario: &Scenario, outcome: &Outcome) -> f64 {
+    scenario.costs.total(Operation::RegisterWrite) * doorbells("doorbells_per_packet", outcome)
 }
 
 /// Returns the work of all hosts, in nanoseconds.
