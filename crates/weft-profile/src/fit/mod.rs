@@ -2,7 +2,7 @@
 //!
 //! A side's processor time is modelled as a sum over what moved: bytes, segments that GRO took in, skbs, waits, and
 //! acknowledgements, each times a cost that is not negative. The time of processes and that of softirqs are fitted apart, each to
-//! what it works on ([`Context`]): a reader's copies run on its own core, its packets' softirqs on the sender's, so a prediction
+//! what it works on: a reader's copies run on its own core, its packets' softirqs on the sender's, so a prediction
 //! of throughput needs both. Rows count by their relative error: each is divided by its measured time. A cell (document, level) is held back in turn, the costs are fitted to the others, and its time is predicted; the error
 //! of a fit is the median over these predictions.
 //!
