@@ -12,6 +12,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
+use weft_host::sock_diag::{SockDiag, State};
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
@@ -79,6 +80,14 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(after - before, 0, "nothing overtakes");
     });
+    // The last packet of the sender answers the receiver's FIN, which comes by way of the NIC: a NIC that stops before has
+    // it in its backlog.
+    let mut sockets = SockDiag::open(&bench.bed.sender).expect("sockets");
+    let started = Instant::now();
+    while sockets.tcp().expect("sockets").iter().any(|(socket, _)| socket.state != State::TimeWait) {
+        assert!(started.elapsed() < Duration::from_secs(10), "the connection does not close");
+        std::thread::sleep(Duration::from_millis(2));
+    }
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
     for class in &totals.classes {
