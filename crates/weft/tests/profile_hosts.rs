@@ -8,7 +8,7 @@ use common::{Running, Said, file, json, run, until, weft};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,6 +20,8 @@ use weft_profile::level::Settings;
 
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 2));
+const NEAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0x98, 0, 0, 0, 0, 0, 1));
+const FAR6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd00, 0x98, 0, 0, 0, 0, 0, 2));
 const SHORT: [&str; 8] = ["--loaded", "--repeats", "1", "--span", "500ms", "--warm-up", "200ms", "--rate"];
 
 /// Tests take turns: each samples all processors, and none makes another late.
@@ -60,7 +62,11 @@ impl Hosts {
     }
 
     fn server_with(&self, more: &[&str]) -> Running {
-        let server = start(&self.far, weft().args(["profile", "server", "--listen", "10.98.0.2"]).args(more));
+        self.server_at("10.98.0.2", more)
+    }
+
+    fn server_at(&self, address: &str, more: &[&str]) -> Running {
+        let server = start(&self.far, weft().args(["profile", "server", "--listen", address]).args(more));
         let listens = || self.far_has(5200, State::Listen);
         assert!(until(Duration::from_secs(60), listens), "the server does not listen");
         server
@@ -78,8 +84,28 @@ impl Hosts {
     }
 
     fn client(&self, args: &[&str]) -> Said {
-        start(&self.near, weft().arg("profile").args(args).args(["--to", "10.98.0.2"]))
-            .wait(Duration::from_secs(240))
+        self.client_of("10.98.0.2", args)
+    }
+
+    fn client_of(&self, to: &str, args: &[&str]) -> Said {
+        start(&self.near, weft().arg("profile").args(args).args(["--to", to])).wait(Duration::from_secs(240))
+    }
+
+    /// Gives both hosts IPv6 addresses; returns false where the kernel has no IPv6.
+    fn add_ipv6(&self) -> bool {
+        let ends = [(&self.near, "h0", NEAR6), (&self.far, "h1", FAR6)];
+        let enabled = |(ns, device, _): &(&NetNs, &str, IpAddr)| {
+            // An address without detection of duplicates can be used at once.
+            let set = |key: &str, value| sysctl::set(ns, &format!("net/ipv6/conf/{device}/{key}"), value);
+            set("accept_dad", "0").and_then(|()| set("disable_ipv6", "0")).is_ok()
+        };
+        if !ends.iter().all(enabled) {
+            return false;
+        }
+        for (ns, device, address) in ends {
+            link::add_address(ns, device, address, 64).expect("address");
+        }
+        true
     }
 }
 
@@ -153,6 +179,39 @@ fn a_host_sends_to_another_and_both_count_the_same() {
     for ns in [&hosts.near, &hosts.far] {
         let names: Vec<String> = link::list(ns).expect("links").into_iter().map(|link| link.name).collect();
         assert_eq!(names.len(), 2, "{names:?}");
+    }
+}
+
+/// With and without brackets, and also by a server that listens at all addresses.
+#[test]
+fn hosts_reach_each_other_by_ipv6() {
+    let name = "hosts_reach_each_other_by_ipv6";
+    if !privileged(name) || !has_program(name, "iperf3") {
+        return;
+    }
+    let hosts = Hosts::new();
+    if !hosts.add_ipv6() {
+        return weft_units::testing::skip(name, "no IPv6 in this kernel");
+    }
+    for (listen, to) in [("fd00:98::2", "fd00:98::2"), ("[::]:5200", "[fd00:98::2]:5200")] {
+        let server = hosts.server_at(listen, &[]);
+        let document = file(&hosts.folder, "ipv6.json", "");
+        let said = hosts.client_of(
+            to,
+            &[&["incast", "--flows", "2"], &SHORT[..], &["999", "--json", &document]].concat(),
+        );
+        assert_eq!(said.code, 0, "{}", said.err);
+        let report = document_of(&document);
+        assert_eq!(report["peer"]["address"], "fd00:98::2");
+        let config = &report["configs"][0];
+        assert!(config["bps"].as_f64().is_some_and(|bps| bps > 1e5), "{config}");
+        assert_both_sides(config);
+        let counted = &config["runs"][0]["counted"];
+        let [acked, received, sent] =
+            ["acked", "received", "sent"].map(|end| counted[end].as_u64().expect("a count"));
+        assert!(0 < acked && acked <= received && received <= sent, "{counted}");
+        server.signal(Signal::INT);
+        assert_eq!(server.wait(Duration::from_secs(60)).code, 130);
     }
 }
 
