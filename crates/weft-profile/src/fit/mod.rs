@@ -56,14 +56,11 @@ impl Cost {
     fn units(self, run: &Run, side: Side) -> f64 {
         let work = &run.work;
         let merged = || run.sizes.as_ref().map_or(0, |sizes| sizes.before_gro.total()) * u64::from(EVERY);
-        if self == Self::Skb {
-            return simulated_skbs(work);
-        }
         let count = match (self, side) {
+            (Self::Skb, _) => return simulated_skbs(work),
             (Self::Byte, _) => work.bytes,
             (Self::Segment, Side::Receiver) => merged(),
             (Self::Segment, Side::Sender) => 0,
-            (Self::Skb, _) => 0,
             (Self::Wait, Side::Sender) => work.sender_waits,
             (Self::Wait, Side::Receiver) => work.receiver_waits,
             (Self::Acknowledgement, _) => work.acks,
