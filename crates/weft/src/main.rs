@@ -6,7 +6,7 @@
 //! 3. `commands` has a file per subcommand. Each turns flags into the options of a library, calls it, and shows the
 //!    result. Decisions about packets, plans and figures are the libraries'.
 //! 4. `output` is the only way to print: results on standard output, messages on standard error, documents in files
-//!    that are opened before the work begins.
+//!    that are opened before the work begins. `progress` shows how far long work is.
 //! 5. `signals` turns Ctrl-C, SIGTERM and SIGHUP into a flag that commands poll; a second signal ends the process at
 //!    once.
 //! 6. `failure` prints an error once, in one line, and chooses the exit code.
@@ -25,6 +25,7 @@ mod failure;
 mod live;
 mod output;
 mod policy_file;
+mod progress;
 mod signals;
 mod terminal;
 mod values;

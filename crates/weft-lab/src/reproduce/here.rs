@@ -5,7 +5,7 @@ use weft_report::reproduce::Experiment;
 
 /// Measures an experiment's cells, given the options, runs of each cell, a stop condition, and an observer for the
 /// number of runs done.
-type Fill = fn(
+pub(super) type Fill = fn(
     &mut Experiment,
     &Measured,
     u32,

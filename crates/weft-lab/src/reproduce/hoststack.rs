@@ -1,5 +1,6 @@
 //! `hoststack-outcast` and `hoststack-all-to-all --measured`: the study's levels on this machine, by `weft-profile`.
 
+use super::judge::measured_claims;
 use super::{Measured, ReproduceError};
 use weft_host::perf_event::SampleRate;
 use weft_profile::categories::Categories;
@@ -90,7 +91,7 @@ fn fill(
             Err(error) => experiment.notes.push(format!("not measured with {flows}: {error}")),
         }
     }
-    experiment.measured_on = None;
+    measured_claims(experiment)?;
     experiment.notes.extend(statements::over_flows(&reports).iter().map(|s| format!("measured: {s}")));
     Ok(())
 }
@@ -165,6 +166,36 @@ fn figure(column: &str, run: &Run) -> Option<f64> {
 mod tests {
     use super::*;
     use weft_report::profile::SideTime;
+
+    /// The statements are judged on measured cells as on simulated ones, and not where cells are missing.
+    #[test]
+    fn measured_cells_have_the_claims_of_the_simulated_ones() {
+        let mut experiment = Experiment::new(ALL_TO_ALL, "all to all", "section 3.4");
+        let cell = |flows, measured: f64| {
+            let mut cell = weft_report::reproduce::TableCell {
+                row: "aRFS".to_owned(),
+                column: "gbps_per_receiver_core".to_owned(),
+                flows,
+                simulated: Some(99.0),
+                ..Default::default()
+            };
+            cell.take_measured(vec![measured]);
+            cell
+        };
+        experiment.cells = vec![cell(1, 30.0), cell(24, 10.0)];
+        measured_claims(&mut experiment).expect("valid");
+        let [claim] = &experiment.claims[..] else { panic!("{:?}", experiment.claims) };
+        assert!(
+            claim.holds && claim.statement.starts_with("Measured: Throughput per core falls"),
+            "{claim:?}"
+        );
+        assert!(claim.simulated.contains("10.000 against 13.500"), "{claim:?}");
+        // Cells that are alike are the null model, which fails it.
+        experiment.cells[1] = cell(24, 30.0);
+        experiment.claims.clear();
+        measured_claims(&mut experiment).expect("valid");
+        assert!(!experiment.claims[0].holds, "{:?}", experiment.claims);
+    }
 
     #[test]
     fn columns_are_those_of_the_study() {

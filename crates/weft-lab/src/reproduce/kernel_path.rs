@@ -54,7 +54,6 @@ pub(super) fn fill(
             }
         }
     }
-    experiment.measured_on = None;
     if lost > WORTH_SAYING {
         experiment.notes.push(format!(
             "measured: in one run the machine left {:.1} % of the link unused while packets waited; run it on an idle machine",

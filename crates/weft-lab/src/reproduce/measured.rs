@@ -1,5 +1,6 @@
 //! `--measured`: Titan's tables and figures with measurements on real packets of this machine.
 
+use super::here::Here;
 use super::{Options, ReproduceError, catalogue, here, native};
 use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
 use crate::experiments::titan::measured::run::MeasuredError;
@@ -23,6 +24,8 @@ const MEASURABLE: [&str; 7] = [
     "titan-tr-fig5",
     "titan-tr-fig6",
 ];
+/// The note of an experiment that was interrupted.
+pub(super) const INTERRUPTED: &str = "measured: interrupted; cells without a measured value were not reached";
 /// The default number of runs of a cell: the report's.
 pub const RUNS: u32 = 5;
 
@@ -99,8 +102,10 @@ fn runs(options: &Options) -> u32 {
 
 /// Measures the experiments that have a way of their own. `progress` is told the runs done and the runs in all.
 ///
+/// When `cancelled` asks to stop, the cells measured before are kept, and a note says so.
+///
 /// # Errors
-/// Fails when rights are missing, a measurement fails, or `cancelled` asks to stop.
+/// Fails when rights are missing or a measurement fails.
 pub(super) fn fill_here(
     experiments: &mut [Experiment],
     options: &Options,
@@ -114,12 +119,27 @@ pub(super) fn fill_here(
             id: here.id.to_owned(),
             reason: missing.to_string(),
         })?;
-        let begin = Instant::now();
-        let runs = options.seeds.unwrap_or(here.runs);
-        let of = here.cells * runs as usize;
-        (here.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of))?;
-        experiment.wall_s += begin.elapsed().as_secs_f64();
+        fill_one(here, (experiment, how), options, cancelled, progress)?;
     }
+    Ok(())
+}
+
+fn fill_one(
+    here: &Here,
+    (experiment, how): (&mut Experiment, &Measured),
+    options: &Options,
+    cancelled: &(dyn Fn() -> bool + Sync),
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), ReproduceError> {
+    let begin = Instant::now();
+    experiment.forget_measured();
+    let runs = options.seeds.unwrap_or(here.runs);
+    let of = here.cells * runs as usize;
+    match (here.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of)) {
+        Err(ReproduceError::Stopped) => experiment.notes.push(INTERRUPTED.to_owned()),
+        other => other?,
+    }
+    experiment.wall_s += begin.elapsed().as_secs_f64();
     Ok(())
 }
 
@@ -243,6 +263,7 @@ fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
 
 #[cfg(test)]
 mod tests {
+    use super::super::here::Fill;
     use super::*;
     use crate::experiments::titan::measured::nic;
     use crate::experiments::titan::measured::path::PathError;
@@ -323,6 +344,32 @@ mod tests {
         let stopped = super::super::run(&options, &|| true, |_, _| ()).expect_err("stopped");
         let stopped_or_refused = matches!(stopped, ReproduceError::Stopped | ReproduceError::NotHere { .. });
         assert!(stopped_or_refused, "{stopped}");
+    }
+
+    #[test]
+    fn an_interruption_keeps_the_cells_measured_before() {
+        let options = options(&["hoststack-outcast"], true, None);
+        let mut experiment = Experiment::new("hoststack-outcast", "outcast", "section 3");
+        let cell = |row: &str, flows| weft_report::reproduce::TableCell {
+            row: row.to_owned(),
+            column: "gbps".to_owned(),
+            flows,
+            ..Default::default()
+        };
+        experiment.cells = vec![cell("NoOpt", 1), cell("NoOpt", 8)];
+        // Of a file, and of another machine.
+        experiment.cells[1].take_measured(vec![2.5]);
+        experiment.measured_on = Some("elsewhere".to_owned());
+        let fill: Fill = |experiment, _, _, _, _| {
+            experiment.cells[0].take_measured(vec![1.5]);
+            Err(ReproduceError::Stopped)
+        };
+        let here = Here { id: "hoststack-outcast", runs: 1, cells: 2, fill };
+        let how = options.measured.as_ref().expect("measured");
+        fill_one(&here, (&mut experiment, how), &options, &|| true, &mut |_, _| ()).expect("no failure");
+        assert!(experiment.notes.iter().any(|note| note == INTERRUPTED), "{:?}", experiment.notes);
+        let measured: Vec<Option<f64>> = experiment.cells.iter().map(|cell| cell.measured).collect();
+        assert_eq!((measured, experiment.measured_on), (vec![Some(1.5), None], None));
     }
 
     fn simulated_with(options: &Options, id: &str) -> Options {

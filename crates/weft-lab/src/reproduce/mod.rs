@@ -14,7 +14,7 @@
 //! 4. All simulations of all experiments are one list, spread over the threads. They are independent, so the result
 //!    does not depend on the number of threads. With a store, runs whose metrics it has are not made again (`keep`).
 //! 5. `metric` computes cells from outcomes, `claim` judges the paper's statements, each also on a null model that
-//!    must fail it, and `scores` compares the result with `experiments/scores.toml`.
+//!    must fail it (`judge`, on simulated or measured cells), and `scores` compares the result with `experiments/scores.toml`.
 //!
 //! The experiment records own the results; `weft-report` formats them. A run never reads published values. Parameters
 //! that were fitted to them say so in their sources, and `cross` scores them on cells that the fit has not seen.
@@ -32,6 +32,7 @@ pub(crate) mod file;
 mod generate;
 mod here;
 mod hoststack;
+mod judge;
 mod keep;
 mod kernel_path;
 mod loom_cpu;

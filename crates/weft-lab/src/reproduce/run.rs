@@ -2,10 +2,10 @@
 //! once.
 
 use super::catalogue;
-use super::claim::{self, ClaimError, Values};
+use super::claim::Values;
 use super::file::{self, ExperimentFile, FileError};
 use super::keep::{self, Keep, Kept, Refused};
-use super::{Measured, generate, measured, metric, native, scores};
+use super::{Measured, generate, judge, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
 use crate::experiments::{Asked, ExperimentError};
 use crate::simulate::sweep;
@@ -15,7 +15,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 use weft_campaign::key::ScenarioHash;
 use weft_campaign::store::StoreError;
-use weft_report::reproduce::{Claim, Experiment, Series, TableCell, band_of_mean};
+use weft_report::reproduce::{Experiment, Series, TableCell, band_of_mean};
 use weft_report::stats;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate};
@@ -387,7 +387,7 @@ fn conclude(
             .series
             .extend(first.into_iter().flat_map(|outcome| outcome_series(file, row, *flows, unit, outcome)));
     }
-    claims(file, &values, &mut experiment)?;
+    judge::claims(file, "", &values, &mut experiment)?;
     column_series(file, &mut experiment);
     Ok(experiment.finish())
 }
@@ -395,18 +395,6 @@ fn conclude(
 /// Returns the least of each group of `runs` values, as in a paper that shows its best run.
 fn best(values: &[f64], runs: u32) -> Vec<f64> {
     values.chunks(runs.max(1) as usize).filter_map(stats::min).collect()
-}
-
-fn claims(file: &ExperimentFile, values: &Values, experiment: &mut Experiment) -> Result<(), FileError> {
-    let wrong = |error: ClaimError| FileError::Invalid { file: file.id.clone(), reason: error.to_string() };
-    for claim in &file.claims {
-        if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
-            let (statement, expected) = (claim.statement.clone(), claim.holds.join("; "));
-            let judged_claim = Claim::new(statement, expected, judged.figures, judged.judgement);
-            experiment.claims.push(judged_claim.with_null(claim.null.text(), &judged.under_null));
-        }
-    }
-    Ok(())
 }
 
 /// Adds plots of a column over the varied number.

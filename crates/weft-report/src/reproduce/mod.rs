@@ -225,6 +225,16 @@ impl Experiment {
         Self { id: id.to_owned(), title: title.to_owned(), source: source.to_owned(), ..Self::default() }
     }
 
+    /// Removes stored measured values, before others are measured: a table never mixes two machines or times.
+    pub fn forget_measured(&mut self) {
+        self.measured_on = None;
+        for cell in &mut self.cells {
+            cell.measured = None;
+            cell.measured_spread = None;
+            cell.measured_runs.clear();
+        }
+    }
+
     /// Adds a claim of the paper.
     pub fn claim(&mut self, statement: &str, expected: &str, simulated: String, holds: bool) {
         self.claim_judged(statement, expected, simulated, Judgement::of(holds));

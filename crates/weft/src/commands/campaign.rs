@@ -2,10 +2,10 @@
 
 use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
+use crate::progress;
 use crate::signals::Stop;
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::num::NonZero;
@@ -194,19 +194,18 @@ fn make(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let store = Store::create(&args.out)?;
     let stop = Stop::install()?;
     let threads = args.threads.map_or_else(processors, |threads| threads as usize);
-    let bar = progress_bar();
+    let runs = progress::Runs::new();
     let done =
         run::run(&campaign, &store, (args.shard, threads), &|| stop.asked(), &mut |event| match event {
             Event::Progress(progress) => {
-                bar.set_length(progress.runs.saturating_sub(progress.there));
-                bar.set_position(progress.made);
+                runs.set(progress.made, progress.runs.saturating_sub(progress.there));
             }
             Event::Broken(path, error) => {
-                bar.suspend(|| output::warn(&format!("{}: {error}; it is made again", path.display())));
+                runs.suspend(|| output::warn(&format!("{}: {error}; it is made again", path.display())));
             }
             _ => {}
         });
-    bar.finish_and_clear();
+    runs.finish();
     let Progress { runs, there, made, stopped, .. } = done.map_err(told)?;
     let left = if stopped {
         format!(", {} are missing: give the same command again", runs - there - made)
@@ -315,14 +314,4 @@ fn table(args: &ExportArgs) -> anyhow::Result<ExitCode> {
 
 fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
-}
-
-/// Returns a progress bar, hidden when standard error is not a terminal.
-fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(0);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }

@@ -2,9 +2,9 @@
 
 use crate::output::{self, Target};
 use crate::policy_file::{Algorithms, PolicyText};
+use crate::progress;
 use crate::values;
 use anyhow::anyhow;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let length = input.metadata().map_or(0, |m| m.len());
     let output =
         File::create(&args.output).map_err(|e| anyhow!("cannot write to {}: {e}", args.output.display()))?;
-    let bar = progress_bar(length);
+    let bar = progress::bar("{bar:30} {bytes} of {total_bytes}, {msg} packets, {eta} left", length);
     let mut show = |progress: Progress| {
         bar.set_position(progress.input_bytes);
         bar.set_message(human::count(progress.packets));
@@ -93,16 +93,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn same_file(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| path.canonicalize().ok();
     whole(a).is_some_and(|a| whole(b) == Some(a))
-}
-
-/// Returns a progress bar, hidden when standard error is not a terminal.
-fn progress_bar(length: u64) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {bytes} of {total_bytes}, {msg} packets, {eta} left");
-    let bar = ProgressBar::new(length);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
 //! `weft reproduce`: the papers' tables and figures: published, simulated and measured values side by side.
 
 use crate::output::{self, Target};
+use crate::progress;
 use crate::signals::Stop;
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -219,13 +219,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         costs: args.costs.as_deref().map(costs).transpose()?,
         keep: args.store.as_deref().map(keep).transpose()?,
     };
-    let bar = progress_bar();
-    let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| {
-        bar.set_length(of as u64);
-        bar.set_position(done as u64);
-    });
-    bar.finish_and_clear();
+    let runs = progress::Runs::new();
+    let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| runs.set(done as u64, of as u64));
+    runs.finish();
     match outcome {
+        // What was measured before an interruption is shown.
+        Ok(experiments) if stop.asked() => {
+            finish(experiments, &options, false, json, html)?;
+            Ok(stop.exit_code())
+        }
         Ok(experiments) => finish(experiments, &options, args.strict, json, html),
         Err(ReproduceError::Stopped) => Ok(stop.exit_code()),
         Err(error @ ReproduceError::NotHere { .. }) if args.strict => {
@@ -289,14 +291,4 @@ fn list() -> Table {
         table.row([id.to_owned(), title, source]);
     }
     table
-}
-
-/// Returns a progress bar, hidden when standard error is not a terminal.
-pub(super) fn progress_bar() -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos} of {len} runs, {per_sec}, {eta} left");
-    let bar = ProgressBar::new(0);
-    match style {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }

@@ -1,7 +1,7 @@
 //! `weft reproduce --cross`: scores of the simulator in sample and out of sample.
 
-use super::reproduce::progress_bar;
 use crate::output::{self, Target};
+use crate::progress;
 use crate::signals::Stop;
 use std::path::Path;
 use std::process::ExitCode;
@@ -32,10 +32,9 @@ pub(super) fn run(
         output::message(&format!(
             "at most {most} runs of {seconds:.2} s, {threads} at a time: at most {minutes:.0} minutes, less where fits try the same parameters"
         ));
-        let bar = progress_bar();
-        bar.set_length(most as u64);
-        let report = cross.run(&|| stop.asked(), &mut |made| bar.set_position(made as u64));
-        bar.finish_and_clear();
+        let runs = progress::Runs::new();
+        let report = cross.run(&|| stop.asked(), &mut |made| runs.set(made as u64, most as u64));
+        runs.finish();
         report
     });
     match made {

@@ -2,10 +2,10 @@
 
 use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
+use crate::progress;
 use crate::signals::Stop;
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::BufWriter;
 use std::io::IsTerminal;
@@ -172,7 +172,11 @@ impl Job {
     /// are then abandoned: they hold nothing that must be removed, and end with the process.
     fn run(self, stop: &Stop) -> anyhow::Result<Done> {
         let begin = Instant::now();
-        let bar = progress_bar(self.seeds);
+        let bar = progress::bar(
+            "{bar:30} {pos} of {len} runs, {msg} simulated seconds per second, {elapsed}",
+            self.seeds.into(),
+        )
+        .with_message("-");
         let warm_up = self.scenario.warm_up;
         let Self { scenario, seed, seeds, traces } = self;
         let (sender, receiver) = mpsc::channel();
@@ -212,16 +216,6 @@ impl Job {
         }
         done.runs.sort_by_key(|run| run.seed);
         Ok(done)
-    }
-}
-
-/// Returns a progress bar, hidden when standard error is not a terminal.
-fn progress_bar(runs: u32) -> ProgressBar {
-    let style = "{bar:30} {pos} of {len} runs, {msg} simulated seconds per second, {elapsed}";
-    let bar = ProgressBar::new(runs.into()).with_message("-");
-    match ProgressStyle::with_template(style) {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::Problem;
 use crate::output::{self, Target};
+use crate::progress;
 use crate::signals::Stop;
-use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::require_network_rights;
@@ -44,7 +44,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let planned = planning::plan(&nic, policy, flows, args.problem.options(), &Configuration::default())?;
     require_network_rights()?;
     let stop = Stop::install()?;
-    let bar = progress_bar(planned.flows.len() as u64);
+    let bar = progress::bar("{bar:30} {pos} of {len} flows, {eta} left", planned.flows.len() as u64);
     let report =
         verification::verify_plan(&planned, args.packets, args.problem.seed, &|| stop.asked(), &mut |done| {
             bar.set_position(done as u64)
@@ -54,13 +54,4 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     output::tables(&report.tables(), &json)?;
     json.write_json(&report)?;
     Ok(if report.ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Returns a progress bar, hidden when standard error is not a terminal.
-fn progress_bar(flows: u64) -> ProgressBar {
-    let bar = ProgressBar::new(flows);
-    match ProgressStyle::with_template("{bar:30} {pos} of {len} flows, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
