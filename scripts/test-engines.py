@@ -136,8 +136,8 @@ class Campaign:
 class Engine:
     """Processes of an engine, whose output goes to a log."""
 
-    def __init__(self, folder, campaign, hq):
-        self.folder, self.campaign, self.hq = Path(folder), campaign, hq
+    def __init__(self, folder, campaign):
+        self.folder, self.campaign = Path(folder), campaign
         self.log, self.work = campaign.log, campaign.folder
         self.running, self.killed = [], []
         self.environment = {**os.environ, "HOME": str(self.work), "TMPDIR": str(self.work)}
@@ -200,7 +200,7 @@ class Parallel(Engine):
 class HyperQueue(Engine):
     """HyperQueue's server and workers of its package for Python. It has no journal."""
 
-    name = "HyperQueue (PyPI)"
+    name = "HyperQueue"
 
     SERVER = "import hyperqueue, signal; cluster = hyperqueue.LocalCluster({server!r}); signal.pause()"
     # The package starts workers only beside a server of their own, which gets no jobs: they are sent to the other one.
@@ -236,40 +236,6 @@ client.wait_for_jobs([client.submit(job)])
         self.kill("worker", [next(worker for worker in workers if runs & set(below(worker.pid))).pid])
         if client.wait(2 * PATIENCE):
             raise Failed("the job failed")
-
-
-class HyperQueueProgram(Engine):
-    """HyperQueue's own program, with a journal: its server is killed, too, and goes on by the journal, with new workers."""
-
-    name = "HyperQueue"
-
-    def version(self):
-        return self.run(self.hq, "--version", stdout=subprocess.PIPE).split()[-1]
-
-    def command(self, *words):
-        return [self.hq, "--server-dir", self.path("server"), *words]
-
-    def serve(self):
-        server = self.start(*self.command("server", "start", "--host", "localhost", "--journal", self.path("journal")))
-        self.run(*self.command("server", "wait"))
-        return server
-
-    def work_on(self):
-        return [self.start(*self.command("worker", "start", "--cpus", "1")) for _ in range(2)]
-
-    def go(self):
-        server, workers = self.serve(), self.work_on()
-        self.run(*self.command("submit", "--stdout", "none", "--stderr", "none", "--each-line", self.campaign.commands(), "sh", "-c",
-                               'eval "$HQ_ENTRY"'))
-        self.campaign.middle()
-        self.kill("worker", [workers[0].pid])
-        self.campaign.middle(2)
-        self.run(*self.command("journal", "flush"))
-        self.kill("server", [server.pid])
-        until("the end of workers without a server", lambda: all(worker.poll() is not None for worker in workers))
-        self.serve()
-        self.work_on()
-        self.run(*self.command("job", "wait", "all"))
 
 
 class Slurm(Engine):
@@ -424,13 +390,13 @@ def prepare():
 
 def tried(name, folder, arguments, local):
     """Runs the campaign on an engine, and returns what is to be told of it."""
-    kind = HyperQueueProgram if name == "hyperqueue" and arguments.hq else ENGINES[name]
+    kind = ENGINES[name]
     log = open(WORK / f"{name}.log", "wb", buffering=0)
     begin = time.monotonic()
     told = {"engine": kind.name, "version": None, "killed": [], "runs": RUNS, "equal": False}
     engine = None
     try:
-        engine = kind(folder, Campaign(arguments.weft, name, log), arguments.hq)
+        engine = kind(folder, Campaign(arguments.weft, name, log))
         told["version"] = engine.version()
         say(f"== {kind.name} {told['version']}")
         engine.go()
@@ -456,7 +422,6 @@ def tried(name, folder, arguments, local):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--weft", required=True)
-    parser.add_argument("--hq")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("engines", nargs="*")
