@@ -38,6 +38,10 @@ test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches
 test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
 	@scripts/test-prometheus
 
+.PHONY: test-engines
+test-engines: setup ## Run a campaign on GNU parallel, HyperQueue, Slurm and Ray, with kills (fetches them; needs root; exit 3: skipped)
+	@scripts/test-engines $(ARGS)
+
 .PHONY: package
 package: setup ## Make a Debian package of the release build, in target/package
 	@scripts/package

@@ -8,6 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import campaign
 import compare
 import merge
 import sched
@@ -248,6 +249,39 @@ class Running(unittest.TestCase):
         status, _, err = self.run_sched()
         self.assertEqual(status, 1)
         self.assertIn("dropped", err)
+
+    def run_campaign(self, *further):
+        out, err = io.StringIO(), io.StringIO()
+        programs = ["--plain", str(self.folder / "plain"), "--weft", str(self.folder / "weft"), "--folder", str(self.folder)]
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = campaign.main([*programs, "--workers", "1", "2", "--per-worker", "4", *further])
+        return status, out.getvalue(), err.getvalue()
+
+    def test_campaigns_and_plain_runs_take_turns(self):
+        for name in ("plain", "weft"):
+            self.program(name, "")
+        target = self.folder / "out.json"
+        status, out, err = self.run_campaign("--json", str(target))
+        self.assertEqual(status, 0, err)
+        sides = [line.split()[0] for line in self.log.read_text(encoding="utf-8").splitlines()]
+        # Four to find the duration; then plain, kept (the same program) and weft, and the same backwards.
+        turns = ["plain", "plain", "weft", "weft", "plain", "plain"]
+        self.assertEqual(sides[4:10], turns)
+        self.assertEqual(sorted(sides[19:25]), sorted(turns))
+        document = json.loads(target.read_text(encoding="utf-8"))
+        schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+        self.assertEqual(schema_errors(document, schema, schema["$defs"]), [])
+        self.assertEqual([case["workers"] for case in document["cases"]], [1, 1, 2, 2])
+        self.assertEqual([case["speedup"] for case in document["cases"][:2]], [1.0, 1.0])
+        self.assertIn("campaign-weft-2-workers", out)
+        self.assertEqual(list(self.folder.glob("weft-bench-*")), [])
+
+    def test_a_campaign_that_fails_is_told(self):
+        self.program("plain", "")
+        self.program("weft", "sys.exit('no room')")
+        status, _, err = self.run_campaign()
+        self.assertEqual(status, 1)
+        self.assertIn("weft: exit status 1: no room", err)
 
 
 if __name__ == "__main__":

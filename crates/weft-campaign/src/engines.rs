@@ -5,8 +5,12 @@ use std::fmt::Write as _;
 
 /// The runs of a shard that [`shards`] aims at.
 const RUNS_PER_SHARD: u64 = 100;
-/// The most shards that it proposes: sites limit the length of an array of jobs, often to 1000.
+/// The most shards that it proposes.
 const SHARDS_MAX: u64 = 1000;
+/// The longest array of jobs, counted from 1, under Slurm's default MaxArraySize of 1001.
+pub const SLURM_ARRAY_MAX: u64 = 1000;
+/// The program for Ray, whose constants of a campaign are replaced.
+const RAY: &str = include_str!("ray.py");
 
 /// A campaign as the user named it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,12 +34,16 @@ impl Names {
         format!("{} --shard {shard} --threads 1", self.all())
     }
 
-    fn all(&self) -> String {
-        let [program, grid, out] = [&self.program, &self.grid, &self.out].map(|word| shell(word));
-        format!("{program} campaign run {grid} --out {out}")
+    fn words(&self) -> [&str; 6] {
+        [&self.program, "campaign", "run", &self.grid, "--out", &self.out]
     }
 
-    /// Returns a script for Slurm: an array of `nodes` jobs, each a shard on all processors that it gets. A job that is requeued goes on.
+    fn all(&self) -> String {
+        self.words().map(shell).join(" ")
+    }
+
+    /// Returns a script for Slurm: an array of `nodes` jobs, each a shard on all processors that it gets. A job that is requeued, as after
+    /// the failure of a node, goes on.
     pub fn slurm(&self, nodes: u64) -> String {
         let mut script = String::from("#!/bin/sh\n");
         for line in [
@@ -44,6 +52,7 @@ impl Names {
             format!("#SBATCH --array=1-{nodes}"),
             "#SBATCH --ntasks=1".to_owned(),
             "#SBATCH --requeue".to_owned(),
+            "#SBATCH --open-mode=append".to_owned(),
             "# Add what your site needs, such as --partition, --time and --cpus-per-task.".to_owned(),
             "threads=${SLURM_CPUS_PER_TASK:-${SLURM_CPUS_ON_NODE:-1}}".to_owned(),
         ] {
@@ -54,6 +63,27 @@ impl Names {
             writeln!(script, "exec {all} --shard \"$SLURM_ARRAY_TASK_ID/{nodes}\" --threads \"$threads\"");
         script
     }
+
+    /// Returns a program in Python that runs as many shards as tasks of Ray, each on one thread.
+    pub fn ray(&self, shards: u64) -> String {
+        let command = [&self.words()[..], &["--threads", "1"]].concat();
+        let filled = [
+            ("COMMAND", format!("[{}]", command.into_iter().map(python).collect::<Vec<_>>().join(", "))),
+            ("STORE", python(&self.out)),
+            ("SHARDS", shards.to_string()),
+        ];
+        let line = |line: &str| {
+            let of =
+                filled.iter().find(|(name, _)| line.strip_prefix(name).is_some_and(|l| l.starts_with(" = ")));
+            of.map_or_else(|| format!("{line}\n"), |(name, value)| format!("{name} = {value}\n"))
+        };
+        RAY.lines().map(line).collect()
+    }
+}
+
+/// Writes a word as a string of Python, of which JSON's are a part.
+fn python(word: &str) -> String {
+    serde_json::Value::from(word).to_string()
 }
 
 /// Quotes a word for a shell, if it needs quotes.
@@ -77,6 +107,11 @@ mod tests {
         let command = r"weft campaign run 'my grid.toml' --out 'it'\''s' --shard 2/8 --threads 1";
         assert_eq!(names.command(shard), command);
         assert!(names.slurm(4).contains("--shard \"$SLURM_ARRAY_TASK_ID/4\""));
+        let ray = names.ray(4);
+        assert!(ray.contains(
+            r#"COMMAND = ["weft", "campaign", "run", "my grid.toml", "--out", "it's", "--threads", "1"]"#
+        ));
+        assert!(ray.contains("\nSTORE = \"it's\"\nSHARDS = 4\n"), "{ray}");
         assert_eq!([0, 1, 250, 10_000_000].map(shards), [1, 1, 3, 1000]);
     }
 }

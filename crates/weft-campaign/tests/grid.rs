@@ -231,6 +231,8 @@ fn ten_million_runs_are_counted_and_none_is_kept() {
     assert_eq!(grid.count(), 10_000_000);
     let last = grid.runs(Shard::new(10_000_000, 10_000_000).expect("a shard")).last().expect("a run");
     assert_eq!((last.seed, last.combination.values), (100, vec![99, 999]));
+    let none = Shard::new(u64::MAX, u64::MAX).expect("a shard");
+    assert_eq!((none.runs(10_000_000), none.runs(u64::MAX), grid.runs(none).count()), (0, 1, 0));
     let many = format!("{text}{}{}", axis("c", 100_000), axis("d", 100_000));
     assert!(grid::read(&many, "g.toml").expect_err("too many").what.contains("more than"));
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
 use weft_campaign::store::{Found, Store};
-use weft_host::testing::privileged;
+use weft_host::testing::{has_program, privileged};
 use weft_units::testing::skip;
 
 const SCENARIO: &str = "warm_up = \"5ms\"\nduration = \"20ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
@@ -285,12 +285,78 @@ fn the_script_for_slurm_runs_a_shard() {
     let (grid, out) = (grid(&folder, 1), at(&folder, "out"));
     let script = run(&["campaign", "slurm", &grid, "--out", &out, "--nodes", "2"]);
     assert!(script.code == 0 && script.out.contains("#SBATCH --array=1-2\n"), "{}", script.out);
+    let long = run(&["campaign", "slurm", &grid, "--out", &out, "--nodes", "1001"]);
+    assert!(script.err.is_empty() && long.code == 0 && long.err.contains("MaxArraySize"), "{}", long.err);
     for (task, results) in [("1", 3), ("2", 5)] {
         let mut shell = Command::new("sh");
         shell.args(["-c", &script.out]).env("SLURM_ARRAY_TASK_ID", task).env("SLURM_CPUS_PER_TASK", "1");
         assert!(shell.output().expect("sh").status.success());
         assert_eq!(files(&out).len(), results);
     }
+}
+
+/// As much of Ray as the program uses, in one process. `make test-engines` runs it on Ray.
+const RAY: &str = r#"
+import types
+
+exceptions = types.SimpleNamespace(RayError=RuntimeError)
+
+def init(address=None, object_store_memory=None):
+    if address == "auto":
+        raise ConnectionError("no cluster")
+    assert object_store_memory < 1 << 30
+
+def remote(num_cpus, max_retries, retry_exceptions):
+    assert num_cpus == 1 and max_retries > 0
+    def task(function):
+        def call(*args):
+            try:
+                return function(*args)
+            except tuple(retry_exceptions):
+                return function(*args)
+            except RuntimeError as error:
+                return error
+        return types.SimpleNamespace(remote=call)
+    return task
+
+def wait(tasks):
+    return tasks[:1], tasks[1:]
+
+def get(done):
+    if isinstance(done, Exception):
+        raise done
+    return done
+"#;
+
+#[test]
+fn the_program_for_ray_runs_all_shards() {
+    let name = "the_program_for_ray_runs_all_shards";
+    if !has_program(name, "python3") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let grid = grid(&folder, 1);
+    assert_eq!(campaign(&grid, &at(&folder, "whole"), &[]).code, 0);
+    file(&folder, "ray.py", RAY);
+    let out = at(&folder, "it's");
+    let program = run(&["campaign", "ray", &grid, "--out", &out, "--shards", "2"]);
+    assert_eq!(program.code, 0, "{}", program.err);
+    let ran = || {
+        let mut python = Command::new("python3");
+        // With -c, this folder comes first in the path of modules.
+        python.args(["-B", "-c", &program.out]).current_dir(folder.path());
+        Said::from(python.output().expect("python3"))
+    };
+    let said = ran();
+    assert_eq!((said.code, said.out.trim()), (0, out.as_str()), "{}", said.err);
+    assert_eq!(files(&out), files(&at(&folder, "whole")));
+
+    // The error of a shard is shown.
+    std::fs::remove_file(folder.path().join("scenario.toml")).expect("remove");
+    let said = ran();
+    assert_eq!(said.code, 1);
+    let told = said.err.contains("scenario.toml cannot be read") && said.err.contains("2 of 2 shards failed");
+    assert!(told, "{}", said.err);
 }
 
 /// The grid and the scenario of docs/campaigns.md.

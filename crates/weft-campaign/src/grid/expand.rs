@@ -50,14 +50,15 @@ impl Shard {
         if (1..=of).contains(&index) { Ok(shard) } else { Err(ShardError(shard.to_string())) }
     }
 
-    /// Whether it has the run with this ordinal, counted from 0.
-    pub const fn has(self, ordinal: u64) -> bool {
-        ordinal % self.of == self.index - 1
+    /// Returns the number of runs from the one with this ordinal, counted from 0, to the next that it has.
+    const fn ahead(self, ordinal: u64) -> u64 {
+        let (first, here) = (self.index - 1, ordinal % self.of);
+        if here <= first { first - here } else { self.of - here + first }
     }
 
     /// Returns its number of runs, out of `all`.
     pub const fn runs(self, all: u64) -> u64 {
-        (all + self.of - self.index) / self.of
+        if all < self.index { 0 } else { (all - self.index) / self.of + 1 }
     }
 }
 
@@ -107,19 +108,23 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the next run of the grid for which the cursor was made. Seeds advance first.
+    /// Returns the next run of the grid for which the cursor was made. Seeds advance first. Its cost does not grow with the seeds that
+    /// belong to other shards.
     pub fn advance(&mut self, grid: &Grid) -> Option<Run> {
+        let seeds = grid.seeds.len();
         loop {
-            if self.current.is_none() || self.seed == grid.seeds.len() {
+            if self.current.is_none() || self.seed == seeds {
                 self.current = Some(grid.take(&mut self.next)?);
                 self.seed = 0;
             }
-            let (seed, ordinal) = (self.seed, self.ordinal);
-            self.seed += 1;
-            self.ordinal += 1;
-            if self.shard.has(ordinal) {
+            let ahead = self.shard.ahead(self.ordinal).min(seeds - self.seed);
+            self.seed += ahead;
+            self.ordinal += ahead;
+            if self.seed < seeds {
                 let combination = self.current.clone()?;
-                return Some(Run { combination, seed: grid.seeds.get(seed) });
+                self.seed += 1;
+                self.ordinal += 1;
+                return Some(Run { combination, seed: grid.seeds.get(self.seed - 1) });
             }
         }
     }

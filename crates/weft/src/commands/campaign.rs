@@ -34,6 +34,7 @@ Examples:
   weft campaign run grid.toml --out part2 --shard 2/8
   weft campaign merge part1 part2 --out results
   weft campaign slurm grid.toml --out results --nodes 16 > job.sh
+  weft campaign ray grid.toml --out results > ray.py
 
 docs/campaigns.md describes grid files, the store and the figures.")]
 pub(crate) struct Args {
@@ -48,6 +49,7 @@ enum Command {
     Merge(MergeArgs),
     Export(ExportArgs),
     Slurm(SlurmArgs),
+    Ray(RayArgs),
 }
 
 /// Make the results that are missing, on all processors.
@@ -57,6 +59,8 @@ Examples:
   weft campaign run grid.toml --out results
   weft campaign run grid.toml --out results --shard 2/8 --threads 1
   weft campaign run grid.toml --out results --list --shards 64 | parallel
+  weft campaign run grid.toml --out results --list > shards.txt
+  hq submit --each-line shards.txt sh -c 'eval \"$HQ_ENTRY\"'
 
 Ctrl-C ends it with what is done kept; the same command goes on.")]
 struct RunArgs {
@@ -72,7 +76,7 @@ struct RunArgs {
     /// Concurrent runs [default: one per processor].
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1024))]
     threads: Option<u32>,
-    /// Run nothing; print one command per line, each for a shard on one thread, for GNU parallel and others.
+    /// Run nothing; print one command per line, each for a shard on one thread, for GNU parallel, HyperQueue and others.
     #[arg(long, conflicts_with_all = ["shard", "threads"])]
     list: bool,
     /// Number of shards that --list prints [default: one for 100 runs, at most 1000].
@@ -156,6 +160,24 @@ struct SlurmArgs {
     nodes: u64,
 }
 
+/// Print a program in Python for Ray: a task for each shard, which returns the path of the results.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  weft campaign ray grid.toml --out results > ray.py && python3 ray.py
+  RAY_ADDRESS=head:6379 python3 ray.py")]
+struct RayArgs {
+    /// The grid.
+    #[arg(value_name = "GRID.toml")]
+    grid: PathBuf,
+    /// Folder of the results, which all nodes see.
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Number of tasks [default: one for 100 runs, at most 1000].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    shards: Option<u64>,
+}
+
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
@@ -166,7 +188,18 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Export(args) => table(&args),
         Command::Slurm(args) => {
             read(&args.grid)?;
+            if args.nodes > engines::SLURM_ARRAY_MAX {
+                output::note(&format!(
+                    "an array of {} jobs needs a site with a larger MaxArraySize than Slurm's default, 1001; `scontrol show config` tells it",
+                    args.nodes
+                ));
+            }
             output::print(&names(&args.grid, &args.out)?.slurm(args.nodes))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Ray(args) => {
+            let shards = args.shards.unwrap_or(engines::shards(read(&args.grid)?.grid().count()));
+            output::print(&names(&args.grid, &args.out)?.ray(shards))?;
             Ok(ExitCode::SUCCESS)
         }
     }
