@@ -38,6 +38,10 @@ test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches
 test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
 	@scripts/test-prometheus
 
+.PHONY: test-python
+test-python: setup ## Build the Python package's wheel and test it in a fresh environment (fetches from PyPI; exit 3: skipped)
+	@scripts/test-python $(ARGS)
+
 .PHONY: package
 package: setup ## Make a Debian package of the release build, in target/package
 	@scripts/package
