@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 
 def main() -> None:
@@ -18,7 +21,12 @@ def main() -> None:
         nbformat.validate(notebook)
         if any(cell.get("outputs") for cell in notebook.cells):
             raise SystemExit(f"{path} has outputs: clear them")
-        NotebookClient(notebook, timeout=1200, resources={"metadata": {"path": str(path.parent)}}).execute()
+        resources = {"metadata": {"path": str(path.parent)}}
+        with tempfile.TemporaryDirectory(prefix="weftline-") as folder:
+            os.environ["WEFTLINE_STORE"] = f"{folder}/store"
+            # By sockets that are files: a test opens no port.
+            config = Config({"KernelManager": {"transport": "ipc", "ip": f"{folder}/kernel"}})
+            NotebookClient(notebook, timeout=1200, resources=resources, config=config).execute()
         outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
         if not any("image/png" in output.get("data", {}) for output in outputs):
             raise SystemExit(f"{path} shows no picture")
