@@ -42,6 +42,10 @@ test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fe
 test-engines: setup ## Run a campaign on GNU parallel, HyperQueue, Slurm and Ray, with kills (fetches them; needs root; exit 3: skipped)
 	@scripts/test-engines $(ARGS)
 
+.PHONY: test-python
+test-python: setup ## Build the Python package's wheel and test it in a fresh environment (fetches from PyPI; exit 3: skipped)
+	@scripts/test-python $(ARGS)
+
 .PHONY: package
 package: setup ## Make a Debian package of the release build, in target/package
 	@scripts/package

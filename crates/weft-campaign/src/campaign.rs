@@ -86,12 +86,20 @@ impl Campaign {
     /// # Errors
     /// If a file cannot be read or is invalid; the error has the place.
     pub fn read(path: &Path, files: ReadFile) -> Result<Self, CampaignError> {
-        let text = |path: &Path| std::fs::read_to_string(path).map_err(|error| (path.to_owned(), error));
-        let of = |(path, error)| CampaignError::Read { path, error };
-        let grid = grid::read(&text(path).map_err(of)?, &path.display().to_string())?;
+        let given = std::fs::read_to_string(path)
+            .map_err(|error| CampaignError::Read { path: path.to_owned(), error })?;
+        Self::parse(&given, path, files)
+    }
+
+    /// Reads the text of a grid that is, or could be, at a path: its scenario is found from there, and errors name it.
+    ///
+    /// # Errors
+    /// As those of [`Self::read`].
+    pub fn parse(text: &str, path: &Path, files: ReadFile) -> Result<Self, CampaignError> {
+        let grid = grid::read(text, &path.display().to_string())?;
         let scenario = path.parent().unwrap_or(Path::new("")).join(&grid.scenario);
-        let given = text(&scenario).map_err(|(path, error)| {
-            let what = format!("the scenario {} cannot be read: {error}", path.display());
+        let given = std::fs::read_to_string(&scenario).map_err(|error| {
+            let what = format!("the scenario {} cannot be read: {error}", scenario.display());
             grid.error_at_scenario(what, "its path counts from the grid file's folder")
         })?;
         let name = scenario.display().to_string();

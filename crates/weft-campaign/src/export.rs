@@ -77,6 +77,20 @@ pub fn export(store: &Store, format: Format, out: &mut dyn Write) -> Result<Expo
     Ok(index.told)
 }
 
+/// Tells each result of this version of the model, in the order of the table.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn each(store: &Store, tell: &mut dyn FnMut(&Record)) -> Result<Exported, StoreError> {
+    let index = index(store)?;
+    for row in &index.rows {
+        if let Some(record) = record(store, row)? {
+            tell(&record);
+        }
+    }
+    Ok(index.told)
+}
+
 fn index(store: &Store) -> Result<Index, StoreError> {
     let mut index = Index::default();
     for key in store.keys() {

@@ -5,6 +5,7 @@
 //! | [`grid`], [`condition`] | grid files and their runs, one after the other; the comparisons that leave combinations out |
 //! | [`campaign`] | a grid with its scenario: what each run simulates |
 //! | [`key`], [`record`], [`figures`] | the name, the text and the figures of a result |
+//! | [`document`] | the document of runs, as `weft sim` writes it |
 //! | [`store`] | one file per result, found by its content |
 //! | [`mod@run`], [`gather`], [`mod@export`] | making results, counting and merging them, and tables of them |
 //! | [`engines`] | commands and scripts for other programs that run shards |
@@ -12,6 +13,7 @@
 
 pub mod campaign;
 pub mod condition;
+pub mod document;
 pub mod engines;
 pub mod export;
 pub mod figures;

@@ -15,24 +15,28 @@
 //! for a bounded number of flows. When it is full, later flows share one queue of the class for the rest of the run. In
 //! every class, packets that are not IP share that queue. A class whose packets wait in one FIFO has one queue anyway.
 //!
+//! [`order`] does the same with packets that are known by their metadata, without captures.
+//!
 //! **Unreadable input.** A packet whose headers are damaged or truncated is scheduled as one that is not IP, usually in
 //! class `default`. It is counted in [`ReplayReport::unreadable`] and not dropped. A capture file that ends inside a
 //! packet, or is damaged, ends the run. The packets before are still sent and written; then the error is returned, with
 //! the report of the written packets.
 
-use std::collections::HashMap;
+use crate::flows::{FieldsOfFlow, Flows, Lookup};
 use std::io::{Read, Write};
 use thiserror::Error;
-use weft_packet::AttributeTests;
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
-use weft_sched::{LeafDiscipline, PacketScheduler};
+use weft_sched::PacketScheduler;
 use weft_sim::{Departure, Framing, Scheduler, VirtualLink};
-use weft_units::{BitsPerSec, Bytes, FlowId, FlowKey, Instant, LaneId, PacketMeta, Weight};
+use weft_units::{BitsPerSec, Bytes, ClassId, Instant, PacketMeta};
 
+mod flows;
+mod order;
 mod report;
 
+pub use order::{Arrival, Departed, Order, order};
 pub use report::{ClassReport, Conservation, Count, ReplayReport};
 
 /// The default number of flows of a class with their own queue.
@@ -79,6 +83,16 @@ pub enum ReplayError {
     /// The policy is inconsistent; the compiler never produces such a policy.
     #[error("the compiled policy is not consistent: {0}")]
     Policy(String),
+    /// A packet is said to be of a class that the policy lacks.
+    #[error("packet {packet} is of class number {class}, and the policy has {classes}, counted from 0")]
+    Class {
+        /// The packet's number, from 0.
+        packet: usize,
+        /// The class.
+        class: ClassId,
+        /// The number of classes.
+        classes: usize,
+    },
     /// The capture cannot be read completely.
     #[error("{source}")]
     Input {
@@ -159,111 +173,11 @@ impl<W: Write> Sink<W> {
     }
 }
 
-/// The flows of the capture, each with its queue.
-struct Flows {
-    /// The queue of each flow; the lane follows from the key, since a capture has no metadata beyond that of its frames.
-    queues: HashMap<(FlowKey, AttributeTests), FlowId>,
-    /// The attributes that the policy tests.
-    tested: AttributeTests,
-    lanes: Vec<LaneFlows>,
-    bound: usize,
-    /// The number of the port at which the packets leave.
-    port: u16,
-    overflow_packets: u64,
-}
-
-/// The flow state of one lane.
-struct LaneFlows {
-    /// The queue of packets that are not IP and of flows beyond the bound.
-    shared: FlowId,
-    /// Whether flows may have their own queues, and how many do.
-    fair: bool,
-    count: usize,
-}
-
-impl Flows {
-    fn new<S: Scheduler>(
-        policy: &CompiledPolicy,
-        scheduler: &mut S,
-        bound: usize,
-        port: u16,
-    ) -> Result<Self, ReplayError> {
-        let mut lanes = Vec::with_capacity(policy.program.lanes.len());
-        for (i, lane) in policy.program.lanes.iter().enumerate() {
-            let shared = scheduler
-                .add_flow(LaneId::from_index(i), Weight::ONE)
-                .map_err(|refused| ReplayError::Policy(format!("lane {i}: {}", S::reason(&refused))))?;
-            let leaf = policy.program.leaves.get(lane.leaf.index());
-            let fair = leaf.is_some_and(|leaf| leaf.discipline != LeafDiscipline::Fifo);
-            lanes.push(LaneFlows { shared, fair, count: 0 });
-        }
-        let tests = policy.rules.iter().flat_map(|rule| rule.matcher.attributes.iter());
-        let tested = tests.fold(AttributeTests::NONE, |all, (attribute, _)| all.with(attribute, 0));
-        Ok(Self { queues: HashMap::new(), tested, lanes, bound, port, overflow_packets: 0 })
-    }
-
-    /// The queue of a packet.
-    fn queue<S: Scheduler>(
-        &mut self,
-        policy: &CompiledPolicy,
-        scheduler: &mut S,
-        meta: &PacketMeta,
-    ) -> Option<FlowId> {
-        let key = meta.key.map(|key| (key, self.tested.held_by(meta)));
-        if let Some(flow) = key.and_then(|key| self.queues.get(&key)) {
-            return Some(*flow);
-        }
-        let lane = policy.classify(&PacketMeta { port: self.port, ..*meta });
-        let flows = self.lanes.get_mut(lane.index())?;
-        let Some(key) = key.filter(|_| flows.fair) else { return Some(flows.shared) };
-        if flows.count < self.bound
-            && let Ok(flow) = scheduler.add_flow(lane, Weight::ONE)
-        {
-            flows.count += 1;
-            self.queues.insert(key, flow);
-            return Some(flow);
-        }
-        self.overflow_packets += 1;
-        Some(flows.shared)
-    }
-}
-
-/// Checks that every index in the policy's tables is valid.
-fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
-    let program = &policy.program;
-    if program.lanes.is_empty() {
-        return Err(ReplayError::Policy("it has no lanes".to_owned()));
-    }
-    for (i, lane) in program.lanes.iter().enumerate() {
-        if lane.class.index() >= policy.classes.len() {
-            return Err(ReplayError::Policy(format!(
-                "lane {i} names class {}, which does not exist",
-                lane.class
-            )));
-        }
-    }
-    for (i, rule) in policy.rules.iter().enumerate() {
-        let Some(rows) = policy.destinations.get(rule.class.index()) else {
-            return Err(ReplayError::Policy(format!(
-                "rule {i} names class {}, which has no destinations",
-                rule.class
-            )));
-        };
-        if let Some(row) = rows.iter().find(|row| row.lane.index() >= program.lanes.len()) {
-            return Err(ReplayError::Policy(format!(
-                "rule {i} names lane {}, which does not exist",
-                row.lane
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// A running replay.
 struct Replay<'a, S, W: Write> {
-    policy: &'a CompiledPolicy,
+    lookup: Lookup<'a>,
     link: VirtualLink<S>,
-    flows: Flows,
+    flows: Flows<FieldsOfFlow>,
     sink: Sink<W>,
     conservation: Conservation,
     unreadable: u64,
@@ -279,8 +193,8 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         (flow_bound, port): (usize, &str),
         output: W,
     ) -> Result<Self, ReplayError> {
-        check_policy(policy)?;
-        let flows = Flows::new(policy, &mut scheduler, flow_bound, policy.port_number(port))?;
+        let lookup = Lookup::new(policy, port)?;
+        let flows = Flows::new(policy, &mut scheduler, flow_bound)?;
         let link = VirtualLink::new(scheduler, rate, Framing::ETHERNET).ok_or(ReplayError::ZeroRate)?;
         let class = |name: &String| ClassReport {
             class: name.clone(),
@@ -300,7 +214,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         };
         let conservation = Conservation::default();
         Ok(Self {
-            policy,
+            lookup,
             link,
             flows,
             sink,
@@ -330,8 +244,9 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
                 PacketMeta::default()
             }
         };
-        let sink = &mut self.sink;
-        let Some(flow) = self.flows.queue(self.policy, self.link.scheduler_mut(), &meta) else {
+        let (sink, lookup) = (&mut self.sink, &self.lookup);
+        let key = lookup.fields_of_flow(&meta);
+        let Some(flow) = self.flows.queue(self.link.scheduler_mut(), key, || lookup.lane(&meta)) else {
             self.drop(packet.orig_len, "no lane");
             return Ok(());
         };
@@ -378,8 +293,8 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             conservation,
             unreadable: self.unreadable,
             late_timestamps: self.late_timestamps,
-            flows: self.flows.queues.len() as u64,
-            overflow_packets: self.flows.overflow_packets,
+            flows: self.flows.count(),
+            overflow_packets: self.flows.overflow_packets(),
         })
     }
 }

@@ -5,7 +5,9 @@ use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
 use weft_policy::{ClassInfo, CompiledPolicy, Destination, Rule};
-use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport, replay, replay_with};
+use weft_replay::{
+    Arrival, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayReport, order, replay, replay_with,
+};
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
 use weft_units::{
@@ -242,6 +244,66 @@ fn a_class_can_test_the_port() {
         let (report, _) = run(&policy, &input, ReplayOptions { port, ..ReplayOptions::default() });
         assert_eq!([report.classes[0].packets, report.classes[1].packets], expected, "{port}");
     }
+}
+
+/// The packets of a capture as arrivals, on the capture's clock.
+fn arrivals(input: &[u8]) -> Vec<Arrival> {
+    let mut reader = PcapReader::new(input).expect("a capture");
+    let mut found = Vec::new();
+    while let Some(packet) = reader.next_packet().expect("whole packets") {
+        let meta = parse_headers(packet.data).expect("headers").meta();
+        let at = Nanos(packet.timestamp.as_nanos());
+        found.push(Arrival { at, len: packet.orig_len, meta, ..Arrival::default() });
+    }
+    found
+}
+
+#[test]
+fn packets_without_a_capture_leave_as_those_of_one() {
+    let mut rng = weft_packet::mutation::TestRng::new(12);
+    let mut at = 0;
+    let packets: Vec<_> = (0..5000)
+        .map(|i| {
+            at += rng.below(11_000) as u64;
+            // Some come late.
+            let late = at.saturating_sub(rng.below(20) as u64 / 19 * 50_000);
+            (late, udp(1 + rng.below(5) as u16, [53, 80, 99][rng.below(3)], i, 60 + rng.below(1400)))
+        })
+        .collect();
+    let input = capture(packets.clone());
+    let policy = policy(Some(1_000_000_000), 20);
+    let options = || ReplayOptions { flows_per_class: 3, ..ReplayOptions::default() };
+    let (report, output) = run(&policy, &input, options());
+    let done = order(&policy, arrivals(&input), options()).expect("orders");
+    let same = |of: &Departed| {
+        let frame = &packets[of.packet].1;
+        let key = parse_headers(frame).expect("headers").flow_key.expect("UDP");
+        (of.end.0 - ORIGIN, key.sport, key.dport, of.packet as u32)
+    };
+    assert_eq!(done.departed.iter().map(same).collect::<Vec<_>>(), read(&output));
+    let dropped: usize = done.dropped.values().map(Vec::len).sum();
+    assert_eq!((dropped as u64, done.late), (report.conservation.dropped_packets, report.late_timestamps));
+    assert!(dropped > 0 && done.late > 0 && done.overflow_packets > 0);
+    assert_eq!((done.overflow_packets, done.link), (report.overflow_packets, BitsPerSec(1_000_000_000)));
+}
+
+#[test]
+fn classes_and_flows_can_be_given() {
+    let policy = policy(Some(1_000_000_000), 100);
+    let class = |class| Arrival { len: Bytes(976), class: Some(ClassId(class)), ..Arrival::default() };
+    let by_class = order(&policy, [class(2), class(1), class(0)], ReplayOptions::default()).expect("orders");
+    let left = |done: &Order| done.departed.iter().map(|of| of.packet).collect::<Vec<_>>();
+    assert_eq!(left(&by_class), [2, 1, 0]);
+    assert_eq!(by_class.departed[0].lane, LaneId(0));
+    // Two flows take turns, and one flow does not.
+    let flow = |flow| Arrival { flow: Some(flow), ..class(1) };
+    let done = order(&policy, [flow(7), flow(7), flow(9)], ReplayOptions::default()).expect("orders");
+    assert_eq!(left(&done), [0, 2, 1]);
+    let error = order(&policy, [class(0), class(3)], ReplayOptions::default()).expect_err("no such class");
+    let said = "packet 1 is of class number 3, and the policy has 3, counted from 0";
+    assert_eq!(error.to_string(), said);
+    let error = order(&self::policy(None, 1), [], ReplayOptions::default()).expect_err("no rate");
+    assert!(matches!(error, ReplayError::NoRate));
 }
 
 #[test]

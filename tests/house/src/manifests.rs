@@ -14,7 +14,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["weft-nic", "weft-replay", "weft-campaign"],
     &["weft-run", "weft-profile"],
     &["weft-lab", "weft-service"],
-    &["weft", "weft-cni", "weft-playground"],
+    &["weft", "weft-cni", "weft-playground", "weft-python"],
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.

@@ -1,17 +1,18 @@
 //! Scenarios of the simulator: reading them, running them with several seeds, and recording the outcomes.
 
 mod examples;
-mod record;
 mod sweep;
 
 pub use examples::{example, examples};
-pub use record::{Run, conservation, report};
 pub use sweep::sweep;
+pub use weft_campaign::document::{Run, conservation};
 
 use crate::catalogue::overlay::{self, OverlayError, Setting};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
-use weft_run::tenant_files;
+use weft_campaign::document;
+use weft_report::sim::SimReport;
+use weft_run::{host_facts, tenant_files};
 use weft_sim::scenario::{self, Scenario};
 use weft_text::LocatedError;
 
@@ -59,4 +60,9 @@ pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
         overlay::apply(&mut document, &setting.path, setting.value.clone())?;
     }
     Ok(scenario::read(&document.to_string(), &format!("{name} with settings"), &mut files)?)
+}
+
+/// Returns the document of a scenario's runs on this host; `None` without a run. `wall_s` is the time of all runs in seconds.
+pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimReport> {
+    document::report(scenario, runs, wall_s, host_facts::detect())
 }

@@ -1,11 +1,10 @@
-//! The document of `weft sim`, computed from outcomes.
+//! The document of `weft sim`, computed from the outcomes of runs.
 
 use std::collections::BTreeMap;
-use weft_report::record::{Balance, Conservation, Document, Drops, Stage};
+use weft_report::record::{Balance, Conservation, Document, Drops, Host, Stage};
 use weft_report::sim::{
     SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
 };
-use weft_run::host_facts;
 use weft_sim::cost::Category;
 use weft_sim::outcome::{self, Latencies, Outcome, PolicyPhase};
 use weft_sim::scenario::Scenario;
@@ -20,8 +19,8 @@ pub struct Run {
     pub outcome: Outcome,
 }
 
-/// Returns the document of a scenario's runs; `None` without a run. `wall_s` is the time of all runs in seconds.
-pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimReport> {
+/// Returns the document of a scenario's runs; `None` without a run. `wall_s` is the time of all runs in seconds, on `host`.
+pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64, host: Host) -> Option<SimReport> {
     let first = runs.first()?;
     let outcome = &first.outcome;
     let sim_s = outcome.measured.as_secs_f64();
@@ -38,7 +37,7 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimRepor
     let cpu = outcome.cpu.iter().map(|host| host.iter().map(by_category).collect());
     Some(SimReport {
         schema: SimReport::SCHEMA.to_owned(),
-        host: host_facts::detect(),
+        host,
         seed: first.seed,
         seeds: runs.len() as u32,
         scenario: scenario.name.clone(),
