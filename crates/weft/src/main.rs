@@ -27,6 +27,7 @@ mod output;
 mod policy_file;
 mod signals;
 mod terminal;
+mod trace_files;
 mod values;
 
 use clap::Parser;
