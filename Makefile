@@ -38,6 +38,10 @@ test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches
 test-prometheus: setup ## Test the daemon's metrics with Debian's prometheus (fetches its package, installs nothing)
 	@scripts/test-prometheus
 
+.PHONY: test-traces
+test-traces: setup ## Test traces and tables with Perfetto's messages and pyarrow (from PyPI, in target/; exit 3: skipped)
+	@scripts/test-traces
+
 .PHONY: package
 package: setup ## Make a Debian package of the release build, in target/package
 	@scripts/package

@@ -83,7 +83,7 @@ fn traced(scenario: &Scenario, seed: u64) -> Traced {
     Traced { outcome, seen, rows, kinds: both.kinds, last: both.last, in_rings: both.in_rings }
 }
 
-/// What enters a stage is in its track, and all of a segment's spans are in one flow.
+/// Checks that each stage has a span for each entry, and all of a segment's spans are in one flow.
 fn check(of: &Traced) {
     let kind = |name: &str| of.kinds.get(name).copied().unwrap_or_default();
     let spans = |name: &str| of.seen.on(name).len() as u64;

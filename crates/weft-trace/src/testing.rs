@@ -95,7 +95,7 @@ pub struct Span {
     pub notes: usize,
 }
 
-/// What a viewer has of a trace.
+/// The contents of a trace for a viewer.
 #[derive(Default, Debug)]
 pub struct Seen {
     /// The tracks by their identities.

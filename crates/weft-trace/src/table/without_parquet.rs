@@ -1,4 +1,4 @@
-//! What stands for Parquet in builds without it: a writer that cannot be made.
+//! The stand-in for Parquet in builds without it: a writer that cannot be made.
 
 use super::{Cell, Column, TableError};
 use core::convert::Infallible;
