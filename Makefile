@@ -46,6 +46,10 @@ test-engines: setup ## Run a campaign on GNU parallel, HyperQueue, Slurm and Ray
 test-python: setup ## Build the Python package's wheel and test it in a fresh environment (fetches from PyPI; exit 3: skipped)
 	@scripts/test-python $(ARGS)
 
+.PHONY: test-traces
+test-traces: setup ## Test traces and tables with Perfetto's messages and pyarrow (from PyPI, in target/; exit 3: skipped)
+	@scripts/test-traces
+
 .PHONY: package
 package: setup ## Make a Debian package of the release build, in target/package
 	@scripts/package

@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use thiserror::Error;
 use weft_sim::MODEL_VERSION;
+use weft_trace::table::{self, Cell, Column, Kind, Table, TableError};
 
 /// The schema of the JSON document (docs/schemas).
 pub const SCHEMA: &str = "weft-campaign/1";
@@ -22,6 +23,9 @@ pub enum Format {
     Csv,
     /// A document of the schema `weft-campaign`.
     Json,
+    /// Apache Parquet: figures as doubles, parameters as whole numbers, doubles or booleans if all of their values are, otherwise as
+    /// texts, as in CSV.
+    Parquet,
 }
 
 /// The reason that results cannot be exported.
@@ -34,6 +38,9 @@ pub enum ExportError {
     /// The table cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
+    /// The Parquet file cannot be written.
+    #[error(transparent)]
+    Table(#[from] TableError),
 }
 
 /// The contents of an export.
@@ -67,11 +74,12 @@ struct Index {
 ///
 /// # Errors
 /// If the store cannot be read, or the table not written.
-pub fn export(store: &Store, format: Format, out: &mut dyn Write) -> Result<Exported, ExportError> {
+pub fn export(store: &Store, format: Format, out: &mut (dyn Write + Send)) -> Result<Exported, ExportError> {
     let index = index(store)?;
     match format {
         Format::Csv => csv(store, &index, out)?,
         Format::Json => document(store, &index, out)?,
+        Format::Parquet => parquet(store, &index, out)?,
     }
     out.flush()?;
     Ok(index.told)
@@ -144,7 +152,7 @@ fn record(store: &Store, row: &Row) -> Result<Option<Record>, StoreError> {
     })
 }
 
-fn csv(store: &Store, index: &Index, out: &mut dyn Write) -> Result<(), ExportError> {
+fn csv(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
     let fixed = ["seed", "model"].map(str::to_owned);
     let names: Vec<String> =
         index.parameters.iter().chain(&fixed).chain(&index.figures).map(|name| quoted(name)).collect();
@@ -162,6 +170,55 @@ fn csv(store: &Store, index: &Index, out: &mut dyn Write) -> Result<(), ExportEr
         writeln!(out, "{}", cells.join(","))?;
     }
     Ok(())
+}
+
+fn parquet(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
+    let kinds: Vec<Kind> = index.parameters.iter().map(|name| kind(index, name)).collect();
+    let parameters = index.parameters.iter().zip(&kinds).map(|(name, kind)| Column::optional(name, *kind));
+    let fixed = ["seed", "model"].map(|name| Column::new(name, Kind::Whole));
+    let figures = index.figures.iter().map(|name| Column::optional(name, Kind::Real));
+    let columns = parameters.chain(fixed).chain(figures).collect();
+    let mut table = Table::new(out, table::Format::Parquet, SCHEMA, columns)?;
+    for row in &index.rows {
+        let Some(record) = record(store, row)? else { continue };
+        let texts: Vec<String> = index.parameters.iter().map(|name| cell(row.parameters.get(name))).collect();
+        let values = index.parameters.iter().map(|name| row.parameters.get(name));
+        let parameters =
+            values.zip(&kinds).zip(&texts).map(|((value, kind), text)| typed(value, *kind, text));
+        let mut cells: Vec<Cell<'_>> = parameters.collect();
+        cells.push(Cell::Whole(row.seed));
+        cells.push(Cell::Whole(u64::from(record.identity.model)));
+        let figure = |name: &String| record.figures.get(name).copied().flatten();
+        cells.extend(index.figures.iter().map(|name| figure(name).map_or(Cell::None, Cell::Real)));
+        table.row(&cells)?;
+    }
+    table.finish()?;
+    Ok(())
+}
+
+/// Returns a value as a cell of a column of this type; `text` is its text.
+fn typed<'a>(value: Option<&Value>, kind: Kind, text: &'a str) -> Cell<'a> {
+    let of = |value: &Value| match kind {
+        Kind::Whole => value.as_u64().map(Cell::Whole),
+        Kind::Real => value.as_f64().map(Cell::Real),
+        Kind::Truth => value.as_bool().map(Cell::Truth),
+        Kind::Text => Some(Cell::Text(text)),
+    };
+    value.and_then(of).unwrap_or(Cell::None)
+}
+
+/// Returns the type of a parameter's column: the narrowest that has all of its values.
+fn kind(index: &Index, name: &str) -> Kind {
+    let all = |is: fn(&Value) -> bool| index.rows.iter().filter_map(|row| row.parameters.get(name)).all(is);
+    if all(Value::is_u64) {
+        Kind::Whole
+    } else if all(Value::is_number) {
+        Kind::Real
+    } else if all(Value::is_boolean) {
+        Kind::Truth
+    } else {
+        Kind::Text
+    }
 }
 
 /// Returns a value as the text of a cell.
@@ -182,7 +239,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn document(store: &Store, index: &Index, out: &mut dyn Write) -> Result<(), ExportError> {
+fn document(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
     write!(out, "{{\"schema\":{},\"model\":{MODEL_VERSION},\"runs\":[", json!(SCHEMA))?;
     let mut separator = "\n";
     for row in &index.rows {

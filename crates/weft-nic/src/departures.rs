@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use weft_units::{Bytes, FlowKey, Instant, LoggedFlowId, TxQueueId};
+use weft_units::{Bytes, ClassId, FlowKey, Instant, LoggedFlowId, TxQueueId};
 
 /// The departures in a buffer: 100 KB, below the 128 KB from which on glibc's allocator maps each block anew
 /// (M_MMAP_THRESHOLD).
-const CHUNK: usize = 3200;
+const CHUNK: usize = 2130;
 
 /// A packet, or a chunk of one, on the wire. Its segments follow one another without a gap: segment i of n leaves at
 /// about `start + (end - start) * (i + 1) / n`.
@@ -28,20 +28,37 @@ pub struct Departure {
     pub segments: u32,
     /// Bytes on the wire, preamble, check sequence and gap included.
     wire: u32,
+    /// The class.
+    pub class: ClassId,
+    /// Whether it is the first chunk of its packet.
+    pub first: bool,
+    /// Whether it is the last chunk of its packet.
+    pub last: bool,
+    /// The arrival of its packet; [`NEVER`] if it is not known.
+    arrival: Instant,
 }
 
+/// The arrival of a packet without a doorbell.
+const NEVER: Instant = Instant::from_nanos(u64::MAX);
+
 impl Departure {
+    /// The time at which the worker took the packet's doorbell, on the wall clock; a packet may have that of an earlier one, as
+    /// [`crate::sojourn`] describes. `None` for a packet that came without one.
+    pub fn arrival(&self) -> Option<Instant> {
+        (self.arrival != NEVER).then_some(self.arrival)
+    }
+
     /// Bytes on the wire, preamble, check sequence and gap included.
     pub fn wire(&self) -> Bytes {
         Bytes(u64::from(self.wire))
     }
 }
 
-/// All departures of a run, in order.
+/// All departures of a run, or those since the last ones were taken, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DepartureLog {
     /// The five-tuples, in the order of their first departures; `None` for all packets that are not IP. Fragments have
-    /// no ports.
+    /// no ports. Those of earlier departures were taken with them, and count in the index.
     pub flows: Vec<Option<FlowKey>>,
     /// The departures.
     pub departures: Vec<Departure>,
@@ -59,12 +76,8 @@ impl DepartureLog {
     }
 }
 
-/// A message of the worker to the log.
-#[derive(Debug)]
-enum Handed {
-    Chunk(Vec<Departure>),
-    Flows(Vec<Option<FlowKey>>),
-}
+/// A message of the worker to the log: departures, and the flows whose first departures are among them.
+type Handed = (Vec<Departure>, Vec<Option<FlowKey>>);
 
 /// The writing end, in the worker.
 #[derive(Debug)]
@@ -72,6 +85,7 @@ pub(crate) struct Recorder {
     out: Sender<Handed>,
     open: Vec<Departure>,
     spare: Vec<Vec<Departure>>,
+    /// Flows that were not handed yet.
     flows: Vec<Option<FlowKey>>,
     numbers: BTreeMap<Option<FlowKey>, LoggedFlowId>,
 }
@@ -87,75 +101,85 @@ const NONE: Departure = Departure {
     flow: LoggedFlowId(0),
     segments: 0,
     wire: 0,
+    class: ClassId(0),
+    first: false,
+    last: false,
+    arrival: NEVER,
 };
 
+/// A chunk that left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chunk {
+    /// The times of its first and last bit.
+    pub(crate) times: (Instant, Instant),
+    pub(crate) arrival: Option<Instant>,
+    pub(crate) class: ClassId,
+    pub(crate) segments: u32,
+    pub(crate) wire: Bytes,
+    pub(crate) first: bool,
+    pub(crate) last: bool,
+}
+
 /// Allocates a buffer and touches its memory.
-fn chunk() -> Vec<Departure> {
-    let mut chunk = vec![NONE; CHUNK];
-    chunk.clear();
-    chunk
+fn buffer() -> Vec<Departure> {
+    let mut buffer = vec![NONE; CHUNK];
+    buffer.clear();
+    buffer
 }
 
 /// Creates a log with room for `expected` departures; more are no error.
 pub(crate) fn departures(expected: usize) -> (Recorder, Departures) {
     let (out, end) = channel();
-    let spare = core::iter::repeat_with(chunk).take(expected.div_ceil(CHUNK)).collect();
+    let spare = core::iter::repeat_with(buffer).take(expected.div_ceil(CHUNK)).collect();
     let (flows, numbers) = (Vec::new(), BTreeMap::new());
-    (Recorder { out, open: chunk(), spare, flows, numbers }, Departures(end))
+    (Recorder { out, open: buffer(), spare, flows, numbers }, Departures(end))
 }
 
 impl Recorder {
     /// The number of a flow. The first packet of a flow may allocate.
     pub(crate) fn flow(&mut self, key: Option<FlowKey>) -> LoggedFlowId {
-        let flows = &mut self.flows;
+        let (flows, next) = (&mut self.flows, LoggedFlowId::from_index(self.numbers.len()));
         *self.numbers.entry(key).or_insert_with(|| {
             flows.push(key);
-            LoggedFlowId::from_index(flows.len() - 1)
+            next
         })
     }
 
     /// Records a departure.
-    pub(crate) fn record(
-        &mut self,
-        (start, end): (Instant, Instant),
-        queue: TxQueueId,
-        flow: LoggedFlowId,
-        segments: u32,
-        wire: Bytes,
-    ) {
+    pub(crate) fn record(&mut self, queue: TxQueueId, flow: LoggedFlowId, chunk: &Chunk) {
+        let Chunk { times: (start, end), arrival, class, segments, wire, first, last } = *chunk;
         let wire = u32::try_from(wire.get()).unwrap_or(u32::MAX);
-        self.open.push(Departure { start, end, queue, flow, segments, wire });
+        let arrival = arrival.unwrap_or(NEVER);
+        self.open.push(Departure { start, end, queue, flow, segments, wire, class, first, last, arrival });
         if self.open.len() == CHUNK {
-            let next = self.spare.pop().unwrap_or_else(chunk);
+            let next = self.spare.pop().unwrap_or_else(buffer);
             let full = core::mem::replace(&mut self.open, next);
-            self.hand(Handed::Chunk(full));
+            self.hand(full);
         }
     }
 
     /// A missing reader is no error: the NIC continues.
-    fn hand(&self, what: Handed) {
-        let _ = self.out.send(what);
+    fn hand(&mut self, departures: Vec<Departure>) {
+        let _ = self.out.send((departures, core::mem::take(&mut self.flows)));
     }
 }
 
 impl Drop for Recorder {
     /// Passes the remaining departures.
     fn drop(&mut self) {
-        let (rest, flows) = (core::mem::take(&mut self.open), core::mem::take(&mut self.flows));
-        self.hand(Handed::Chunk(rest));
-        self.hand(Handed::Flows(flows));
+        let rest = core::mem::take(&mut self.open);
+        self.hand(rest);
     }
 }
 
 impl Departures {
-    /// Collects the log: all buffers passed so far, which are complete when the recorder was dropped.
+    /// Collects the log: all buffers passed since the last call. With the last call after the recorder was dropped, nothing is
+    /// missing.
     pub(crate) fn collect(&self) -> DepartureLog {
         let mut log = DepartureLog::default();
-        for handed in self.0.try_iter() {
-            match handed {
-                Handed::Chunk(mut chunk) => log.departures.append(&mut chunk),
-                Handed::Flows(flows) => log.flows = flows,
-            }
+        for (mut departures, mut flows) in self.0.try_iter() {
+            log.departures.append(&mut departures);
+            log.flows.append(&mut flows);
         }
         log
     }
@@ -178,16 +202,24 @@ mod tests {
             let (mut recorder, end) = departures(expected);
             for i in 0..count {
                 let flow = recorder.flow((i % 3 > 0).then(|| key((i % 3) as u16)));
-                recorder.record(
-                    (Instant::from_nanos(i), Instant::from_nanos(i + 1)),
-                    TxQueueId(i as u32 % 4),
-                    flow,
-                    2,
-                    Bytes(i),
-                );
+                let chunk = Chunk {
+                    times: (Instant::from_nanos(i), Instant::from_nanos(i + 1)),
+                    arrival: (i % 5 > 0).then(|| Instant::from_nanos(i / 2)),
+                    class: ClassId(i as u32 % 7),
+                    segments: 2,
+                    wire: Bytes(i),
+                    first: i % 2 == 0,
+                    last: i % 3 == 0,
+                };
+                recorder.record(TxQueueId(i as u32 % 4), flow, &chunk);
             }
+            // What is taken in between is not taken again.
+            let mut log = end.collect();
+            assert_eq!(log.departures.len(), 2 * CHUNK);
             drop(recorder);
-            let log = end.collect();
+            let rest = end.collect();
+            assert_eq!(rest.flows, []);
+            log.departures.extend(rest.departures);
             assert_eq!(log.flows, [None, Some(key(1)), Some(key(2))]);
             assert_eq!((log.flow(&key(2)), log.flow(&key(9))), (Some(LoggedFlowId(2)), None));
             assert_eq!(log.departures.len() as u64, count);
@@ -196,6 +228,8 @@ mod tests {
                 d.start == Instant::from_nanos(i as u64)
                     && d.flow.index() == i % 3
                     && d.queue.index() == i % 4
+                    && (d.class.index(), d.first, d.last) == (i % 7, i % 2 == 0, i % 3 == 0)
+                    && d.arrival() == (i % 5 > 0).then(|| Instant::from_nanos(i as u64 / 2))
             };
             assert!(log.departures.iter().enumerate().all(in_order));
         }
@@ -203,6 +237,6 @@ mod tests {
 
     #[test]
     fn a_departure_is_small() {
-        assert_eq!(size_of::<Departure>() * CHUNK, 102_400);
+        assert_eq!(size_of::<Departure>() * CHUNK, 102_240);
     }
 }

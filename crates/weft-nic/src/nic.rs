@@ -398,7 +398,8 @@ impl SoftwareNic {
         self.stop_with_log(grace).map(|(totals, _)| totals)
     }
 
-    /// Stops the NIC as [`stop`](Self::stop), and returns the departure log; an empty one if none was configured.
+    /// Stops the NIC as [`stop`](Self::stop), and returns the departure log, less what was taken before; an empty one if none was
+    /// configured.
     ///
     /// # Errors
     /// As [`stop`](Self::stop).
@@ -415,8 +416,14 @@ impl SoftwareNic {
             self.retire(port);
         }
         self.threads.join()?;
-        let log = self.departures.as_ref().map(Departures::collect).unwrap_or_default();
+        let log = self.take_departures();
         failed.map_or_else(|| Ok((self.totals()?, log)), Err)
+    }
+
+    /// The departures since the last call, but for the last thousands, which come later; none without a log.
+    /// [`stop_with_log`](Self::stop_with_log) has the rest.
+    pub fn take_departures(&self) -> DepartureLog {
+        self.departures.as_ref().map(Departures::collect).unwrap_or_default()
     }
 
     /// The uplink's descriptor, for tests that inject packets.

@@ -5,6 +5,7 @@
 //! | [`session`] | a port with a policy or with plain queues, on the user's own uplink |
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
+//! | [`departures`] | departures of a session, as a table and as a trace |
 //! | [`doctor`] | what `weft doctor` says about policies |
 //! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
@@ -12,6 +13,7 @@
 
 pub mod accounting;
 pub mod cgroups;
+pub mod departures;
 pub mod doctor;
 pub mod host_facts;
 pub mod session;

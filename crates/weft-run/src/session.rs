@@ -25,6 +25,7 @@
 mod arp;
 mod change;
 mod describe;
+mod finish;
 mod hold;
 mod port;
 mod ports;
@@ -46,7 +47,7 @@ use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::sojourn::Sojourns;
 use weft_policy::CompiledPolicy;
-use weft_report::run::{RunDrops, RunReport};
+use weft_report::run::RunDrops;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::{self, Follower};
@@ -474,22 +475,5 @@ impl Session {
         let totals = self.nic.totals()?;
         let [egress, peer] = [totals.bpf, totals.guard];
         Ok(RunStats { runs: egress.runs + peer.runs, nanos: egress.nanos + peer.nanos })
-    }
-
-    /// Takes the ports down, sends their packets for at most `grace`, removes everything, and returns the totals.
-    ///
-    /// # Errors
-    /// When the NIC failed before, with the reason.
-    pub fn finish(mut self, grace: Nanos) -> Result<RunReport, SessionError> {
-        let duration = self.started.elapsed();
-        let path = self.receive_path().map(report::path);
-        let hold = self.hold.take();
-        let stopped = self.nic.stop(grace);
-        // Last: until then a crash leaves something that the next process can remove.
-        if let Some(hold) = hold {
-            hold.end();
-        }
-        let totals: Totals = stopped?;
-        Ok(report::report(&self.names.last, &totals, duration, path))
     }
 }

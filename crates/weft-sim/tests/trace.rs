@@ -40,6 +40,10 @@ fn events() -> Vec<PacketEvent> {
             number: i * 99_991,
             len: Bytes(54 + i * 37 % 8961),
             marked: i % 4 == 1,
+            created: Nanos(i * 1_000_000_000),
+            begin: Nanos(i * 1_000_000_007),
+            packets: 1,
+            last: false,
         }
     };
     (0..1000).map(event).collect()

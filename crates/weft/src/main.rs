@@ -28,6 +28,7 @@ mod policy_file;
 mod progress;
 mod signals;
 mod terminal;
+mod trace_files;
 mod values;
 
 use clap::Parser;

@@ -7,7 +7,7 @@ use toml::Table;
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
 pub const FLOORS: [&[&str]; 9] = [
     &["weft-message", "weft-units"],
-    &["weft-rank", "weft-packet", "weft-text"],
+    &["weft-rank", "weft-packet", "weft-text", "weft-trace"],
     &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
     &["weft-control", "weft-policy", "weft-host"],
     &["weft-lsp", "weft-sim", "weft-titan"],
@@ -18,12 +18,13 @@ pub const FLOORS: [&[&str]; 9] = [
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 12] = [
+pub const PURE: [&str; 13] = [
     "weft-units",
     "weft-rank",
     "weft-packet",
     "weft-sched",
     "weft-text",
+    "weft-trace",
     "weft-steer",
     "weft-policy",
     "weft-lsp",

@@ -20,6 +20,7 @@
 use super::sleep::{WakeFor, timespec};
 use super::waiting::End;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
+use crate::departures::Chunk;
 use crate::doorbell::protocol;
 use crate::port::SEGMENT_MAX;
 use crate::records::RecordSource;
@@ -185,11 +186,16 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 let bytes = whole.map(|pieces| pieces.bytes).or(frame_bytes(written)).unwrap_or(Bytes::ZERO);
                 self.parts.counters.uplink_writes.add(frames, bytes.get());
                 counters.wire.add(u64::from(count), wire.get());
+                let first = fetched.next_segment == 0;
                 fetched.next_segment += count;
                 if let Some(log) = self.parts.departures.as_mut() {
                     let key = || fetched.packet.flow_key(&ring.buffer);
                     let flow = *fetched.flow.get_or_insert_with(|| log.flow(key()));
-                    log.record((start, departure), self.engine.queue_of(ring.flow), flow, count, wire);
+                    let arrival = ring.arrivals.of_next(ring.accounting.done()).filter(|_| !ring.unannounced);
+                    let last = fetched.next_segment >= total;
+                    let times = (start, departure);
+                    let chunk = Chunk { times, arrival, class, segments: count, wire, first, last };
+                    log.record(self.engine.queue_of(ring.flow), flow, &chunk);
                 }
             }
             Err(_) => fetched.next_segment = total,

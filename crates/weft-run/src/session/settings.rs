@@ -52,6 +52,8 @@ pub struct NicSettings {
     pub segments_per_turn: SegmentsPerTurn,
     /// The maximum lag of the link's clock behind the wall clock.
     pub catch_up: Nanos,
+    /// Whether departures are logged, for [`Session::take_departures`](super::Session::take_departures).
+    pub log: bool,
 }
 
 /// The settings of a port.
@@ -147,11 +149,16 @@ pub struct Settings {
     pub rings: usize,
     /// The maximum lag of the link's clock behind the wall clock.
     pub catch_up: Nanos,
+    /// Whether departures are logged, for [`Session::take_departures`](super::Session::take_departures).
+    pub log: bool,
     /// The kind of port.
     pub port: PortKind,
     /// The carrier wanted for received packets.
     pub receive: Receive,
 }
+
+/// The departures for which a log has memory from the start, before it allocates: those of some milliseconds at a high rate.
+const LOGGED: usize = 20_000;
 
 /// Opens the namespace `name`, or the caller's.
 pub(super) fn namespace(name: Option<&str>) -> Result<NetNs, NetNsError> {
@@ -193,6 +200,7 @@ impl Settings {
             link: self.link,
             segments_per_turn: self.segments_per_turn,
             catch_up: self.catch_up,
+            log: self.log,
         }
     }
 
@@ -275,7 +283,7 @@ impl NicSettings {
             cgroups,
             flows: vec![1; policy.classes.len()],
             rings,
-            departures: None,
+            departures: self.log.then_some(LOGGED),
         }
     }
 

@@ -71,6 +71,7 @@ impl World {
             link: LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None }),
             segments_per_turn: SegmentsPerTurn::Whole,
             catch_up: Nanos::from_millis(10),
+            log: false,
         };
         Session::start_without_port(&policy(text), &settings).expect("session")
     }

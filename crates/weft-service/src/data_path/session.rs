@@ -133,6 +133,7 @@ fn settings(policy: &CompiledPolicy, uplink: &UplinkConfig) -> NicSettings {
         link,
         segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,
+        log: false,
     }
 }
 

@@ -1,10 +1,16 @@
 //! Traces: the events of each segment and packet, for observers of a run.
 
 pub mod csv;
+pub mod departures;
+pub mod events;
 pub mod pcap;
+pub mod perfetto;
 
 pub use self::csv::CsvTrace;
+pub use self::departures::DepartureTrace;
+pub use self::events::EventTable;
 pub use self::pcap::{Ends, PcapTrace, PcapTraceError, Point};
+pub use self::perfetto::PerfettoTrace;
 
 use crate::ids::{GroupId, HostId, StreamId};
 use weft_units::{Bytes, Nanos, TxQueueId};
@@ -14,13 +20,17 @@ use weft_units::{Bytes, Nanos, TxQueueId};
 pub enum PacketEventKind {
     /// A segment entered a queueing discipline.
     Queued,
-    /// The NIC fetched it from its ring.
+    /// A segment left its queueing discipline for the ring of its queue, whole or as the packets into which the stack cut it.
+    Posted,
+    /// The NIC fetched a packet from its ring.
     Fetched,
     /// The last bit of a packet left the sending host.
     Sent,
     /// A segment or packet was dropped: by a qdisc of its sender, on a link (at its sender), at a full switch port or at a full
     /// receive ring (both at its receiver).
     Dropped,
+    /// The driver freed a segment that was sent: its socket is not charged for it any more.
+    Freed,
     /// A packet arrived at the receiving host.
     Delivered,
 }
@@ -30,9 +40,11 @@ impl PacketEventKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Queued => "queued",
+            Self::Posted => "posted",
             Self::Fetched => "fetched",
             Self::Sent => "sent",
             Self::Dropped => "dropped",
+            Self::Freed => "freed",
             Self::Delivered => "delivered",
         }
     }
@@ -53,13 +65,22 @@ pub struct PacketEvent {
     pub group: Option<GroupId>,
     /// The transmit or receive queue, if any.
     pub queue: Option<TxQueueId>,
-    /// Number of the packet in its flow, from 0; of a segment, that of its first packet.
+    /// Number of the packet in its flow, from 0; of a segment, that of its first packet. For acknowledgements, the next packet that
+    /// they ask for, or 0 when freed.
     pub number: u64,
     /// Length. For a packet its frame without preamble, check sequence and gap; for a segment its length in the qdisc's
     /// accounting.
     pub len: Bytes,
     /// Whether it is marked with congestion experienced.
     pub marked: bool,
+    /// The creation of its segment. Segments of a flow may have the same.
+    pub created: Nanos,
+    /// Of a packet that was sent, the time of its first bit; otherwise the event's time.
+    pub begin: Nanos,
+    /// The number of packets: of a segment, those on the wire; otherwise 1.
+    pub packets: u32,
+    /// Whether a packet that was sent is the last one of its segment.
+    pub last: bool,
 }
 
 /// A receiver of every event of a run. Departures are reported when they are known, slightly ahead of time, and drops at a full

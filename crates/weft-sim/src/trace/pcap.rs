@@ -136,7 +136,7 @@ impl<W: Write> Observer for PcapTrace<W> {
         let wanted = match event.kind {
             PacketEventKind::Sent => self.point != Point::Receivers,
             PacketEventKind::Delivered => self.point != Point::Senders,
-            PacketEventKind::Queued | PacketEventKind::Fetched | PacketEventKind::Dropped => false,
+            _ => false,
         };
         if wanted && self.failed.is_none() {
             self.failed = self.write(event).err();

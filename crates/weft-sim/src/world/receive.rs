@@ -50,6 +50,7 @@ impl<O: Observer> World<'_, O> {
         for (queue, segment) in &done {
             add(&mut freed, *queue, Bytes(u64::from(segment.len)));
             let stream = segment.flow;
+            self.observe_segment(host, PacketEventKind::Freed, now, (*queue, segment));
             self.hosts[host].cpu.touch_socket(&mut self.sockets[stream].touched, work);
             let body = self.release(host, *queue, segment, now);
             let state = &mut self.hosts[host];

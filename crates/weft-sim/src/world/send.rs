@@ -75,7 +75,17 @@ impl<O: Observer> World<'_, O> {
         }
         let (agenda, skbs) = (&mut self.agenda, &mut self.skbs);
         let mut kernel = Kernel { cpu: &mut host.cpu, work, agenda, skbs };
-        let handed = host.qdiscs.hand_over(queue, &mut host.transmit, &mut self.sockets, &mut kernel);
+        let mut posted = Vec::new();
+        let note = |segment: &Segment, at| {
+            if O::WANTED {
+                posted.push((*segment, at));
+            }
+        };
+        let (nic, sockets) = (&mut host.transmit, &mut self.sockets);
+        let handed = host.qdiscs.hand_over(queue, nic, sockets, &mut kernel, note);
+        for (segment, at) in &posted {
+            self.observe_segment(work.host, PacketEventKind::Posted, *at, (queue, segment));
+        }
         self.release_dropped(work.host, queue, work.now());
         self.hosts[work.host].cpu.charge(Operation::TransmitSegment, handed.segments as f64, work);
         if handed.segments > 0 {

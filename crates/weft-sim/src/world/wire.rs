@@ -41,7 +41,7 @@ impl<O: Observer> World<'_, O> {
                 self.measure.sent(flow, fetched.class, fetched.packet.len);
             }
             let departure = fetched.departure;
-            self.observe(host, PacketEventKind::Sent, departure, &fetched.packet, Some(queue));
+            self.observe_sent(host, queue, &fetched);
             let passage =
                 self.network.leave_host(host, fetched.packet, departure, &mut self.random, &mut self.agenda);
             self.pass(passage);

@@ -30,6 +30,7 @@ Examples:
   weft campaign run grid.toml --out results
   weft campaign status grid.toml --out results
   weft campaign export results --format csv > results.csv
+  weft campaign export results --format parquet --to results.parquet
   weft campaign run grid.toml --out results --list | parallel
   weft campaign run grid.toml --out part2 --shard 2/8
   weft campaign merge part1 part2 --out results
@@ -121,7 +122,8 @@ struct MergeArgs {
 #[command(after_help = "\
 Examples:
   weft campaign export results > results.csv
-  weft campaign export results --format json --to results.json")]
+  weft campaign export results --format json --to results.json
+  weft campaign export results --format parquet --to results.parquet")]
 struct ExportArgs {
     /// Folder of the results.
     #[arg(value_name = "DIR")]
@@ -141,6 +143,8 @@ enum Format {
     Csv,
     /// A JSON document.
     Json,
+    /// Apache Parquet, with typed columns.
+    Parquet,
 }
 
 /// Print a script for Slurm: an array of jobs, each with a shard.
@@ -317,18 +321,25 @@ fn table(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     let format = match args.format {
         Format::Csv => export::Format::Csv,
         Format::Json => export::Format::Json,
+        Format::Parquet if args.to.is_none() && std::io::stdout().is_terminal() => {
+            return Err(usage("Parquet is no text for a terminal: give a file with --to results.parquet"));
+        }
+        Format::Parquet => export::Format::Parquet,
     };
-    let mut out: Box<dyn Write> = match &args.to {
+    let mut out: Box<dyn Write + Send> = match &args.to {
         Some(path) => {
             let file =
                 File::create(path).map_err(|error| anyhow!("cannot write to {}: {error}", path.display()))?;
             Box::new(BufWriter::new(file))
         }
-        None => Box::new(BufWriter::new(std::io::stdout().lock())),
+        None => Box::new(BufWriter::new(std::io::stdout())),
     };
     let exported = export::export(&store, format, &mut *out).map_err(|error| match (error, &args.to) {
         (export::ExportError::Write(error), None) => error.into(),
         (export::ExportError::Write(error), Some(path)) => {
+            anyhow!("cannot write to {}: {error}", path.display())
+        }
+        (export::ExportError::Table(error), Some(path)) => {
             anyhow!("cannot write to {}: {error}", path.display())
         }
         (error, _) => error.into(),

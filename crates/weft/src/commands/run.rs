@@ -19,6 +19,8 @@
 //! [`Status`], shown in each line; strays, lost packets and drops by reason are in the report. An early end of the
 //! NIC is an error.
 
+mod log;
+
 use crate::live::run::RunView;
 use crate::live::screen::Screen;
 use crate::output::{self, Target};
@@ -27,11 +29,13 @@ use crate::signals::Stop;
 use crate::terminal;
 use crate::{failure, values};
 use core::net::IpAddr;
+use log::Log;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
+use weft_nic::departures::DepartureLog;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
@@ -64,6 +68,7 @@ Examples:
   weft run my.weft --uplink eth0 --address 192.0.2.10/24
   weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
   weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
+  weft run my.weft --uplink eth0 --duration 10 --trace way.pftrace --departures departures.parquet
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
@@ -133,6 +138,12 @@ pub(crate) struct Args {
     /// Write the counters to a file as JSON at the end (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a row for each departure to a file, while it runs: as Parquet (.parquet), otherwise as CSV. Columns: docs/traces.md
+    #[arg(long, value_name = "FILE")]
+    departures: Option<PathBuf>,
+    /// Write the packets' way through the NIC to a file as a Perfetto trace (.pftrace), while it runs.
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
     /// Print what would be created and enforced, and change nothing.
     #[arg(long)]
     dry_run: bool,
@@ -214,6 +225,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     require_network_rights()?;
     let json = Target::open(args.json.as_deref())?;
+    let mut log = Log::open(args.departures.as_deref(), args.trace.as_deref(), &args.uplink)?;
     let stop = Stop::install()?;
     // Before anything is made: a device of a killed run may have the port's name.
     clean(&args)?;
@@ -224,13 +236,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = session.receive_path().filter(|path| path.fallback().is_none()) {
         output::message(&format!("receive: {path}"));
     }
-    let result = watch(&args, &settings, &mut session, &stop, json.is_stdout());
-    let report = session.finish(GRACE)?;
+    let result = watch(&args, &settings, (&mut session, &mut log), &stop, json.is_stdout());
+    let classes = session.class_names().to_vec();
+    let finished = session.finish_with_log(GRACE);
+    let none = DepartureLog::default();
+    // Also after an error: what was written can then be read.
+    let logged = log.finish(finished.as_ref().map_or(&none, |(_, rest)| rest), &classes);
+    let (report, _) = finished?;
     output::tables(&report.tables(), &json)?;
     if let Some(path) = json.write_json(&report)? {
         output::message(&format!("counters: {}", path.display()));
     }
     result?;
+    logged?;
     if stop.asked() {
         output::message("interrupted; everything was removed");
     }
@@ -260,7 +278,7 @@ fn clean(args: &Args) -> anyhow::Result<()> {
 fn watch(
     args: &Args,
     settings: &Settings,
-    session: &mut Session,
+    (session, log): (&mut Session, &mut Log),
     stop: &Stop,
     quiet: bool,
 ) -> anyhow::Result<()> {
@@ -284,6 +302,7 @@ fn watch(
             anyhow::bail!("the software NIC ended by itself; its devices were removed");
         }
         let status = session.status()?;
+        log.write(&session.take_departures(), session.class_names());
         match &screen {
             Some(screen) => screen.update(|view| view.status = status),
             None if status.elapsed >= next_line => {
@@ -319,6 +338,11 @@ fn line(status: &Status) -> String {
 }
 
 impl Args {
+    /// Whether departures are written.
+    fn logs(&self) -> bool {
+        self.departures.is_some() || self.trace.is_some()
+    }
+
     fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<Settings> {
         if policy.link.is_none() && self.policy.is_none() {
             return Err(failure::usage("--queues needs the link's rate: give --rate 900mbps"));
@@ -342,6 +366,7 @@ impl Args {
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),
             catch_up: self.catch_up,
+            log: self.logs(),
             port: self.port,
             receive: self.receive,
         })

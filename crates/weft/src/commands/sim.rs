@@ -1,13 +1,14 @@
 //! `weft sim`: a scenario in the simulator.
 
+mod traces;
+
 use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
 use crate::progress;
 use crate::signals::Stop;
+use crate::trace_files::check_departures;
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
-use std::fs::File;
-use std::io::BufWriter;
 use std::io::IsTerminal;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -15,15 +16,14 @@ use std::process::ExitCode;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use traces::{Traces, Wanted};
 use weft_lab::catalogue::overlay::Setting;
 use weft_lab::simulate::{self, ReadError, Run, sweep};
 use weft_policy::{Severity, render};
 use weft_report::record::Document;
-use weft_sim::ids::HostId;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{PolicyDiagnostic, RunError, policy_diagnostics, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
-use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PcapTrace, Point};
 
 /// Simulate the hosts, NICs and network of a scenario file.
 #[derive(Debug, clap::Args)]
@@ -32,10 +32,11 @@ Examples:
   weft sim experiments/scenarios/titan-12-flows.toml
   weft sim experiments/scenarios/titan.toml --set flows.0.count=48 --set host.stack.queue_assignment=dqa
   weft sim experiments/scenarios/incast.toml --seeds 20 --json -
+  weft sim experiments/scenarios/incast.toml --set duration=20ms --trace way.pftrace --departures departures.parquet
   weft sim experiments/scenarios/incast.toml --set duration=20ms --trace events.csv --pcap packets.pcap
   weft sim --example incast > my.toml
 
-All keys of a scenario are listed in docs/scenario-files.md.")]
+All keys of a scenario are listed in docs/scenario-files.md. docs/traces.md has the columns and tracks of traces, and how to open them.")]
 pub(crate) struct Args {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml", required_unless_present = "example")]
@@ -56,9 +57,13 @@ pub(crate) struct Args {
     /// Print the whole scenario, including defaults, and exit.
     #[arg(long)]
     show: bool,
-    /// Write each event of the first run to a file as CSV.
+    /// Write each event of the first run to a file: as a Perfetto trace (.pftrace), as Parquet (.parquet), otherwise as CSV. May be
+    /// repeated.
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    trace: Vec<PathBuf>,
+    /// Write a row for each packet that left a host in the first run: as Parquet (.parquet), otherwise as CSV.
+    #[arg(long, value_name = "FILE")]
+    departures: Option<PathBuf>,
     /// Write the packets of the first run, as they leave the senders, to a capture.
     #[arg(long, value_name = "FILE")]
     pcap: Option<PathBuf>,
@@ -66,9 +71,6 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
-
-/// Bytes of each packet in a capture: all headers.
-const SNAPLEN: u16 = 128;
 
 /// Interval between polls for Ctrl-C and updates of the progress.
 const LOOK: Duration = Duration::from_millis(100);
@@ -95,7 +97,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         )));
     }
     let json = Target::open(args.json.as_deref())?;
-    let traces = Traces::open(&args, &scenario)?;
+    check_departures(args.departures.as_ref())?;
+    let wanted = Wanted {
+        events: args.trace.clone(),
+        departures: args.departures.clone(),
+        packets: args.pcap.clone(),
+    };
+    let traces = Traces::open(&wanted, &scenario)?;
     let stop = Stop::install()?;
     let begin = Instant::now();
     let all = Job { scenario: scenario.clone(), seed, seeds: args.seeds, traces }.run(&stop)?;
@@ -104,8 +112,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::warn(&format!("stopped after {} of {} runs", all.runs.len(), args.seeds));
     }
     match all.traces {
-        Some(traces) => traces.finish(&args, seed)?,
-        None if args.trace.is_some() || args.pcap.is_some() => {
+        Some(traces) => traces.finish(seed)?,
+        None if wanted.any() => {
             output::warn(&format!("the run with seed {seed} had not ended: its trace is incomplete"));
         }
         None => {}
@@ -228,66 +236,6 @@ fn simulate_traced(
         None => simulate(scenario, seed).map(|outcome| (outcome, None)),
         Some(traces) => {
             simulate_observed(scenario, seed, traces).map(|(outcome, traces)| (outcome, Some(traces)))
-        }
-    }
-}
-
-/// Requested traces.
-struct Traces {
-    events: Option<CsvTrace<BufWriter<File>>>,
-    packets: Option<PcapTrace<BufWriter<File>>>,
-}
-
-impl Traces {
-    /// Opens the requested traces; `None` without any.
-    fn open(args: &Args, scenario: &Scenario) -> anyhow::Result<Option<Self>> {
-        let create = |path: &PathBuf| {
-            File::create(path)
-                .map(BufWriter::new)
-                .map_err(|error| anyhow!("cannot write to {}: {error}", path.display()))
-        };
-        let events = args.trace.as_ref().map(create).transpose()?.map(CsvTrace::new);
-        let ends = scenario.flows.iter().map(|group| Ends {
-            from: HostId(group.from),
-            to: HostId(group.to),
-            mss: scenario.hosts[group.from as usize].stack.mtu.0.saturating_sub(40).min(65_000) as u32,
-        });
-        let capture = |sink| PcapTrace::new(sink, ends.collect(), Point::Senders, SNAPLEN);
-        let packets = args.pcap.as_ref().map(create).transpose()?.map(capture).transpose()?;
-        Ok((events.is_some() || packets.is_some()).then_some(Self { events, packets }))
-    }
-
-    /// Writes the rest of the traces.
-    fn finish(self, args: &Args, seed: u64) -> anyhow::Result<()> {
-        if let (Some(events), Some(path)) = (self.events, &args.trace) {
-            let sink = events.finish().map_err(|error| anyhow!("{}: {error}", path.display()))?;
-            close(sink, path)?;
-            output::note(&format!("events of seed {seed}: {}", path.display()));
-        }
-        if let (Some(packets), Some(path)) = (self.packets, &args.pcap) {
-            let sink = packets.finish().map_err(|error| anyhow!("{}: {error}", path.display()))?;
-            close(sink, path)?;
-            output::note(&format!("packets of seed {seed}: {}", path.display()));
-        }
-        Ok(())
-    }
-}
-
-/// Flushes a buffer; dropping it would discard the error.
-fn close(sink: BufWriter<File>, path: &Path) -> anyhow::Result<()> {
-    let file = sink.into_inner().map_err(|error| anyhow!("{}: {}", path.display(), error.error()))?;
-    drop(file);
-    Ok(())
-}
-
-impl Observer for Traces {
-    fn packet(&mut self, event: &PacketEvent) {
-        if let Some(events) = &mut self.events {
-            events.packet(event);
-        }
-        // Acknowledgements and probes belong to no group of flows, so a capture of the flows' data omits them.
-        if let Some(packets) = self.packets.as_mut().filter(|_| event.group.is_some()) {
-            packets.packet(event);
         }
     }
 }

@@ -50,6 +50,7 @@ pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Set
         segments_per_turn,
         rings: RINGS,
         catch_up: CATCH_UP,
+        log: false,
         port,
         receive,
     }

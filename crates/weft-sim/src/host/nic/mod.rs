@@ -10,4 +10,4 @@ mod transmit;
 pub(crate) use merge::{Merge, Merged};
 pub(crate) use receive::{Interrupts, NicReceive, POLL_WEIGHT, ReceiveParameters};
 pub(crate) use steering::Steering;
-pub(crate) use transmit::{NicTransmit, TransmitParameters, Turn};
+pub(crate) use transmit::{Fetched, NicTransmit, TransmitParameters, Turn};

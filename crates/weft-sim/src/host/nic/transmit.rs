@@ -56,6 +56,8 @@ pub(crate) enum Turn {
 pub(crate) struct Fetched {
     pub(crate) packet: Packet,
     pub(crate) class: u16,
+    /// Departure of its first bit.
+    pub(crate) start: Nanos,
     /// Departure of its last bit.
     pub(crate) departure: Nanos,
     /// The segment, if this was its last packet: its descriptor is done.
@@ -184,8 +186,9 @@ impl NicTransmit {
         }
         self.turn_bytes += u64::from(len);
         self.sent += packet.bytes();
+        let start = now.max(self.wire.free_at());
         let departure = self.wire.transmit(now, packet.bytes() + ethernet::AROUND);
-        Some(Fetched { packet, class: segment.class, departure, done })
+        Some(Fetched { packet, class: segment.class, start, departure, done })
     }
 
     /// Whether a queue's turn continues after this packet.

@@ -253,13 +253,15 @@ impl QdiscLayer {
         self.queues[queue].end_run(work);
     }
 
-    /// Moves segments from a queue's qdisc to its ring while the byte queue limit and the ring have room (`__qdisc_run`).
+    /// Moves segments from a queue's qdisc to its ring while the byte queue limit and the ring have room (`__qdisc_run`). Each
+    /// that enters the ring is noted with its time.
     pub(crate) fn hand_over(
         &mut self,
         queue: TxQueueId,
         nic: &mut NicTransmit,
         sockets: &mut Table<StreamId, Socket>,
         kernel: &mut Kernel<'_>,
+        mut note: impl FnMut(&Segment, Nanos),
     ) -> Handed {
         let mut handed = Handed::default();
         let state = &mut self.queues[queue];
@@ -274,10 +276,15 @@ impl QdiscLayer {
                     nic.count_in(&segment);
                     if self.segmentation == Segmentation::Nic || segment.packets == 1 {
                         handed.descriptors += 1;
+                        note(&segment, kernel.work.now());
                         nic.push(queue, segment);
                     } else {
                         handed.descriptors += u64::from(segment.packets);
-                        cut(segment, &mut sockets[segment.flow], kernel, |piece| nic.push(queue, piece));
+                        let push = |piece: Segment, now| {
+                            note(&piece, now);
+                            nic.push(queue, piece);
+                        };
+                        cut(segment, &mut sockets[segment.flow], kernel, push);
                     }
                 }
                 Dequeued::Wait(until) => {
@@ -324,7 +331,7 @@ impl QdiscLayer {
 }
 
 /// Cuts a segment into packets before the ring (`skb_gso_segment` in `validate_xmit_skb`), each with its own descriptor.
-fn cut(segment: Segment, socket: &mut Socket, kernel: &mut Kernel<'_>, mut push: impl FnMut(Segment)) {
+fn cut(segment: Segment, socket: &mut Socket, kernel: &mut Kernel<'_>, mut push: impl FnMut(Segment, Nanos)) {
     let packets = u32::from(segment.packets);
     kernel.cpu.charge(Operation::SoftwareSegment, f64::from(packets), kernel.work);
     let whole = kernel.skbs.remove(segment.skb);
@@ -336,7 +343,7 @@ fn cut(segment: Segment, socket: &mut Socket, kernel: &mut Kernel<'_>, mut push:
         let truesize = if index + 1 == packets { whole.truesize - share * index } else { share };
         let body = whole.body.after(index);
         let skb = kernel.skbs.insert(Skb { body, payload, truesize, fetched: 0, ..whole });
-        push(Segment { skb, len: body.frame(payload), packets: 1, ..segment });
+        push(Segment { skb, len: body.frame(payload), packets: 1, ..segment }, kernel.work.now());
     }
 }
 

@@ -80,7 +80,7 @@ impl Bench {
     }
 
     fn hand_over(&mut self, queue: TxQueueId) -> Handed {
-        self.with(|layer, nic, sockets, kernel| layer.hand_over(queue, nic, sockets, kernel))
+        self.with(|layer, nic, sockets, kernel| layer.hand_over(queue, nic, sockets, kernel, |_, _| ()))
     }
 
     fn release(&mut self, queue: TxQueueId, segment: &Segment) {

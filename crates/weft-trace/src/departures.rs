@@ -1,0 +1,126 @@
+//! The table of departures: a row for each packet, or chunk of one, that a NIC has put on its wire.
+//!
+//! The simulator and the software NIC have the same columns. What one of them does not know is empty there.
+
+use crate::table::{Cell, Column, Format, Kind, Table, TableError};
+use std::io::Write;
+use weft_units::{Bytes, FlowKey, Nanos, TxQueueId};
+
+/// The name and version of the columns. A column that is removed or changes its meaning makes a new version; a new one does not.
+pub const SCHEMA: &str = "weft-departures/1";
+
+/// A departure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Departure<'a> {
+    /// The index of the host: of the simulator's sending hosts; 0 for a software NIC.
+    pub host: u32,
+    /// The transmit queue, or the ring where there are no hardware queues.
+    pub queue: TxQueueId,
+    /// The policy's class, or the simulator's group of flows.
+    pub class: Option<&'a str>,
+    /// The index of the flow, by first departure in the software NIC and by scenario in the simulator.
+    pub flow: u64,
+    /// The five-tuple of an IP packet.
+    pub key: Option<FlowKey>,
+    /// The number of the packet in its flow, from 0.
+    pub number: Option<u64>,
+    /// The time at which it came: of a software NIC the worker's look at its doorbell, in the simulator the creation of its skb.
+    pub arrival: Option<Nanos>,
+    /// The time of its first bit on the wire.
+    pub start: Nanos,
+    /// The time of its last bit on the wire.
+    pub end: Nanos,
+    /// The number of frames.
+    pub packets: u64,
+    /// Bytes on the wire, with preamble, check sequence and gap.
+    pub wire: Bytes,
+    /// Whether it is the last part of its skb.
+    pub last: bool,
+}
+
+/// The columns.
+pub fn columns() -> Vec<Column> {
+    vec![
+        Column::new("host", Kind::Whole),
+        Column::new("queue", Kind::Whole),
+        Column::optional("class", Kind::Text),
+        Column::new("flow", Kind::Whole),
+        Column::optional("source", Kind::Text),
+        Column::optional("destination", Kind::Text),
+        Column::optional("source_port", Kind::Whole),
+        Column::optional("destination_port", Kind::Whole),
+        Column::optional("protocol", Kind::Whole),
+        Column::optional("number", Kind::Whole),
+        Column::optional("arrival_ns", Kind::Whole),
+        Column::new("start_ns", Kind::Whole),
+        Column::new("end_ns", Kind::Whole),
+        Column::new("packets", Kind::Whole),
+        Column::new("wire_bytes", Kind::Whole),
+        Column::new("last", Kind::Truth),
+    ]
+}
+
+/// A table of departures being written.
+#[derive(Debug)]
+pub struct DepartureTable<W: Write + Send> {
+    table: Table<W>,
+    /// The addresses of the last row as texts, since neighbours often have the same.
+    key: Option<FlowKey>,
+    addresses: [String; 2],
+}
+
+impl<W: Write + Send> DepartureTable<W> {
+    /// Starts a table.
+    ///
+    /// # Errors
+    /// The sink cannot be written, or the form is not built in.
+    pub fn new(sink: W, format: Format) -> Result<Self, TableError> {
+        let table = Table::new(sink, format, SCHEMA, columns())?;
+        Ok(Self { table, key: None, addresses: [String::new(), String::new()] })
+    }
+
+    /// Writes a departure.
+    ///
+    /// # Errors
+    /// The sink cannot be written.
+    pub fn write(&mut self, departure: &Departure<'_>) -> Result<(), TableError> {
+        if self.key != departure.key {
+            self.key = departure.key;
+            self.addresses =
+                departure.key.map_or_else(Default::default, |key| [key.src, key.dst].map(|a| a.to_string()));
+        }
+        let address = |index: usize| self.key.map(|_| self.addresses[index].as_str());
+        let of_key = |number: fn(&FlowKey) -> u64| Cell::from(self.key.as_ref().map(number));
+        self.table.row(&[
+            Cell::Whole(departure.host.into()),
+            Cell::Whole(departure.queue.0.into()),
+            departure.class.into(),
+            Cell::Whole(departure.flow),
+            address(0).into(),
+            address(1).into(),
+            of_key(|key| key.sport.into()),
+            of_key(|key| key.dport.into()),
+            of_key(|key| key.protocol.0.into()),
+            departure.number.into(),
+            departure.arrival.map(|at| at.0).into(),
+            Cell::Whole(departure.start.0),
+            Cell::Whole(departure.end.0),
+            Cell::Whole(departure.packets),
+            Cell::Whole(departure.wire.0),
+            Cell::Truth(departure.last),
+        ])
+    }
+
+    /// The departures written so far.
+    pub fn rows(&self) -> u64 {
+        self.table.rows()
+    }
+
+    /// Writes the rest, and returns the sink.
+    ///
+    /// # Errors
+    /// The sink cannot be written.
+    pub fn finish(self) -> Result<W, TableError> {
+        self.table.finish()
+    }
+}
