@@ -35,6 +35,7 @@ pub mod perf_event;
 pub mod process;
 pub mod programs;
 mod qdisc_counters;
+pub mod qdiscs;
 pub mod rights;
 pub mod rps;
 pub mod run_id;
@@ -48,6 +49,7 @@ pub mod tbf;
 mod tc;
 pub mod tc_filter;
 pub mod testing;
+pub mod transmit;
 pub mod users;
 pub mod xps;
 

@@ -9,6 +9,7 @@
 //! | [`simulate`] | `weft sim`: runs of scenarios, and their records |
 //! | [`reproduce`] | `weft reproduce`: runs, cells, scores and claims beside what was published |
 //! | [`predict`] | `weft profile predict`: simulated from fitted costs beside measured |
+//! | [`tune`] | `weft tune`: candidates for a host's settings, simulated, ranked, and tried with real traffic |
 //! | [`mod@bench`] | benchmarks beside peers |
 
 pub mod bench;
@@ -19,3 +20,4 @@ pub mod reproduce;
 pub mod simulate;
 mod testbed;
 pub mod traffic;
+pub mod tune;

@@ -2,12 +2,14 @@
 
 use crate::categories::TableError;
 use crate::level::LevelError;
+use crate::ping::PingError;
 use weft_host::kallsyms::SymbolError;
 use weft_host::link::LinkError;
 use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
 use weft_host::perf_event::SampleError;
 use weft_host::process::ProcessError;
+use weft_host::sock_diag::SockDiagError;
 use weft_host::sysctl::SysctlError;
 use weft_host::tbf::TbfError;
 use weft_host::{OsError, RightsError};
@@ -51,6 +53,12 @@ pub enum ProfileError {
     /// An application could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// Round trips could not be measured.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+    /// The flows' sockets could not be listed.
+    #[error(transparent)]
+    Sockets(#[from] SockDiagError),
     /// Another system call failed.
     #[error(transparent)]
     Os(#[from] OsError),

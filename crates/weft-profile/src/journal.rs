@@ -21,7 +21,7 @@ use weft_host::process::guard::Guard;
 use weft_host::{NetNs, OsError, RunId, clock};
 use weft_units::Nanos;
 
-use crate::level::{Level, LevelError, Settings};
+use crate::level::{Change, Level, LevelError, Settings};
 
 /// The folder of the journals.
 pub const FOLDER: &str = "/run/weftline/profile";
@@ -168,6 +168,22 @@ impl Changed {
         if level == Level::Arfs {
             return Err(JournalError::NotHere(level.name()));
         }
+        self.set_to(level.name(), |before| level.settings(before))
+    }
+
+    /// Makes a change to the settings that the device had before the first one, and reads it back. `name` is for errors.
+    ///
+    /// # Errors
+    /// As [`Self::set`].
+    pub fn change(&mut self, name: &'static str, change: Change) -> Result<(), JournalError> {
+        self.set_to(name, |before| change.settings(before))
+    }
+
+    fn set_to(
+        &mut self,
+        name: &'static str,
+        wanted: impl Fn(&Settings) -> Settings,
+    ) -> Result<(), JournalError> {
         let mut journal = match self.journal.take() {
             Some(journal) => journal,
             None => Journal {
@@ -179,7 +195,7 @@ impl Changed {
             },
         };
         let guarded = self.start_guard(&journal.run);
-        let settings = level.settings(journal.before.gso_max_segs);
+        let settings = wanted(&journal.before);
         if !journal.set.contains(&settings) {
             journal.set.push(settings);
         }
@@ -188,7 +204,7 @@ impl Changed {
         self.journal = Some(journal);
         written?;
         guarded?;
-        settings.apply(&self.ns, &self.device, level.name())?;
+        settings.apply(&self.ns, &self.device, name)?;
         // Drivers restart their link for an MTU.
         Ok(link::wait_running(&self.ns, &self.device, PATIENCE)?)
     }
@@ -355,6 +371,7 @@ mod tests {
     use super::*;
     use weft_host::link::VethOptions;
     use weft_host::testing::privileged;
+    use weft_units::Bytes;
 
     fn world() -> (tempfile::TempDir, NetNs, NetNs) {
         let (near, far) = (NetNs::anonymous().expect("near"), NetNs::anonymous().expect("far"));
@@ -384,7 +401,7 @@ mod tests {
         );
         for level in [Level::NoOpt, Level::Jumbo, Level::NoOpt] {
             changed.set(level).expect("set");
-            assert_eq!(settings(&near), level.settings(before.gso_max_segs));
+            assert_eq!(settings(&near), level.settings(&before));
         }
         assert!(matches!(changed.set(Level::Arfs), Err(JournalError::NotHere("arfs"))));
         assert_eq!(changed.restore().expect("restored"), Vec::<&str>::new());
@@ -394,6 +411,32 @@ mod tests {
         drop(changed);
         assert_eq!(settings(&near), before);
         assert!(fs::read_dir(folder.path()).expect("folder").next().is_none());
+    }
+
+    /// A change counts from the settings before the first, so each takes back the one before it.
+    #[test]
+    fn changes_of_segments_and_small_queues_are_restored() {
+        if !privileged("changes_of_segments_and_small_queues_are_restored") {
+            return;
+        }
+        let (folder, near, _far) = world();
+        let before = settings(&near);
+        let open = || Changed::open_in(folder.path(), near.handle().expect("handle"), "d0").expect("open");
+        let mut changed = open();
+        let (segment, small) = (Change::Segment(Bytes(20_000)), Change::SmallQueue(Bytes(99_000)));
+        for change in [segment, small, Change::NoTso, Change::Present, segment] {
+            changed.change("a change", change).expect("set");
+            assert_eq!(settings(&near), change.settings(&before), "{change:?}");
+        }
+        assert!(settings(&near) != before);
+        changed.change("a change", small).expect("set");
+        std::mem::forget(changed);
+        let restored = restore_in(folder.path(), &near, |_| true).expect("restore");
+        assert_eq!(restored, [Restored { device: "d0".to_owned(), left: Vec::new() }]);
+        assert_eq!(settings(&near), before);
+        // A journal of a version without these settings leaves them alone.
+        let old = Settings { gso_max_size: None, gso_ipv4_max_size: None, small_queue: None, ..before };
+        assert_eq!(before.restored(&old, &[]), (before, Vec::new()));
     }
 
     #[test]

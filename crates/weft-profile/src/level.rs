@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use weft_host::NetNs;
 use weft_host::ethtool::{EthtoolError, Nic, Offload, Switch};
-use weft_host::link::{self, LinkError};
+use weft_host::link::{self, GsoSizes, LinkError};
 use weft_host::rps::{self, RpsError};
+use weft_host::sysctl::{self, SysctlError};
+use weft_units::Bytes;
 
 /// The kernel's default of `gso_max_segs`.
 const SEGMENTS: u32 = 65_535;
+/// The setting of TCP small queues, of a whole namespace.
+const SMALL_QUEUE: &str = "net.ipv4.tcp_limit_output_bytes";
 
 /// A level. The study's are [`Level::NoOpt`], [`Level::TsoGro`], [`Level::Jumbo`] and [`Level::Arfs`], each with the one before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -40,6 +44,9 @@ pub enum LevelError {
     /// Receive packet steering failed.
     #[error(transparent)]
     Rps(#[from] RpsError),
+    /// A setting of the namespace failed.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
     /// The device did not follow.
     #[error(
         "level {level}: {device} has {setting} {found} although {wanted} was set; this kernel cannot show the level"
@@ -114,17 +121,18 @@ impl Level {
         }
     }
 
-    /// The settings at a device whose segments may otherwise have `most` packets. Without TSO they have one, since TCP otherwise
+    /// The settings at a device that otherwise has those of `before`. Without TSO segments have one packet, since TCP otherwise
     /// segments in software whatever the switches say; it replaces the study's kernel patch.
-    pub fn settings(self, most: u32) -> Settings {
+    pub fn settings(self, before: &Settings) -> Settings {
         let is_on = |offload| self.offload(offload) == Switch::On;
-        let most = if most > 1 { most } else { SEGMENTS };
+        let most = if before.gso_max_segs > 1 { before.gso_max_segs } else { SEGMENTS };
         Settings {
             mtu: self.mtu(),
             gso_max_segs: if is_on(Offload::Tso) { most } else { 1 },
             tso: is_on(Offload::Tso),
             gso: is_on(Offload::Gso),
             gro: is_on(Offload::Gro),
+            ..*before
         }
     }
 
@@ -134,7 +142,8 @@ impl Level {
     /// # Errors
     /// If a setting is refused or not followed.
     pub fn apply(self, ns: &NetNs, device: &str, cpu: u32) -> Result<(), LevelError> {
-        self.settings(SEGMENTS).apply(ns, device, self.name())?;
+        let before = Settings { gso_max_segs: SEGMENTS, ..Settings::read(ns, device)? };
+        self.settings(&before).apply(ns, device, self.name())?;
         if self == Self::Arfs {
             rps::steer(ns, device, &BTreeSet::from([cpu]))?;
         }
@@ -142,16 +151,51 @@ impl Level {
     }
 }
 
-/// A setting as a number; a switch is 0 or 1.
-type Figure = fn(&Settings) -> u32;
+/// A change of a device's settings other than a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// None: the present settings.
+    Present,
+    /// TCP small queues of the device's namespace: the most bytes of a flow below its socket.
+    SmallQueue(Bytes),
+    /// The largest segment; a smaller one stays.
+    Segment(Bytes),
+    /// The stack cuts segments.
+    NoTso,
+}
+
+impl Change {
+    /// The settings at a device that otherwise has those of `before`.
+    pub fn settings(self, before: &Settings) -> Settings {
+        let whole = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
+        match self {
+            Self::Present => *before,
+            Self::SmallQueue(bytes) => {
+                Settings { small_queue: before.small_queue.map(|_| bytes.get()), ..*before }
+            }
+            Self::Segment(bytes) => Settings {
+                gso_max_size: before.gso_max_size.map(|size| size.min(whole(bytes))),
+                gso_ipv4_max_size: before.gso_ipv4_max_size.map(|size| size.min(whole(bytes))),
+                ..*before
+            },
+            Self::NoTso => Settings { tso: false, ..*before },
+        }
+    }
+}
+
+/// A setting as a number; a switch is 0 or 1. `None` where the kernel lacks it, or a journal of an earlier version.
+type Figure = fn(&Settings) -> Option<u64>;
 
 /// All settings by their names.
-const FIGURES: [(&str, Figure); 5] = [
-    ("MTU", |settings| settings.mtu),
-    ("gso_max_segs", |settings| settings.gso_max_segs),
-    ("tso", |settings| settings.tso as u32),
-    ("gso", |settings| settings.gso as u32),
-    ("gro", |settings| settings.gro as u32),
+const FIGURES: [(&str, Figure); 8] = [
+    ("MTU", |settings| Some(settings.mtu.into())),
+    ("gso_max_segs", |settings| Some(settings.gso_max_segs.into())),
+    ("tso", |settings| Some(settings.tso.into())),
+    ("gso", |settings| Some(settings.gso.into())),
+    ("gro", |settings| Some(settings.gro.into())),
+    ("gso_max_size", |settings| settings.gso_max_size.map(u64::from)),
+    ("gso_ipv4_max_size", |settings| settings.gso_ipv4_max_size.map(u64::from)),
+    ("tcp_limit_output_bytes", |settings| settings.small_queue),
 ];
 
 /// The settings of a device that levels change.
@@ -168,6 +212,15 @@ pub struct Settings {
     pub gso: bool,
     /// Merging of received segments.
     pub gro: bool,
+    /// The largest segment in bytes.
+    #[serde(default)]
+    pub gso_max_size: Option<u32>,
+    /// The largest segment over IPv4, where the kernel has a limit of its own for it.
+    #[serde(default)]
+    pub gso_ipv4_max_size: Option<u32>,
+    /// TCP small queues of the namespace, in bytes.
+    #[serde(default)]
+    pub small_queue: Option<u64>,
 }
 
 impl Settings {
@@ -180,7 +233,16 @@ impl Settings {
         let mut nic = Nic::open(ns, device)?;
         let [tso, gso, gro] =
             Offload::ALL.map(|offload| Ok::<_, EthtoolError>(nic.offload(offload)? == Switch::On));
-        Ok(Self { mtu: link.mtu, gso_max_segs: link.gso_max_segs, tso: tso?, gso: gso?, gro: gro? })
+        Ok(Self {
+            mtu: link.mtu,
+            gso_max_segs: link.gso_max_segs,
+            tso: tso?,
+            gso: gso?,
+            gro: gro?,
+            gso_max_size: Some(link.gso_max_size),
+            gso_ipv4_max_size: link.gso_ipv4_max_size,
+            small_queue: sysctl::get(ns, SMALL_QUEUE).ok().and_then(|text| text.parse().ok()),
+        })
     }
 
     fn offload(&self, offload: Offload) -> bool {
@@ -204,19 +266,30 @@ impl Settings {
         if before.gso_max_segs != self.gso_max_segs {
             link::set_gso_max_segs(ns, device, self.gso_max_segs)?;
         }
+        let sizes = (self.gso_max_size, self.gso_ipv4_max_size);
+        if let Some(max) = self.gso_max_size
+            && sizes != (before.gso_max_size, before.gso_ipv4_max_size)
+        {
+            link::set_gso_sizes(ns, device, GsoSizes { max, ipv4_max: self.gso_ipv4_max_size })?;
+        }
+        if let Some(bytes) = self.small_queue.filter(|_| self.small_queue != before.small_queue) {
+            sysctl::set(ns, SMALL_QUEUE, &bytes.to_string())?;
+        }
         let mut nic = Nic::open(ns, device)?;
         for offload in Offload::ALL.into_iter().filter(|one| before.offload(*one) != self.offload(*one)) {
             nic.set_offload(offload, if self.offload(offload) { Switch::On } else { Switch::Off })?;
         }
         let found = Self::read(ns, device)?;
-        match FIGURES.into_iter().find(|(_, figure)| figure(&found) != figure(self)) {
+        let differs = |(_, figure): &(_, Figure)| figure(self).is_some() && figure(&found) != figure(self);
+        let text = |value: Option<u64>| value.map_or_else(|| "none".to_owned(), |value| value.to_string());
+        match FIGURES.into_iter().find(differs) {
             None => Ok(()),
             Some((setting, figure)) => Err(LevelError::NotFollowed {
                 level,
                 device: device.to_owned(),
                 setting,
-                found: figure(&found).to_string(),
-                wanted: figure(self).to_string(),
+                found: text(figure(&found)),
+                wanted: text(figure(self)),
             }),
         }
     }
@@ -226,11 +299,22 @@ impl Settings {
     #[must_use]
     pub fn restored(&self, before: &Self, set: &[Self]) -> (Self, Vec<&'static str>) {
         let ours = |figure: Figure| {
-            figure(self) == figure(before) || set.iter().any(|one| figure(one) == figure(self))
+            let unknown = figure(before).is_none();
+            unknown || figure(self) == figure(before) || set.iter().any(|one| figure(one) == figure(self))
         };
-        let choose = |figure: Figure| figure(if ours(figure) { before } else { self });
-        let [mtu, gso_max_segs, tso, gso, gro] = FIGURES.map(|(_, figure)| choose(figure));
+        let from = |figure: Figure| if ours(figure) { before } else { self };
+        let [mtu, segs, tso, gso, gro, size, ipv4, small] = FIGURES.map(|(_, figure)| from(figure));
         let left = FIGURES.into_iter().filter(|(_, figure)| !ours(*figure)).map(|(name, _)| name).collect();
-        (Self { mtu, gso_max_segs, tso: tso != 0, gso: gso != 0, gro: gro != 0 }, left)
+        let wanted = Self {
+            mtu: mtu.mtu,
+            gso_max_segs: segs.gso_max_segs,
+            tso: tso.tso,
+            gso: gso.gso,
+            gro: gro.gro,
+            gso_max_size: size.gso_max_size.or(self.gso_max_size),
+            gso_ipv4_max_size: ipv4.gso_ipv4_max_size.or(self.gso_ipv4_max_size),
+            small_queue: small.small_queue.or(self.small_queue),
+        };
+        (wanted, left)
     }
 }

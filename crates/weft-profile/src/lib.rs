@@ -12,6 +12,8 @@
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
 //!    [`statements`] judges the study's statements; [`tried`] tries the remarks.
 //!
+//! A trial for `weft tune` also counts each flow's bytes and has pings ([`ping`]) in its part without the instrument.
+//!
 //! [`hosts`] measures between two hosts: a server samples the receiver's side, and the trials are those of step 5.
 //!
 //! [`attach`] profiles what runs on the host anyway, with the instrument of step 3 and directions instead of sides.
@@ -31,6 +33,7 @@ pub mod hosts;
 pub mod journal;
 pub mod level;
 pub mod pattern;
+pub mod ping;
 pub mod probes;
 pub mod remedy;
 pub mod session;

@@ -73,6 +73,7 @@ impl Options {
             warm_up: self.warm_up,
             span: self.span,
             setup: &self.setup,
+            flows: false,
             stop,
         }
     }
@@ -117,8 +118,7 @@ pub fn run(
     require_network_rights()?;
     let layout = Layout::new(options.pattern, options.flows, &options.processors);
     let instrument = options.instrument(categories, stop);
-    let share = others(&instrument)?;
-    let labels = vec![layout.shortage.clone(), loaded_label(options.loaded, share, "")?];
+    let labels = vec![layout.shortage.clone(), watch(&instrument, options.loaded)?];
     let of = options.repeats * options.levels.len() as u32;
     let mut all = Collected::default();
     for repeat in 1..=options.repeats {
@@ -159,8 +159,16 @@ pub fn processors() -> Result<Vec<u32>, ProfileError> {
     Ok(weft_host::affinity::own()?)
 }
 
+/// Watches the machine before trials. Returns a label if others use it; empty if they do not.
+///
+/// # Errors
+/// If they do and that is refused, samples cannot be taken, or the caller asks to stop.
+pub fn watch(instrument: &Instrument<'_>, loaded: Loaded) -> Result<String, ProfileError> {
+    loaded_label(loaded, others(instrument)?, "")
+}
+
 /// The levels in the order of repeat `repeat`, from 1: each is first in turn.
-pub(crate) fn rotated<T: Clone>(levels: &[T], repeat: u32) -> Vec<T> {
+pub fn rotated<T: Clone>(levels: &[T], repeat: u32) -> Vec<T> {
     let mut order = levels.to_vec();
     order.rotate_left((repeat as usize).wrapping_sub(1) % levels.len().max(1));
     order

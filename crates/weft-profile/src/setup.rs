@@ -25,6 +25,19 @@ pub enum Qdisc {
     Fifo,
     /// Stochastic fair queueing.
     Sfq,
+    /// Fair queueing with controlled delay.
+    FqCodel,
+}
+
+impl Qdisc {
+    /// The kind that takes the FIFO's place.
+    const fn kind(self) -> Option<&'static str> {
+        match self {
+            Self::Fifo => None,
+            Self::Sfq => Some("sfq"),
+            Self::FqCodel => Some("fq_codel"),
+        }
+    }
 }
 
 /// A link of a rate.
@@ -64,8 +77,8 @@ impl Setup {
                 limit: QUEUE,
             };
             tbf::install(ns, device, &tbf)?;
-            if link.qdisc == Qdisc::Sfq {
-                tbf::set_inner(ns, device, "sfq")?;
+            if let Some(kind) = link.qdisc.kind() {
+                tbf::set_inner(ns, device, kind)?;
             }
         }
         Ok(())

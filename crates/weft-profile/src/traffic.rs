@@ -10,6 +10,7 @@ use std::fs;
 
 use weft_host::net_counters::{CounterError, NetCounters};
 use weft_host::process::{Output, ProcessError, Signal};
+use weft_host::sock_diag::{SockDiag, State};
 use weft_host::{NetNs, OsError, Process, Spawn, clock, programs};
 use weft_units::{Bytes, Instant, Nanos};
 
@@ -164,6 +165,7 @@ impl Drop for Applications {
 pub(crate) struct Flows {
     servers: Applications,
     clients: Applications,
+    pairs: Vec<Pair>,
 }
 
 impl Flows {
@@ -175,8 +177,9 @@ impl Flows {
         seconds: u64,
         stop: &dyn Fn() -> bool,
     ) -> Result<Self, ProfileError> {
-        let mut flows = Self { servers: Applications::of(load)?, clients: Applications::of(load)? };
         let pairs = pairs(layout, testbed);
+        let mut flows =
+            Self { servers: Applications::of(load)?, clients: Applications::of(load)?, pairs: pairs.clone() };
         for pair in &pairs {
             flows.servers.serve(&testbed.receiver, load, pair)?;
         }
@@ -238,6 +241,24 @@ impl Flows {
     pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
         self.clients.check()?;
         self.servers.check()
+    }
+
+    /// The bytes that each flow's receiver got since the flow was opened, by the number of its socket.
+    pub(crate) fn received(&self, receiver: &NetNs) -> Result<BTreeMap<u64, u64>, ProfileError> {
+        let sockets = SockDiag::open(receiver)?.tcp()?;
+        let mut all = BTreeMap::new();
+        for pair in &self.pairs {
+            let of_pair = sockets
+                .iter()
+                .filter(|(socket, _)| socket.local.port() == pair.port && socket.state == State::Established);
+            let mut counts: Vec<(u64, u64)> = of_pair
+                .map(|(socket, counts)| (counts.map_or(0, |counts| counts.received), socket.cookie))
+                .collect();
+            // iperf3 has a connection for control beside the flows, which carries next to nothing.
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            all.extend(counts.into_iter().take(pair.flows as usize).map(|(bytes, socket)| (socket, bytes)));
+        }
+        Ok(all)
     }
 
     /// The processes of senders and of receivers.

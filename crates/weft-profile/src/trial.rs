@@ -7,13 +7,14 @@ use weft_host::kallsyms::KernelSymbols;
 use weft_host::net_counters::NetCounters;
 use weft_host::perf_event::{CacheCounter, Clock, SampleRate, Sampler};
 use weft_report::profile::{Run, Side, Work};
-use weft_units::{Instant, Nanos};
+use weft_units::{Bytes, Instant, Nanos};
 
 use crate::attribution::{Attribution, Processes, Setting, Trace};
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
 use crate::pattern::Layout;
+use crate::ping::{Ping, RoundTrips};
 use crate::probes::{COST_SPAN, Probes, Scope};
 use crate::remedy::Remedy;
 use crate::setup::Setup;
@@ -37,6 +38,8 @@ pub struct Instrument<'a> {
     pub span: Nanos,
     /// Settings besides the level.
     pub setup: &'a Setup,
+    /// Whether the part without samples counts each flow's bytes, and has pings.
+    pub flows: bool,
     /// Whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
@@ -62,6 +65,19 @@ pub struct Trial {
     pub attribution: Attribution,
     /// The reason that sizes and latency are missing.
     pub no_probes: Option<String>,
+    /// The flows of the part without samples; `None` if they were not asked for.
+    pub flows: Option<FlowFigures>,
+}
+
+/// The flows one by one, and the round trips beside them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct FlowFigures {
+    /// Payload that each flow's receiver got.
+    pub received: Vec<Bytes>,
+    /// The span of the counts.
+    pub span: Nanos,
+    /// Pings on the path of the first flow.
+    pub round_trips: RoundTrips,
 }
 
 /// The part that is measured first.
@@ -75,7 +91,7 @@ pub enum First {
 
 impl First {
     /// The first part of repeat `repeat`: they take turns.
-    pub(crate) fn of(repeat: u32) -> Self {
+    pub fn of(repeat: u32) -> Self {
         if repeat.is_multiple_of(2) { Self::Sampled } else { Self::Bare }
     }
 }
@@ -95,14 +111,14 @@ pub fn run(
     let flows = Flows::start((load, change), layout, &testbed, instrument.seconds(), instrument.stop)?;
     let mut trial = Measuring { testbed, flows, load, instrument };
     trial.rest(instrument.warm_up, |_| ())?;
-    let (bare_bps, mut result) = match first {
+    let ((bare_bps, flows), mut result) = match first {
         First::Bare => (trial.bare()?, trial.sampled()?),
         First::Sampled => {
             let result = trial.sampled()?;
             (trial.bare()?, result)
         }
     };
-    (result.run.repeat, result.run.bare_bps) = (repeat, bare_bps);
+    (result.run.repeat, result.run.bare_bps, result.flows) = (repeat, bare_bps, flows);
     Ok(result)
 }
 
@@ -143,12 +159,27 @@ impl Measuring<'_> {
         Ok(Reading { at, sender, receiver, waits: self.flows.pids().map(|pids| waits(&pids)) })
     }
 
-    /// Throughput without the instrument.
-    fn bare(&mut self) -> Result<f64, ProfileError> {
-        let before = self.read()?;
+    /// Throughput without the instrument, and the flows one by one if they are asked for.
+    fn bare(&mut self) -> Result<(f64, Option<FlowFigures>), ProfileError> {
+        if !self.instrument.flows {
+            let before = self.read()?;
+            self.rest(self.instrument.span, |_| ())?;
+            return Ok((self.bits_per_second(&before, &self.read()?), None));
+        }
+        let to = self.testbed.paths.first().map_or(core::net::Ipv4Addr::LOCALHOST.into(), |path| path.to);
+        let ping = Ping::start(&self.testbed.sender, to)?;
+        let (begin, before) = (self.flows.received(&self.testbed.receiver)?, self.read()?);
         self.rest(self.instrument.span, |_| ())?;
-        let after = self.read()?;
-        Ok(self.bits_per_second(&before, &after))
+        let (end, after) = (self.flows.received(&self.testbed.receiver)?, self.read()?);
+        let received = end
+            .iter()
+            .map(|(flow, bytes)| Bytes(bytes.saturating_sub(begin.get(flow).copied().unwrap_or(0))));
+        let figures = FlowFigures {
+            received: received.collect(),
+            span: after.at.saturating_since(before.at),
+            round_trips: ping.finish()?,
+        };
+        Ok((self.bits_per_second(&before, &after), Some(figures)))
     }
 
     fn bits_per_second(&self, before: &Reading, after: &Reading) -> f64 {
@@ -218,7 +249,7 @@ impl Measuring<'_> {
             sizes: sizes.map(|(sizes, _)| sizes),
             ..Run::default()
         };
-        Ok(Trial { run, clock: sampler.clock(), rate: sampler.rate(), attribution, no_probes })
+        Ok(Trial { run, clock: sampler.clock(), rate: sampler.rate(), attribution, no_probes, flows: None })
     }
 
     /// Processors that the programs at the tracepoints use under this traffic; `None` where the kernel has no statistics of programs.

@@ -8,7 +8,7 @@
 //! | [`judgement`] | the judgement of a verdict or claim, and the exit code of `--strict` |
 //! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`demo`] | the document of `weft demo`, its summary, its verdicts, its tables and its HTML page |
-//! | [`mod@bench`], [`campaign`], [`mod@config`], [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`profile`], [`replay`], [`reproduce`], [`run`], [`sim`], [`status`], [`steer`], [`tenants`] | the documents of the other commands |
+//! | [`mod@bench`], [`campaign`], [`mod@config`], [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`profile`], [`replay`], [`reproduce`], [`run`], [`sim`], [`status`], [`steer`], [`tenants`], [`tune`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`json`] | documents to and from JSON text |
@@ -45,6 +45,7 @@ pub mod status;
 pub mod steer;
 pub mod tenants;
 pub mod titan;
+pub mod tune;
 
 pub mod html;
 pub mod table;

@@ -50,6 +50,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::profile::profile_report());
     check(&fixture::profile::attached_report());
     check(&fixture::profile::predict_report());
+    check(&fixture::tune::tune_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
     check(&fixture::policy_cost_report());

@@ -24,6 +24,7 @@ Examples:
   weft steer plan --help                     receive queues by policy
   weft titan attach eth0                     fair transmit queues on this host
   weft profile single                        where does the processors' time go?
+  weft tune --for fairness                   which settings would be better?
   weft doctor                                what does this host offer?
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 130 after Ctrl-C, 143 after SIGTERM."
@@ -56,6 +57,7 @@ pub(crate) enum Command {
     Doctor(commands::doctor::Args),
     Bench(commands::bench::Args),
     Profile(commands::profile::Args),
+    Tune(commands::tune::Args),
     Completions(commands::completions::Args),
     Man(commands::man::Args),
 }
@@ -83,6 +85,7 @@ impl Command {
             Self::Doctor(args) => commands::doctor::run(args),
             Self::Bench(args) => commands::bench::run(args),
             Self::Profile(args) => commands::profile::run(args),
+            Self::Tune(args) => commands::tune::run(args),
             Self::Completions(args) => commands::completions::run(args, Cli::command()),
             Self::Man(args) => commands::man::run(args, Cli::command()),
         }

@@ -49,7 +49,7 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 23] = [
+const PROMISED: [&str; 24] = [
     "weft-bench",
     "weft-bench-cost",
     "weft-campaign",
@@ -73,6 +73,7 @@ const PROMISED: [&str; 23] = [
     "weft-steer-plan",
     "weft-steer-verify",
     "weft-titan-status",
+    "weft-tune",
 ];
 
 /// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
@@ -167,6 +168,25 @@ fn predictions() {
     let [c1, t1] = [0, 1].map(|cell| measured["cells"][cell].clone());
     assert!(c1["measured"].is_null() != c1["not_measured"].is_null(), "{c1}");
     assert!(t1["measured"].is_null() && t1["not_measured"].is_string(), "{t1}");
+}
+
+/// What decides is unknown, or given: both are documents.
+#[test]
+fn advice_on_settings() {
+    if !privileged("advice_on_settings") {
+        return;
+    }
+    let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
+    link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
+    let args = ["tune", "--for", "fairness", "--netns", near.name(), "--device", "v0"];
+    let unknown = written(&args, &[3]);
+    check(&unknown, "weft-tune");
+    assert!(unknown["unknown"].as_array().is_some_and(|unknown| !unknown.is_empty()), "{unknown}");
+    let given = ["--rate", "100mbps", "--flows", "3", "--seeds", "2", "--set", "duration=20ms"];
+    let also =
+        ["fairness_intervals=[\"20ms\"]", "host.stack.congestion_control=cubic", "host.stack.qdisc=fq_codel"];
+    let also: Vec<&str> = also.iter().flat_map(|set| ["--set", set]).collect();
+    check(&written(&[&args[..], &given, &also].concat(), &[0, 1, 3]), "weft-tune");
 }
 
 #[test]

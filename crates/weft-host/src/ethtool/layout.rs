@@ -5,6 +5,10 @@
 
 /// `ETHTOOL_GDRVINFO`: `struct ethtool_drvinfo`.
 pub(crate) const GDRVINFO: u32 = 0x03;
+/// `ETHTOOL_GCOALESCE`: `struct ethtool_coalesce`.
+pub(crate) const GCOALESCE: u32 = 0x0e;
+/// `ETHTOOL_GRINGPARAM`: `struct ethtool_ringparam`.
+pub(crate) const GRINGPARAM: u32 = 0x10;
 /// `ETHTOOL_GTSO` and `ETHTOOL_STSO`: `struct ethtool_value`.
 pub(crate) const GTSO: u32 = 0x1e;
 /// See [`GTSO`].
@@ -53,6 +57,26 @@ pub(crate) const FLAG_NTUPLE: u32 = 1 << 27;
 pub(crate) const DRVINFO_LEN: usize = 196;
 /// `sizeof(struct ethtool_channels)`.
 pub(crate) const CHANNELS_LEN: usize = 36;
+
+/// `struct ethtool_coalesce`: its size, and the positions of its times in microseconds.
+pub(crate) mod coalesce {
+    /// `sizeof(struct ethtool_coalesce)`.
+    pub(crate) const LEN: usize = 92;
+    /// `rx_coalesce_usecs`.
+    pub(crate) const RX: usize = 4;
+    /// `tx_coalesce_usecs`.
+    pub(crate) const TX: usize = 20;
+}
+
+/// `struct ethtool_ringparam`: its size, and the positions of the lengths in use.
+pub(crate) mod ringparam {
+    /// `sizeof(struct ethtool_ringparam)`.
+    pub(crate) const LEN: usize = 36;
+    /// `rx_pending`.
+    pub(crate) const RX: usize = 20;
+    /// `tx_pending`.
+    pub(crate) const TX: usize = 32;
+}
 
 /// `struct ethtool_rxnfc`: its size, and the positions of its fields and of those of its `struct ethtool_rx_flow_spec`.
 pub(crate) mod rxnfc {
@@ -130,6 +154,14 @@ mod tests {
     /// Each constant of this file beside its expression in C.
     const CONSTANTS: &[(u64, &str)] = &[
         (super::GDRVINFO as u64, "ETHTOOL_GDRVINFO"),
+        (super::GCOALESCE as u64, "ETHTOOL_GCOALESCE"),
+        (super::coalesce::LEN as u64, "sizeof(struct ethtool_coalesce)"),
+        (super::coalesce::RX as u64, "offsetof(struct ethtool_coalesce, rx_coalesce_usecs)"),
+        (super::coalesce::TX as u64, "offsetof(struct ethtool_coalesce, tx_coalesce_usecs)"),
+        (super::GRINGPARAM as u64, "ETHTOOL_GRINGPARAM"),
+        (super::ringparam::LEN as u64, "sizeof(struct ethtool_ringparam)"),
+        (super::ringparam::RX as u64, "offsetof(struct ethtool_ringparam, rx_pending)"),
+        (super::ringparam::TX as u64, "offsetof(struct ethtool_ringparam, tx_pending)"),
         (super::GTSO as u64, "ETHTOOL_GTSO"),
         (super::STSO as u64, "ETHTOOL_STSO"),
         (super::GGSO as u64, "ETHTOOL_GGSO"),

@@ -108,6 +108,8 @@ fn required_len(buffer: &[u8]) -> Option<usize> {
     let command = buffer.first_chunk().map(|number| u32::from_ne_bytes(*number))?;
     Some(match command {
         layout::GDRVINFO => layout::DRVINFO_LEN,
+        layout::GCOALESCE => layout::coalesce::LEN,
+        layout::GRINGPARAM => layout::ringparam::LEN,
         layout::GFLAGS | layout::SFLAGS => 8,
         layout::GTSO | layout::STSO | layout::GGSO | layout::SGSO | layout::GGRO | layout::SGRO => 8,
         layout::GCHANNELS | layout::SCHANNELS => layout::CHANNELS_LEN,

@@ -67,6 +67,8 @@ files! {
     "hoststack-all-to-all.toml",
     "scenarios/veth.toml",
     "veth.toml",
+    "scenarios/tune.toml",
+    "tune.toml",
     "scenarios/kernel-tcp.toml",
     "kernel-tcp-parameters.toml",
     "kernel-tcp.toml",

@@ -8,7 +8,7 @@ use weft_profile::traffic::Load;
 use weft_units::{BitsPerSec, Bytes};
 
 /// The rate of Titan's link here; the papers have ten times as much.
-pub(super) const LINK: BitsPerSec = BitsPerSec(1_000_000_000);
+pub(crate) const LINK: BitsPerSec = BitsPerSec(1_000_000_000);
 /// More than a flow ever has outstanding: TCP small queues are off.
 const NO_SMALL_QUEUES: Bytes = Bytes(1 << 30);
 /// Titan's smaller segments (technical report, Table 2, C9).

@@ -26,6 +26,32 @@ use weft_units::Nanos;
 
 pub use machine::{Machine, MachineError};
 
+/// The testbed of trials as a scenario, for `weft tune --try`.
+pub(crate) mod testbed {
+    use super::{FileError, cells, simulated};
+    use crate::reproduce::file;
+    use toml::Table;
+    use weft_profile::level::Level;
+    use weft_profile::pattern::Layout;
+    use weft_profile::traffic::Load;
+    use weft_report::profile::predict::Figures;
+    use weft_sim::outcome::Outcome;
+
+    pub(crate) use cells::LINK;
+
+    /// The document of bulk flows of a layout, over a link of [`LINK`] or without one.
+    pub(crate) fn document(layout: &Layout, costs: &str, limited: bool) -> Result<Table, FileError> {
+        let parameters = file::parameters(simulated::PARAMETERS)?;
+        let config = if limited { "C1" } else { Level::TsoGro.name() };
+        simulated::document(&parameters, (layout, Load::Bulk), costs, config)
+    }
+
+    /// The figures of a run, whose two hosts share this machine's processors.
+    pub(crate) fn figures(outcome: &Outcome, layout: &Layout) -> Figures {
+        simulated::figures(outcome, (layout, Load::Bulk), Level::TsoGro)
+    }
+}
+
 /// The options of predictions.
 #[derive(Clone, Debug)]
 pub struct Options {

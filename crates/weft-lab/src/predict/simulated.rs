@@ -21,7 +21,7 @@ use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 
 /// The parameters of all configurations.
-const PARAMETERS: &str = "veth.toml";
+pub(super) const PARAMETERS: &str = "veth.toml";
 /// Seeds of a configuration.
 const SEEDS: [u64; 2] = [1, 2];
 
@@ -43,7 +43,7 @@ pub(super) fn run(
                 }
                 let outcome = simulate(&scenario, seed)
                     .map_err(|error| PredictError::Run { cell: one.name.clone(), error })?;
-                seen.push(figures(&outcome, group, one.level));
+                seen.push(figures(&outcome, (&group.layout, group.load), one.level));
             }
             cells.push(Cell {
                 name: one.name.clone(),
@@ -67,14 +67,29 @@ fn mean(seen: &[Figures]) -> Figures {
     }
 }
 
-/// The scenario of a configuration: the base, cores and flows of the layout, then the configuration's settings.
+/// The scenario of a configuration: the document of its layout, with the machine's costs.
 fn scenario(
     parameters: &Parameters,
     one: &One,
     group: &Group,
     machine: &Machine,
 ) -> Result<Scenario, PredictError> {
-    let (config, layout) = (one.config, &group.layout);
+    let config = one.config;
+    let document = document(parameters, (&group.layout, group.load), &machine.name, config)?;
+    let mut files = |path: &str| match path == machine.name {
+        true => Ok(machine.costs_at(one.level)),
+        false => Err(Unreadable::Unreadable(format!("{path} is not part of this program"))),
+    };
+    Ok(scenario::read(&document.to_string(), &format!("{config} of {PARAMETERS}"), &mut files)?)
+}
+
+/// The document of a layout: the base, cores and flows, then the settings of a configuration.
+pub(super) fn document(
+    parameters: &Parameters,
+    (layout, load): (&Layout, Load),
+    costs: &str,
+    config: &str,
+) -> Result<Table, FileError> {
     let (senders, receivers) = (layout.senders.len(), layout.receivers.len());
     let mut document = parameters.base()?;
     let wrong = |reason: String| FileError::Invalid { file: PARAMETERS.to_owned(), reason };
@@ -85,8 +100,8 @@ fn scenario(
     set("host.cores", count(senders + receivers))?;
     set("host.nic.transmit_queues", count(senders + receivers))?;
     set("host.nic.receive_queues", count(senders))?;
-    set("flows", Value::Array(flows(layout, group.load)))?;
-    set("costs", Value::String(machine.name.clone()))?;
+    set("flows", Value::Array(flows(layout, load)))?;
+    set("costs", Value::String(costs.to_owned()))?;
     let mut document = parameters.over(document, None, config)?;
     if document.get("host").and_then(|host| host.get("nic")).and_then(|nic| nic.get("receive_steering"))
         == Some(&Value::String("to-application".to_owned()))
@@ -99,11 +114,7 @@ fn scenario(
         )
         .map_err(|error| wrong(error.to_string()))?;
     }
-    let mut files = |path: &str| match path == machine.name {
-        true => Ok(machine.costs_at(one.level)),
-        false => Err(Unreadable::Unreadable(format!("{path} is not part of this program"))),
-    };
-    Ok(scenario::read(&document.to_string(), &format!("{config} of {PARAMETERS}"), &mut files)?)
+    Ok(document)
 }
 
 /// A group of flows for each pair of cores. Of requests one is outstanding, and the next follows the answer, as `sockperf ping-pong` does.
@@ -141,10 +152,9 @@ fn flows(layout: &Layout, load: Load) -> Vec<Value> {
 }
 
 /// The figures of a run, whose two hosts share this machine's processors.
-fn figures(outcome: &Outcome, group: &Group, level: Level) -> Figures {
-    let layout = &group.layout;
+pub(super) fn figures(outcome: &Outcome, (layout, load): (&Layout, Load), level: Level) -> Figures {
     // The simulator counts requests, a measurement their answers of the same size too.
-    let ways = if group.load == Load::Bulk { 1.0 } else { 2.0 };
+    let ways = if load == Load::Bulk { 1.0 } else { 2.0 };
     let bytes: f64 = ways * outcome.flows.iter().map(|flow| flow.received.get() as f64).sum::<f64>();
     let span = outcome.measured.get() as f64;
     let cores = |host: usize| -> Vec<f64> {
@@ -237,16 +247,22 @@ mod tests {
             ..Outcome::default()
         };
         let group = Group { layout, ..groups(&[0, 1], &[], "C1, 3").0.remove(0) };
-        let shared = figures(&outcome, &group, Level::TsoGro);
+        let shared = figures(&outcome, (&group.layout, group.load), Level::TsoGro);
         assert!((shared.bps - 8e9 / 1.2).abs() < 1.0, "{shared:?}");
         assert!((shared.sender_ns_per_byte - 0.8).abs() < 1e-9);
         assert!((shared.receiver_ns_per_byte - 0.9).abs() < 1e-9);
         assert!((shared.busy_cores(Side::Sender) - 0.8 / 1.2).abs() < 1e-9);
-        let apart = figures(&outcome, &group, Level::Arfs);
+        let apart = figures(&outcome, (&group.layout, group.load), Level::Arfs);
         assert!((apart.bps - 8e9).abs() < 1.0, "{apart:?}");
-        assert_eq!(figures(&Outcome::default(), &group, Level::Arfs), Figures::default());
+        assert_eq!(
+            figures(&Outcome::default(), (&group.layout, group.load), Level::Arfs),
+            Figures::default()
+        );
         let requests = Group { load: Load::Requests(Bytes(4096)), ..group };
-        assert!((figures(&outcome, &requests, Level::Arfs).bps - 16e9).abs() < 1.0, "both ways");
+        assert!(
+            (figures(&outcome, (&requests.layout, requests.load), Level::Arfs).bps - 16e9).abs() < 1.0,
+            "both ways"
+        );
     }
 
     #[test]

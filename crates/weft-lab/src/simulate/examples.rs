@@ -30,6 +30,7 @@ scenarios! {
     "tenants",
     "titan",
     "titan-12-flows",
+    "tune",
     "udp-fq-codel",
     "veth",
 }

@@ -1,40 +1,96 @@
 //! The sending host: it asks the server for its side, and joins both sides' figures.
 
-use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use weft_host::require_network_rights;
+use weft_host::{clock, require_network_rights};
 use weft_report::profile::{CountedBytes, Peer, Run, Side};
 use weft_report::record::Host;
-use weft_units::Nanos;
+use weft_units::{Bytes, Nanos};
 
+use super::asked::Server;
 use super::half::{Ends, Running};
 use super::join::{Halves, bits_per_second, joined};
-use super::lines::{LineError, Lines};
-use super::protocol::{
-    self, ANSWER_MAX, Answer, Counts, Greeting, Half, LevelName, LoadName, Part, Receiver, Request,
-    SECONDS_MAX, Text, VERSION, Welcome,
-};
+use super::lines::LineError;
+use super::protocol::{LevelName, LoadName, Part, Receiver, Request, SECONDS_MAX, Welcome};
 use super::{HostsError, Place};
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::journal::{Changed, Device, JournalError};
-use crate::level::Level;
+use crate::level::{Change, Level};
 use crate::pattern::Layout;
+use crate::ping::Ping;
 use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
 use crate::traffic::{Load, Pair, cores};
-use crate::trial::{First, Instrument, Trial};
+use crate::trial::{First, FlowFigures, Instrument, Trial};
 
 /// The name of the level that leaves all devices as they are.
 pub const AS_IS: &str = "as-is";
 
-/// Time limit for a connection.
-const CONNECT: Duration = Duration::from_secs(5);
-/// Time limit for an answer, beyond the time that the request itself takes.
-const PATIENCE: Nanos = Nanos::from_secs(30);
-
 /// Seconds for which applications run longer than on one host: two hosts wait for each other.
 const SPARE: u64 = 40;
+
+/// What the devices have for a trial.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// What they have anyway.
+    AsIs,
+    /// A level, at both hosts.
+    Level(Level),
+    /// A change at this host, by its name.
+    Change(&'static str, Change),
+}
+
+impl Turn {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::AsIs => AS_IS,
+            Self::Level(level) => level.name(),
+            Self::Change(name, _) => name,
+        }
+    }
+}
+
+/// Trials of changes at the sender's device.
+#[derive(Debug)]
+pub struct Changes {
+    /// The trials of each change.
+    pub trials: Vec<Vec<Trial>>,
+    /// Limits of the figures.
+    pub labels: Vec<String>,
+}
+
+/// Runs trials of changes at this host's device in turns, with the server at `to`, and restores the device. The trials have the flows one
+/// by one, and pings. Levels of the options are not used.
+///
+/// # Errors
+/// As [`run`].
+pub fn changes(
+    options: &Options,
+    (to, device): (&Place, Device<'_>),
+    changes: &[(&'static str, Change)],
+    categories: &Categories,
+    stop: &dyn Fn() -> bool,
+    heard: impl FnMut(&Progress),
+) -> Result<Changes, HostsError> {
+    require_network_rights().map_err(ProfileError::from)?;
+    let instrument = Instrument { flows: true, ..options.instrument(categories, stop) };
+    let changed = Some(Changed::open(device)?);
+    let (server, welcome) = Server::greet(to, &instrument)?;
+    let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
+    let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
+    let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
+    labels.extend(session.watch(to)?);
+    let turns: Vec<Turn> = changes.iter().map(|(name, change)| Turn::Change(name, *change)).collect();
+    let mut trials: Vec<Vec<Trial>> = turns.iter().map(|_| Vec::new()).collect();
+    session.trials(&turns, |turn, trial| {
+        if let Some((of, _)) = trials.iter_mut().zip(&turns).find(|(_, one)| **one == turn) {
+            of.push(trial);
+        }
+    })?;
+    labels.extend(session.restore()?);
+    labels.retain(|label| !label.is_empty());
+    Ok(Changes { trials, labels })
+}
 
 /// Runs a session with the server at `to`: this host sends, the other receives. With `device` the levels of the options are set there,
 /// and at the server's device if it has one, and both are restored; without, devices stay as they are. `heard` is told of each trial.
@@ -53,37 +109,25 @@ pub fn run(
     require_network_rights().map_err(ProfileError::from)?;
     let instrument = options.instrument(categories, stop);
     let changed = device.map(Changed::open).transpose()?;
-    let (mut server, welcome) = Server::greet(to, &instrument)?;
+    let (server, welcome) = Server::greet(to, &instrument)?;
     let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
-    let name = format!(" of {}", to.host);
-    let labels = vec![
-        layout.shortage.clone(),
-        same_machine(&welcome),
-        loaded_label(options.loaded, others(&instrument)?, "")?,
-        loaded_label(options.loaded, server.watch()?, &name)?,
-    ];
+    let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
+    let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
+    labels.extend(session.watch(to)?);
     let peer = Peer {
         name: to.host.clone(),
-        address: server.address().ip().to_canonical().to_string(),
+        address: session.server.address().ip().to_canonical().to_string(),
         kernel: welcome.kernel.as_str().to_owned(),
         processors: welcome.processors.len() as u32,
     };
-    let levels: Vec<Option<Level>> = match device {
-        Some(_) => options.levels.iter().copied().map(Some).collect(),
-        None => vec![None],
+    let turns: Vec<Turn> = match device {
+        Some(_) => options.levels.iter().copied().map(Turn::Level).collect(),
+        None => vec![Turn::AsIs],
     };
-    let mut session = Session {
-        options,
-        layout: &layout,
-        instrument: &instrument,
-        server,
-        changed,
-        unchanged: false,
-        heard,
-    };
-    let all = session.trials(&levels)?;
+    let mut all = Collected::default();
+    session.trials(&turns, |turn, trial| all.add(turn.name(), trial))?;
     let labels = all.labels(options.rate, [labels, session.restore()?].concat());
-    let names: Vec<&str> = levels.iter().map(|level| name_of(*level)).collect();
+    let names: Vec<&str> = turns.iter().map(|turn| turn.name()).collect();
     let mut profile = all.conclude(options, (&layout, &names), categories, host, labels);
     profile.report.peer = Some(peer);
     Ok(profile)
@@ -98,143 +142,6 @@ fn same_machine(welcome: &Welcome) -> String {
     "both ends run on one machine: each counts the other's network softirqs as its own".to_owned()
 }
 
-/// The server, with which a session talks.
-struct Server<'a> {
-    lines: Lines<'a>,
-}
-
-impl<'a> Server<'a> {
-    /// Connects and greets.
-    fn greet(to: &Place, instrument: &Instrument<'a>) -> Result<(Self, Welcome), HostsError> {
-        let mut server = Self { lines: connect(to, instrument.stop)? };
-        let ours = instrument.categories.version();
-        let greeting = Greeting {
-            protocol: VERSION,
-            categories: Text::of(ours),
-            clock: instrument.clock.map(Into::into),
-            sample_hz: instrument.rate.hertz(),
-        };
-        let welcome = match server.ask(&Request::Hello(greeting), PATIENCE)? {
-            Answer::Hello(welcome) => welcome,
-            other => return Err(server.unexpected(&other, "hello")),
-        };
-        if welcome.categories != Text::of(ours) {
-            let theirs = welcome.categories.as_str().to_owned();
-            return Err(HostsError::Tables { theirs, ours: ours.to_owned() });
-        }
-        Ok((server, welcome))
-    }
-
-    fn address(&self) -> SocketAddr {
-        self.lines.peer()
-    }
-
-    fn broken(&self, error: LineError) -> HostsError {
-        HostsError::Peer { peer: self.address(), error }
-    }
-
-    fn unexpected(&self, found: &Answer, wanted: &'static str) -> HostsError {
-        HostsError::Unexpected { peer: self.address(), found: found.name(), wanted }
-    }
-
-    fn ask(&mut self, request: &Request, patience: Nanos) -> Result<Answer, HostsError> {
-        self.quiet()?;
-        self.lines.send(&protocol::line(request)).map_err(|error| self.broken(error))?;
-        self.hear(patience)
-    }
-
-    /// Fails if the server has closed the connection or talks although nothing was asked, with its reason if that is one.
-    fn quiet(&mut self) -> Result<(), HostsError> {
-        match self.lines.check_quiet() {
-            Err(LineError::Unasked) => match self.hear(PATIENCE) {
-                Err(refused @ HostsError::Refused { .. }) => Err(refused),
-                _ => Err(self.broken(LineError::Unasked)),
-            },
-            other => other.map_err(|error| self.broken(error)),
-        }
-    }
-
-    fn hear(&mut self, patience: Nanos) -> Result<Answer, HostsError> {
-        let line = self.lines.receive(patience, ANSWER_MAX);
-        let answer = line.and_then(|line| Ok(protocol::answer(&line)?)).map_err(|e| self.broken(e))?;
-        match answer {
-            Answer::Refused { why } => {
-                Err(HostsError::Refused { peer: self.address(), why: why.as_str().to_owned() })
-            }
-            other => Ok(other),
-        }
-    }
-
-    fn watch(&mut self) -> Result<f64, HostsError> {
-        match self.ask(&Request::Watch, PATIENCE)? {
-            Answer::Watched { share } => Ok(share),
-            other => Err(self.unexpected(&other, "watched")),
-        }
-    }
-
-    /// Sets a level at the server's device, or restores it; returns whether it has one.
-    fn level(&mut self, level: Option<LevelName>) -> Result<bool, HostsError> {
-        match self.ask(&Request::Level { level }, PATIENCE)? {
-            Answer::Levelled { changed } => Ok(changed),
-            other => Err(self.unexpected(&other, "levelled")),
-        }
-    }
-
-    /// Starts the receiving applications; returns their ports.
-    fn serve(&mut self, request: &Request, count: usize) -> Result<Vec<u16>, HostsError> {
-        match self.ask(request, PATIENCE)? {
-            Answer::Listening { ports } if ports.len() == count => Ok(ports),
-            other => Err(self.unexpected(&other, "listening")),
-        }
-    }
-
-    fn begin(&mut self, part: Part, span: Nanos) -> Result<(), HostsError> {
-        match self.ask(&Request::Measure { part, span_ns: span.get() }, PATIENCE)? {
-            Answer::Begun => Ok(()),
-            other => Err(self.unexpected(&other, "begun")),
-        }
-    }
-
-    fn measured(&mut self, part: Part) -> Result<Half, HostsError> {
-        match self.hear(PATIENCE)? {
-            Answer::Measured(half) if half.samples.is_some() == (part == Part::Sampled) => Ok(half),
-            other => Err(self.unexpected(&other, "measured")),
-        }
-    }
-
-    fn counts(&mut self) -> Result<Counts, HostsError> {
-        match self.ask(&Request::Counts, PATIENCE)? {
-            Answer::Counted(counts) => Ok(counts),
-            other => Err(self.unexpected(&other, "counted")),
-        }
-    }
-
-    fn end(&mut self) -> Result<(), HostsError> {
-        match self.ask(&Request::End, PATIENCE)? {
-            Answer::Ended => Ok(()),
-            other => Err(self.unexpected(&other, "ended")),
-        }
-    }
-}
-
-/// Connects to the first address that answers.
-fn connect<'a>(to: &Place, stop: &'a dyn Fn() -> bool) -> Result<Lines<'a>, HostsError> {
-    let mut failed = None;
-    for at in to.addresses()? {
-        if stop() {
-            return Err(ProfileError::Stopped.into());
-        }
-        match TcpStream::connect_timeout(&at, CONNECT) {
-            Ok(stream) => {
-                return Lines::over(stream, stop).map_err(|error| HostsError::Peer { peer: at, error });
-            }
-            Err(error) => failed = Some(HostsError::NoServer { at, error, port: to.port }),
-        }
-    }
-    let none = || HostsError::Unknown { host: to.host.clone(), reason: "it has no address".to_owned() };
-    Err(failed.unwrap_or_else(none))
-}
-
 /// The trials of a session.
 struct Session<'a, H> {
     options: &'a Options,
@@ -243,36 +150,51 @@ struct Session<'a, H> {
     server: Server<'a>,
     /// The device of the levels.
     changed: Option<Changed>,
-    /// Whether the server has no device for them.
-    unchanged: bool,
+    /// Whether a level was set, and the server has a device for it; `None` without a level.
+    followed: Option<bool>,
     heard: H,
 }
 
-fn name_of(level: Option<Level>) -> &'static str {
-    level.map_or(AS_IS, Level::name)
-}
-
 impl<'a, H: FnMut(&Progress)> Session<'a, H> {
-    fn trials(&mut self, levels: &[Option<Level>]) -> Result<Collected, HostsError> {
-        let mut all = Collected::default();
-        let of = self.options.repeats * levels.len() as u32;
+    fn new(
+        (options, layout, instrument): (&'a Options, &'a Layout, &'a Instrument<'a>),
+        (server, changed): (Server<'a>, Option<Changed>),
+        heard: H,
+    ) -> Self {
+        Self { options, layout, instrument, server, changed, followed: None, heard }
+    }
+
+    /// Watches both hosts; returns labels, which may be empty.
+    fn watch(&mut self, to: &Place) -> Result<[String; 2], HostsError> {
+        let name = format!(" of {}", to.host);
+        Ok([
+            loaded_label(self.options.loaded, others(self.instrument)?, "")?,
+            loaded_label(self.options.loaded, self.server.watch()?, &name)?,
+        ])
+    }
+
+    fn trials(&mut self, turns: &[Turn], mut keep: impl FnMut(Turn, Trial)) -> Result<(), HostsError> {
+        let of = self.options.repeats * turns.len() as u32;
+        let mut done = 0;
         for repeat in 1..=self.options.repeats {
-            for level in crate::session::rotated(levels, repeat) {
-                if let Some(level) = level {
-                    self.level(level)?;
+            for turn in crate::session::rotated(turns, repeat) {
+                match turn {
+                    Turn::AsIs => {}
+                    Turn::Level(level) => self.level(level)?,
+                    Turn::Change(name, change) => {
+                        self.changed.as_mut().map_or(Ok(()), |changed| changed.change(name, change))?;
+                    }
                 }
                 let before = self.sent()?;
                 let trial = self.trial(repeat).map_err(|error| self.reason(error))?;
                 self.check_path(before, &trial.run)?;
-                all.done += 1;
-                let level = name_of(level);
-                let progress =
-                    Progress { done: all.done, of, level: level.to_owned(), run: trial.run.clone() };
-                (self.heard)(&progress);
-                all.add(level, trial);
+                done += 1;
+                let level = turn.name().to_owned();
+                (self.heard)(&Progress { done, of, level, run: trial.run.clone() });
+                keep(turn, trial);
             }
         }
-        Ok(all)
+        Ok(())
     }
 
     /// The server's reason, if it has given one, for an error of this side: its end ends the applications of both.
@@ -295,7 +217,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
         if let Some(changed) = &mut self.changed {
             changed.set(level)?;
         }
-        self.unchanged = !self.server.level(Some(name))?;
+        self.followed = Some(self.server.level(Some(name))?);
         Ok(())
     }
 
@@ -328,8 +250,10 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
             labels
                 .push(format!("{left} of {device} was changed by somebody else during the runs, and stays"));
         }
-        self.server.level(None)?;
-        if self.unchanged {
+        if self.followed.is_some() {
+            self.server.level(None)?;
+        }
+        if self.followed == Some(false) {
             labels.push(
                 "the server has no --device, so the receiver's MTU and GRO are not the levels': only the sender's device followed"
                     .to_owned(),
@@ -347,9 +271,14 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
             First::Bare => [Part::Bare, Part::Sampled],
             First::Sampled => [Part::Sampled, Part::Bare],
         };
-        let (mut bare_bps, mut sampled) = (0.0, None);
+        let (mut bare_bps, mut sampled, mut flows) = (0.0, None, None);
         for part in parts {
+            let watched = match part {
+                Part::Bare if self.instrument.flows => Some(Watched::start(&mut running)?),
+                _ => None,
+            };
             let halves = both(part, self.instrument.span, &mut running, server)?;
+            flows = watched.map(|watched| watched.end(&mut running, self.layout)).transpose()?.or(flows);
             match part {
                 Part::Bare => bare_bps = bits_per_second(self.options.load, &halves),
                 Part::Sampled => sampled = Some(joined(self.options.load, halves)?),
@@ -359,7 +288,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
         server.end()?;
         // Both parts were measured, one of them with samples.
         let mut trial = sampled.ok_or(HostsError::Request("nothing was sampled"))?;
-        (trial.run.repeat, trial.run.bare_bps) = (repeat, bare_bps);
+        (trial.run.repeat, trial.run.bare_bps, trial.flows) = (repeat, bare_bps, flows);
         trial.run.counted = Some(connections);
         Ok(trial)
     }
@@ -395,6 +324,32 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
         }
         running.wait_flowing(cores.iter().map(|one| u64::from(one.flows)).sum())?;
         Ok(running)
+    }
+}
+
+/// The flows of a part one by one, and pings beside them.
+struct Watched {
+    ping: Ping,
+    at: weft_units::Instant,
+    acked: BTreeMap<u64, u64>,
+}
+
+impl Watched {
+    fn start(running: &mut Running<'_>) -> Result<Self, HostsError> {
+        let ping = Ping::start(&running.ns, running.ends.peer).map_err(ProfileError::from)?;
+        Ok(Self { ping, at: clock::now(), acked: running.acked()? })
+    }
+
+    fn end(self, running: &mut Running<'_>, layout: &Layout) -> Result<FlowFigures, HostsError> {
+        let (acked, span) = (running.acked()?, clock::now().saturating_since(self.at));
+        let since =
+            |(flow, bytes): (&u64, &u64)| bytes.saturating_sub(self.acked.get(flow).copied().unwrap_or(0));
+        let mut received: Vec<u64> = acked.iter().map(since).collect();
+        // iperf3 has connections for control beside the flows, which carry next to nothing.
+        received.sort_unstable_by(|a, b| b.cmp(a));
+        received.truncate(layout.flows.len());
+        let round_trips = self.ping.finish().map_err(ProfileError::from)?;
+        Ok(FlowFigures { received: received.into_iter().map(Bytes).collect(), span, round_trips })
     }
 }
 

@@ -70,9 +70,9 @@ impl<'a> Running<'a> {
         Ok(Self { ns, load, ends, applications, instrument, diag })
     }
 
-    /// The flows' counts since they were opened.
-    pub(super) fn counts(&mut self) -> Result<Counts, HostsError> {
-        let (mut all, mut connections) = (TcpCounts::default(), 0);
+    /// The counts of each of the flows' connections since it was opened, by the number of its socket.
+    fn connections(&mut self) -> Result<BTreeMap<u64, TcpCounts>, HostsError> {
+        let mut all = BTreeMap::new();
         for (socket, counts) in self.diag.tcp()? {
             let Some(remote) = socket.remote else { continue };
             let port = match self.ends.side {
@@ -81,10 +81,22 @@ impl<'a> Running<'a> {
             };
             let ours = remote.ip().to_canonical() == self.ends.peer && self.ends.ports.contains(&port);
             if ours && socket.state == State::Established {
-                connections += 1;
-                all.add(&counts.ok_or(HostsError::NoCounts)?);
+                all.insert(socket.cookie, counts.ok_or(HostsError::NoCounts)?);
             }
         }
+        Ok(all)
+    }
+
+    /// The bytes of each connection that were acknowledged since it was opened, by the number of its socket.
+    pub(super) fn acked(&mut self) -> Result<BTreeMap<u64, u64>, HostsError> {
+        Ok(self.connections()?.into_iter().map(|(socket, counts)| (socket, counts.acked)).collect())
+    }
+
+    /// The flows' counts since they were opened.
+    pub(super) fn counts(&mut self) -> Result<Counts, HostsError> {
+        let found = self.connections()?;
+        let (mut all, connections) = (TcpCounts::default(), found.len() as u64);
+        found.values().for_each(|counts| all.add(counts));
         let TcpCounts { acked, received, sent, segments_in, segments_out, retransmitted } = all;
         Ok(Counts { connections, acked, received, sent, segments_in, segments_out, retransmitted })
     }

@@ -73,7 +73,7 @@ pub(super) fn joined(load: Load, halves: Halves) -> Result<Trial, HostsError> {
         ..Run::default()
     };
     let rate = rate.ok_or(HostsError::Request("the rate of samples is none"))?;
-    Ok(Trial { run, clock, rate, attribution, no_probes })
+    Ok(Trial { run, clock, rate, attribution, no_probes, flows: None })
 }
 
 /// Sizes before and after the receiver's GRO and of its copies, and of what the sender's device took.

@@ -9,6 +9,7 @@
 //! Both sides count the flows' bytes by their own kernel. Around each trial the counts must agree: the server has received no less
 //! than was acknowledged before, and no more than was sent after it was asked.
 
+mod asked;
 pub mod client;
 mod fuzz;
 mod half;

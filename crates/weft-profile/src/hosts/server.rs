@@ -169,6 +169,7 @@ fn client(
             warm_up: Nanos::ZERO,
             span: Nanos::ZERO,
             setup: &none,
+            flows: false,
             stop: &stop,
         };
         Client { lines: &mut lines, instrument: &instrument, running: None, device, changed: None }.serve()

@@ -24,3 +24,4 @@ pub(crate) mod steer;
 pub(crate) mod tenant;
 pub(crate) mod titan;
 pub(crate) mod top;
+pub(crate) mod tune;

@@ -10,6 +10,8 @@ mod run;
 mod server;
 mod symbols;
 
+pub(super) use restore::GUARD;
+
 use crate::values;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;

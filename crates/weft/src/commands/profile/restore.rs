@@ -23,7 +23,7 @@ pub(super) struct Args {
 }
 
 /// The arguments of a guard, before the run.
-const GUARD: &[&str] = &["profile", "restore", "--guard"];
+pub(crate) const GUARD: &[&str] = &["profile", "restore", "--guard"];
 
 /// A device for levels, with a guard beside the run.
 pub(super) fn guarded(name: &str) -> Device<'_> {

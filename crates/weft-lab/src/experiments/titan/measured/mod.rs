@@ -11,7 +11,6 @@
 
 pub mod experiment;
 pub mod figures;
-mod latency;
 pub mod nic;
 pub mod path;
 pub(crate) mod processors;
@@ -19,4 +18,4 @@ pub mod run;
 pub mod settings;
 mod traffic;
 
-pub use latency::RoundTrips;
+pub use weft_profile::ping::RoundTrips;

@@ -19,7 +19,6 @@
 //! [`RoundTrips::unanswered`]. Where the kernel lacks a count, the figure is `None` and not 0.
 
 use super::figures::{Fairness, Steady};
-use super::latency::{Ping, RoundTrips};
 use super::path::{Log, Open, Path, PathError};
 use super::processors::{CpuTimes, TcpCounters};
 use super::settings::{RunSettings, SettingsError};
@@ -32,6 +31,7 @@ use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::sysctl::{self, SysctlError};
 use weft_host::{NetNs, OsError, clock};
+use weft_profile::ping::{Ping, PingError, RoundTrips};
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Instant, Nanos};
 
@@ -56,8 +56,8 @@ pub enum MeasuredError {
     #[error(transparent)]
     Iperf(IperfError),
     /// ping failed.
-    #[error("ping: {0}")]
-    Ping(String),
+    #[error(transparent)]
+    Ping(#[from] PingError),
     /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),

@@ -1,9 +1,8 @@
-//! Round trips through the loaded port: 1 KB pings, as the report measures them (section 3).
+//! Round trips through a loaded path: 1 KB pings, as Titan's report measures them (section 3).
 
-use super::run::MeasuredError;
 use core::net::IpAddr;
 use core::time::Duration;
-use weft_host::process::{Output, Signal};
+use weft_host::process::{Output, ProcessError, Signal};
 use weft_host::{NetNs, Process, Spawn};
 use weft_report::stats;
 
@@ -13,9 +12,23 @@ const INTERVAL_S: &str = "0.01";
 const PAYLOAD: &str = "1016";
 const END_GRACE: Duration = Duration::from_secs(3);
 
+/// The reason that there are no round trips.
+#[derive(Debug, thiserror::Error)]
+pub enum PingError {
+    /// The program could not be run.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// It does not end.
+    #[error("waited too long for ping to end; is the machine busy?")]
+    Late,
+    /// Nothing was answered, or ping failed.
+    #[error("ping: {0}")]
+    Said(String),
+}
+
 /// A running ping. It is ended when the value is dropped.
 #[derive(Debug)]
-pub(super) struct Ping(Process);
+pub struct Ping(Process);
 
 /// Results of the pings.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -61,7 +74,10 @@ impl RoundTrips {
 
 impl Ping {
     /// Starts to ping `address` from the namespace.
-    pub(super) fn start(ns: &NetNs, address: IpAddr) -> Result<Self, MeasuredError> {
+    ///
+    /// # Errors
+    /// If the program cannot be started.
+    pub fn start(ns: &NetNs, address: IpAddr) -> Result<Self, PingError> {
         let process = Spawn::new("ping")
             .args(["-n", "-i", INTERVAL_S, "-s", PAYLOAD, &address.to_string()])
             .env("LC_ALL", "C")
@@ -73,17 +89,20 @@ impl Ping {
     }
 
     /// Ends ping, and reads its results.
-    pub(super) fn finish(mut self) -> Result<RoundTrips, MeasuredError> {
+    ///
+    /// # Errors
+    /// If it does not end, or nothing was answered.
+    pub fn finish(mut self) -> Result<RoundTrips, PingError> {
         // On an interrupt ping writes its remaining output, as at a terminal.
         self.0.signal(Signal::INT)?;
         if self.0.wait_timeout(END_GRACE)?.is_none() {
-            return Err(MeasuredError::Late("ping to end"));
+            return Err(PingError::Late);
         }
         let trips = RoundTrips::parse(&self.0.stdout().text());
         if trips.seconds.is_empty() {
             let said = self.0.stderr().text();
             let said = said.lines().next().unwrap_or("no ping was answered");
-            return Err(MeasuredError::Ping(said.to_owned()));
+            return Err(PingError::Said(said.to_owned()));
         }
         Ok(trips)
     }

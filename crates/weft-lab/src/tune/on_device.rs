@@ -1,0 +1,131 @@
+//! The present setting and the best candidates at the host's own device, towards another host that runs `weft profile server`.
+//!
+//! Each change counts from the present settings, is read back, and is restored by the journal of `weft-profile`, also if this process is
+//! killed.
+
+use super::measured::{TryOptions, of_trial};
+use super::{Options, Progress, TuneError, candidates, host};
+use weft_host::transmit::Facts;
+use weft_profile::hosts::{Place, client};
+use weft_profile::journal::Device;
+use weft_profile::level::Change;
+use weft_profile::pattern::{FlowCount, Pattern};
+use weft_profile::session;
+use weft_profile::setup::Setup;
+use weft_profile::traffic::Load;
+use weft_report::tune::{Tried, TuneReport};
+use weft_units::{BitsPerSec, Bytes};
+
+/// The other host of trials.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its place.
+    pub to: Place,
+    /// The arguments of the process that restores the device if this one is killed ([`Device::guard`]).
+    pub guard: &'static [&'static str],
+}
+
+/// The change that a trial makes, or the reason that there is none.
+fn change(name: &'static str) -> Result<Change, &'static str> {
+    Ok(match name {
+        candidates::PRESENT => Change::Present,
+        "tsq-256k" => Change::SmallQueue(Bytes(256 << 10)),
+        "tsq-128k" => Change::SmallQueue(Bytes(128 << 10)),
+        "segment-32k" => Change::Segment(Bytes(32 << 10)),
+        "segment-16k" => Change::Segment(Bytes(16 << 10)),
+        "no-tso" => Change::NoTso,
+        _ => {
+            return Err(
+                "at a device trials change segments and TCP small queues only; set it by its command, and compare",
+            );
+        }
+    })
+}
+
+/// Tries the present setting and the best candidates, and enters their runs.
+pub(super) fn fill(
+    report: &mut TuneReport,
+    facts: &Facts,
+    (options, try_best, peer): (&Options, &TryOptions, &Peer),
+    stop: &(dyn Fn() -> bool + Sync),
+    heard: &mut dyn FnMut(Progress),
+) -> Result<(), TuneError> {
+    let names = candidates::names(facts);
+    let own = |name: &str| names.iter().copied().find(|known| *known == name);
+    let mut changes = vec![(candidates::PRESENT, Change::Present)];
+    for one in report.candidates.iter_mut().filter(|one| !one.present && !one.ranking.is_empty()) {
+        let is_full = changes.len() > try_best.most as usize;
+        let Some(name) = own(&one.name) else { continue };
+        let why = match change(name) {
+            Err(why) => why.to_owned(),
+            Ok(_) if is_full => format!("only the best {} are tried", try_best.most),
+            Ok(change) => {
+                changes.push((name, change));
+                continue;
+            }
+        };
+        one.tried = Some(Tried { not_tried: Some(why), ..Tried::default() });
+    }
+    let flows = host::flows_of(facts, options);
+    report.tried_at = Some(format!("{}, to {}", facts.device, peer.to.host));
+    let device = Device { name: &facts.device, guard: peer.guard };
+    let mut told = |progress: &session::Progress| {
+        let rate = BitsPerSec(progress.run.bare_bps.max(0.0) as u64);
+        let what = format!("{}, {rate}", progress.level);
+        heard(Progress::Tried { done: progress.done, of: progress.of, what });
+    };
+    let session = session::Options {
+        pattern: Pattern::OneToOne,
+        flows: FlowCount::Each(flows),
+        load: Load::Bulk,
+        levels: Vec::new(),
+        setup: Setup::default(),
+        repeats: try_best.repeats,
+        span: try_best.span,
+        warm_up: try_best.warm_up,
+        clock: try_best.clock,
+        rate: try_best.rate,
+        processors: try_best.processors.clone(),
+        loaded: try_best.loaded,
+    };
+    let found =
+        client::changes(&session, (&peer.to, device), &changes, &try_best.categories, &|| stop(), &mut told);
+    let found = match found {
+        Err(error) if error.is_stop() => return Err(TuneError::Stopped),
+        other => other.map_err(Box::new)?,
+    };
+    report.labels.extend(found.labels);
+    for ((name, _), trials) in changes.iter().zip(&found.trials) {
+        if let Some(one) = report.candidates.iter_mut().find(|one| one.name == *name) {
+            let measured = trials.iter().map(of_trial).collect();
+            one.tried = Some(Tried { simulated: one.ranking.clone(), measured, not_tried: None });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue;
+
+    /// A trial sets what the candidate's command sets.
+    #[test]
+    fn changes_have_the_sizes_of_the_file() {
+        let text = catalogue::files::text(candidates::PARAMETERS).expect("the file");
+        let file: toml::Table = text.parse().expect("TOML");
+        for (name, key) in [
+            ("tsq-256k", "host.stack.small_queue"),
+            ("tsq-128k", "host.stack.small_queue"),
+            ("segment-32k", "host.stack.gso"),
+            ("segment-16k", "host.stack.gso"),
+        ] {
+            let size = file["configurations"][name][key].as_str().and_then(|size| size.parse::<Bytes>().ok());
+            let (Ok(Change::SmallQueue(bytes)) | Ok(Change::Segment(bytes))) = change(name) else {
+                panic!("{name} is no change of a size")
+            };
+            assert_eq!(Some(bytes), size, "{name}");
+        }
+        assert!(change("dqa").is_err() && change("fq_codel").is_err());
+    }
+}
