@@ -170,7 +170,7 @@ fn predictions() {
     assert!(t1["measured"].is_null() && t1["not_measured"].is_string(), "{t1}");
 }
 
-/// What decides is unknown, or given: both are documents.
+/// Facts that decide are unknown, or given: both are documents.
 #[test]
 fn advice_on_settings() {
     if !privileged("advice_on_settings") {

@@ -1,4 +1,4 @@
-//! What files below `/sys` and `/proc` show of a device.
+//! Facts about a device that files below `/sys` and `/proc` show.
 
 use std::fs;
 use std::path::{Path, PathBuf};

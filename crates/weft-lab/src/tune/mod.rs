@@ -181,7 +181,7 @@ fn costs(options: &Options) -> String {
     }
 }
 
-/// How far the simulator's order of settings can be trusted (docs/simulator.md, "Out of sample").
+/// The trust that the simulator's order of settings deserves (docs/simulator.md, "Out of sample").
 fn labels(options: &Options) -> Vec<String> {
     let trust = match options.wish {
         Wish::Fairness => {

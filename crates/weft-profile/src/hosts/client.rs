@@ -29,10 +29,10 @@ pub const AS_IS: &str = "as-is";
 /// Seconds for which applications run longer than on one host: two hosts wait for each other.
 const SPARE: u64 = 40;
 
-/// What the devices have for a trial.
+/// The settings of the devices for a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// What they have anyway.
+    /// Those that they have anyway.
     AsIs,
     /// A level, at both hosts.
     Level(Level),
