@@ -15,7 +15,7 @@
 //! for a bounded number of flows. When it is full, later flows share one queue of the class for the rest of the run. In
 //! every class, packets that are not IP share that queue. A class whose packets wait in one FIFO has one queue anyway.
 //!
-//! [`order`] does the same with packets that are known by their metadata, without captures.
+//! [`order()`] does the same with packets that are known by their metadata, without captures.
 //!
 //! **Unreadable input.** A packet whose headers are damaged or truncated is scheduled as one that is not IP, usually in
 //! class `default`. It is counted in [`ReplayReport::unreadable`] and not dropped. A capture file that ends inside a
