@@ -47,7 +47,7 @@ struct Options {
 /// The queues of the packets that are enqueued.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// That of the packet which left.
+    /// The queue of the packet that left.
     Same,
     /// The next of a shuffled list.
     Shuffled,
