@@ -283,6 +283,28 @@ class Running(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("weft: exit status 1: no room", err)
 
+    def test_a_case_that_drops_packets_is_left_out_and_named(self):
+        self.program("hqos", "print('{\"pps\": 30.0}')")
+        self.program("rte_sched", "import json; print(json.dumps({'pps': 10.0, 'dropped': int('--refill=shuffled' in sys.argv)}))")
+        target, drawing = self.folder / "out.json", self.folder / "out.svg"
+        status, _, err = self.run_sched("--json", str(target), "--svg", str(drawing))
+        self.assertEqual(status, 0)
+        self.assertIn("left out: ", err)
+        document = json.loads(target.read_text(encoding="utf-8"))
+        self.assertTrue(all("-same-" in case["case"] for case in document["cases"]))
+        self.assertIn("shuffled", document["host"]["detected"]["left_out"])
+        drawn = drawing.read_text(encoding="utf-8")
+        self.assertEqual(drawn.count("<circle"), len(document["cases"]))
+        self.assertTrue(drawn.startswith("<svg ") and drawn.endswith("</svg>\n"))
+
+    def test_the_whole_grid_has_all_shapes_orders_lengths_and_limits(self):
+        args = sched.arguments(["--peers", "p", "--hqos", "h", "--whole"])
+        names = [name for name, _ in sched.cases(args)]
+        self.assertEqual(len(names), len(set(names)))
+        for part in ("4096-pipes-16-classes", "64-pipes-1-classes", "-drain-8-deep", "-mixed", "-same-1-deep-mixed-binding"):
+            self.assertTrue(any(part in name for name in names), part)
+        self.assertFalse(any("binding" in name and "-same-" not in name for name in names))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -251,6 +251,127 @@ class BenchCostSampleRequests:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BenchRoofline:
+    """The document of `weft bench roofline --json FILE`. The cost of a packet in the engine over flows, levels, limits and bursts, and what limits it. All numbers in SI base units (bytes, seconds) unless the name says otherwise."""
+    schema: Literal['weft-bench-roofline/1']
+    """Name and version of this schema."""
+    host: Host
+    seed: int
+    """The seed of everything random in the run."""
+    memory: list[Memory]
+    """The caches and the memory, from the nearest."""
+    points: list[Point]
+    """The measurements, series by series."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """A cache, or the memory behind all."""
+    name: str
+    """`L1`, `L2` ... or `memory`."""
+    bytes: int | None
+    """Its size; null of the memory."""
+    load_s: float
+    """The time of a load whose address the load before it read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A measurement."""
+    series: Literal['flows', 'depth', 'limits', 'burst']
+    """The series."""
+    value: int
+    """The number in it: of flows, levels, limits that bind, or packets in a burst."""
+    flows: int
+    """Number of flows."""
+    packet_s: float
+    """Median time of a packet: an enqueue and a dequeue."""
+    runs_packet_s: list[float]
+    """The times of all runs."""
+    records_bytes: int
+    """The bytes of the records that the loop goes through."""
+    lines: float
+    """The lines of records that a packet touches and that nothing has just touched."""
+    memory: str | None
+    """The nearest cache into which the records fit, or `memory`; null if none was measured."""
+    line_s: float | None
+    """The time of a load from it."""
+    parkings_per_packet: float
+    """The times that a lane was parked by a limit, by packet."""
+    work: BenchRooflineWork | None
+    limited_by: str
+    """The limit of the speed."""
+    loads_at_once: float | None
+    """The loads that were under way at once, where these limit: their time one after the other, by the time beyond that of the series' fastest point."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchRooflineWork:
+    """The work of a packet, by the processor's counters; null on a machine without them."""
+    instructions: float
+    """Instructions."""
+    cycles: float
+    """Cycles."""
+    misses: float
+    """Misses of the last cache that the processor counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchWorkers:
+    """The document of `weft bench workers --json FILE`. Several workers with one policy: their speed on this machine beside one worker and one lock, and the errors of shares and limits in the simulation. All numbers in SI base units (bits per second) unless the name says otherwise."""
+    schema: Literal['weft-bench-workers/1']
+    """Name and version of this schema."""
+    host: Host
+    seed: int
+    """The seed of everything random in the run."""
+    speed: Speed | None
+    errors: list[Error]
+    """The errors by way and number of workers; empty if they were not simulated."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """The speed on this machine; null if it was not measured. Runs of the same number are consecutive."""
+    workers: int
+    """Number of workers."""
+    flows: int
+    """Number of flows of each engine."""
+    one_runs_pps: list[float]
+    """One worker, run by run."""
+    shared_runs_pps: list[float]
+    """All workers that share the policy, run by run."""
+    lock_runs_pps: list[float]
+    """As many workers that take turns with one engine, by a lock, run by run."""
+    one_pps: float
+    """Median of one worker."""
+    shared_pps: float
+    """Median of the workers that share the policy."""
+    lock_pps: float
+    """Median of the workers with a lock."""
+    shared_ratio_median: float | None
+    """Median of the ratios of sharing workers to one, run by run."""
+    lock_ratio_median: float | None
+    """Median of the ratios of workers with a lock to one, run by run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Error:
+    """The largest errors of one way with a number of workers, in any 100 ms of the simulation."""
+    way: Literal['shared', 'one-lock', 'equal-split']
+    """Workers that share the policy, one lock around one engine, or an engine for each with equal parts of each limit."""
+    workers: int
+    """Number of workers."""
+    share_error: float
+    """Of a class's share, as a part of the share."""
+    limit_above: float
+    """Of a limit that is exceeded, as a part of it; negative if it never is."""
+    limit_below: float
+    """Of a limit that is not reached, as a part of it."""
+    sent_bps: float
+    """The rate of all classes together."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Bench:
     """The document of `weft bench --json FILE`. Our speed as a ratio to a peer's, measured in the same run. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
     schema: Literal['weft-bench/1']
@@ -269,8 +390,8 @@ class BenchCase:
     """The case's name."""
     peer: str | None
     """The peer; null without one."""
-    unit: Literal['packets', 'events'] | None = field(default=None, metadata={'required': False})
-    """The unit that the speeds count per second: packets, or events of the simulator."""
+    unit: Literal['packets', 'events', 'runs'] | None = field(default=None, metadata={'required': False})
+    """The unit that the speeds count per second: packets, events of the simulator, or runs of a campaign."""
     ours_pps: float
     """Our median speed in packets per second, or in events per second if `unit` says so."""
     peer_pps: float | None
@@ -285,6 +406,14 @@ class BenchCase:
     """The peer's median throughput in bits per second."""
     limited_by: str | None = field(default=None, metadata={'required': False})
     """The bottleneck of our speed."""
+    packet_bytes: float | None = field(default=None, metadata={'required': False})
+    """Length of each packet, of a case with one length."""
+    ns_per_packet: float | None = field(default=None, metadata={'required': False})
+    """Nanoseconds of one core for a packet: 1e9 / ours_pps."""
+    fills_link_bps: float | None = field(default=None, metadata={'required': False})
+    """The rate of an Ethernet that these packets fill at our speed, with preamble and gap."""
+    policy_link_bps: float | None = field(default=None, metadata={'required': False})
+    """The link in whose time the policy's limits bind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1335,7 +1464,7 @@ class PredictCell:
     """Its name."""
     link_bps: float | None = field(default=None, metadata={'required': False})
     """Rate of its link; absent where only processors limit."""
-    simulated: Figures
+    simulated: PredictFigures
     measured: PredictCellMeasured | None
     """Figures of real traffic; null without."""
     not_measured: str | None
@@ -1345,7 +1474,7 @@ class PredictCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
+class PredictFigures:
     """Figures of a configuration."""
     sender_ns_per_byte: float
     """Processor time of the sender in nanoseconds per payload byte."""
@@ -1845,7 +1974,7 @@ class ProfileRun:
     """Throughput with it."""
     span_s: float
     """The sampled time."""
-    work: Work
+    work: ProfileWork
     sender: SideTime
     receiver: SideTime
     foreign_s: float
@@ -1869,7 +1998,7 @@ class ProfileRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class ProfileWork:
     """The traffic of a run."""
     bytes: int
     """Payload bytes received."""
@@ -3005,8 +3134,137 @@ class TitanStatusDeviceEvents:
     """Flows whose last departure was missed, counted out late."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tune:
+    """The document of `weft tune --json FILE`. A host's facts, candidates for other transmit settings, and a verdict. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
+    schema: Literal['weft-tune/1']
+    """Name and version of this schema."""
+    host: Host
+    seed: int
+    """The first seed."""
+    wish: Literal['fairness', 'latency', 'throughput', 'processor']
+    """The wish."""
+    device: str
+    """The device."""
+    facts: list[TuneFact]
+    """Facts about the host."""
+    assumed: list[str]
+    """Values of the scenario that no fact gives."""
+    unknown: list[str]
+    """Facts that decide and are unknown or not modelled; with one nothing is simulated."""
+    costs: str
+    """The costs of the processors' work."""
+    seeds: int
+    """Seeds of the ranking."""
+    candidates: list[TuneCandidate]
+    """The present setting, then the candidates, the best first; those that were not simulated at the end."""
+    tried_at: str | None
+    """The place of the trials with real traffic; null without trials."""
+    verdict: TuneVerdict
+    """The verdict."""
+    labels: list[str]
+    """Limits of the figures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFact:
+    """A fact."""
+    name: str
+    """Its name."""
+    value: str | None
+    """Its value; null if it is unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCandidate:
+    """A setting."""
+    name: str
+    """Its name."""
+    present: bool
+    """Whether it is the present setting."""
+    change: str
+    """The difference to the present setting."""
+    source: str
+    """The source of the reason to try it; empty for the present setting and where there is none."""
+    commands: list[str]
+    """The commands that set it."""
+    not_simulated: str | None
+    """The reason that it was not simulated; null if it was."""
+    ranking: list[TuneFigures]
+    """Runs of the ranking, by seed."""
+    deciding: list[TuneFigures]
+    """Further runs, of the present setting and of the best candidate, by which the verdict is made."""
+    effect: TuneCandidateEffect | None
+    """The wish's figure against the present setting, over the ranking; null for the present setting, and without runs."""
+    tried: TuneCandidateTried | None
+    """Real traffic between two namespaces; null if none was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFigures:
+    """The figures of a run."""
+    nfm: float | None
+    """Bytes of the flow with the most less those of the one with the fewest, over a fair share, in the measured part; null without flows."""
+    latency_s: float | None
+    """90th percentile of round trips of 1 KB pings; null without an answer."""
+    bps: float
+    """Payload received per second, in bits."""
+    ns_per_byte: float | None
+    """Processor time of the sender in nanoseconds per payload byte; null without costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCandidateEffect:
+    """The wish's figure against the present setting, over the ranking; null for the present setting, and without runs."""
+    without: float
+    """Mean of the present setting."""
+    with_: float = field(metadata={'key': 'with'})
+    """Mean of the candidate."""
+    half_width: float | None
+    """Half of the 95 % interval of the difference, Welch's; null with one run of each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneCandidateTried:
+    """Real traffic between two namespaces; null if none was asked for."""
+    simulated: list[TuneFigures]
+    """Runs of the testbed in the simulator."""
+    measured: list[TuneFigures]
+    """Runs of real traffic."""
+    not_tried: str | None
+    """The reason that it was not tried; null if it was."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneVerdict:
+    """The verdict."""
+    conclusion: Literal['advice', 'nothing-better', 'does-not-know']
+    """Its kind: exit codes 0, 1 and 3."""
+    candidate: str | None
+    """The candidate that is advised; null without advice."""
+    effect: TuneVerdictEffect | None
+    """The difference that decides; null where no runs decide."""
+    because: str
+    """The reason."""
+    price: list[str]
+    """Other figures that the advised candidate makes worse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneVerdictEffect:
+    """The difference that decides; null where no runs decide."""
+    without: float
+    """Mean of the present setting."""
+    with_: float = field(metadata={'key': 'with'})
+    """Mean of the candidate."""
+    half_width: float | None
+    """Half of the 95 % interval of the difference, Welch's; null with one run of each."""
+
+
 DOCUMENTS: dict[str, type[Any]] = {
     'weft-bench-cost/1': BenchCost,
+    'weft-bench-roofline/1': BenchRoofline,
+    'weft-bench-workers/1': BenchWorkers,
     'weft-bench/1': Bench,
     'weft-campaign-status/1': CampaignStatus,
     'weft-campaign/1': Campaign,
@@ -3035,5 +3293,6 @@ DOCUMENTS: dict[str, type[Any]] = {
     'weft-steer-verify/1': SteerVerify,
     'weft-tenants/1': Tenants,
     'weft-titan-status/1': TitanStatus,
+    'weft-tune/1': Tune,
 }
 """The class of each document, by its `schema`."""

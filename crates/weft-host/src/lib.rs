@@ -10,6 +10,7 @@ pub mod affinity;
 pub mod bpf;
 pub mod bpf_stats;
 pub mod bpffs;
+pub mod caches;
 pub mod cgroup;
 pub mod cleanup;
 pub mod clock;

@@ -1,6 +1,8 @@
 //! The document of `weft bench`: weftline's speed as a ratio to a peer measured in the same run.
 
 pub mod cost;
+pub mod roofline;
+pub mod workers;
 
 use std::collections::BTreeMap;
 
@@ -107,6 +109,7 @@ impl Document for BenchReport {
         let mut table = Table::new("Benchmarks").columns([
             Column::left("case"),
             Column::right("ours"),
+            Column::right("time each"),
             Column::right("carried"),
             Column::left("peer"),
             Column::right("peer's"),
@@ -119,6 +122,7 @@ impl Document for BenchReport {
             table.row([
                 Cell::plain(&c.case),
                 c.unit.write(c.ours_pps).into(),
+                human::or_none((c.ours_pps > 0.0).then_some(1.0 / c.ours_pps), human::time).into(),
                 human::or_none(c.ours_bps, human::rate).into(),
                 c.peer.as_deref().unwrap_or(human::NONE).into(),
                 human::or_none(c.peer_pps, |pps| c.unit.write(pps)).into(),

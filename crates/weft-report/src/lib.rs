@@ -11,6 +11,7 @@
 //! | [`mod@bench`], [`campaign`], [`mod@config`], [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`profile`], [`replay`], [`reproduce`], [`run`], [`sim`], [`status`], [`steer`], [`tenants`], [`tune`] | the documents of the other commands |
 //! | [`table`] | text tables |
 //! | [`html`] | self-contained HTML pages with interactive plots |
+//! | [`svg`] | charts as SVG files |
 //! | [`json`] | documents to and from JSON text |
 //! | [`human`] | numbers formatted for people |
 //!
@@ -48,6 +49,7 @@ pub mod titan;
 pub mod tune;
 
 pub mod html;
+pub mod svg;
 pub mod table;
 
 pub mod human;

@@ -45,6 +45,8 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::demo_report_measured());
     check(&fixture::demo_report_figure_11());
     check(&fixture::bench_report());
+    check(&fixture::roofline_report());
+    check(&fixture::workers_report());
     check(&fixture::simulated::campaign_status());
     check(&fixture::cost::cost_report());
     check(&fixture::profile::profile_report());
@@ -88,6 +90,17 @@ fn a_benchmark_says_of_what_its_speeds_are() {
         r#"{"case":"c","peer":null,"ours_pps":1.0,"peer_pps":null,"ratio_median":null,"ratio_runs":[]}"#;
     let old: weft_report::bench::BenchCase = serde_json::from_str(old).expect("a document from before");
     assert_eq!(old.unit, weft_report::bench::Unit::Packets);
+}
+
+/// The chart has a line for each way and kind of error, and the table the medians.
+#[test]
+fn workers_are_set_beside_one() {
+    let report = fixture::workers_report();
+    let table = report.tables()[0].render(false);
+    assert!(table.contains("2, one policy") && table.contains("1.90x") && table.contains("0.77x"), "{table}");
+    let chart = report.chart();
+    assert_eq!(chart.matches("<polyline").count(), 6, "{chart}");
+    assert!(chart.contains("shared: below the limit") && chart.contains(">64</text>"), "{chart}");
 }
 
 /// The fields that `CONTRACT` promises to external readers, by path.

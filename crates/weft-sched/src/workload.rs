@@ -1,5 +1,9 @@
 //! Synthetic programs and loops, used by the benchmarks, by `weft bench engine` and by tests.
 
+mod on_link;
+
+pub use on_link::{BETWEEN_FRAMES, LinkLoop};
+
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };
@@ -188,8 +192,8 @@ pub struct ClosedLoop {
     refill: Refill,
     rng: Rng,
     now: Instant,
-    departures: [Departure; BURST],
-    arrivals: [Arrival; BURST],
+    departures: Box<[Departure]>,
+    arrivals: Box<[Arrival]>,
 }
 
 /// The packet lengths of a loop: minimum, medium and full-size frames.
@@ -202,6 +206,20 @@ impl ClosedLoop {
     /// # Errors
     /// When the program cannot be run or a flow cannot be added.
     pub fn new(program: &Program, flows: u32, refill: Refill, seed: u64) -> Result<Self, WorkloadError> {
+        Self::with_burst(program, flows, refill, seed, BURST)
+    }
+
+    /// As [`Self::new`], with bursts of `burst` packets, at least one.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_burst(
+        program: &Program,
+        flows: u32,
+        refill: Refill,
+        seed: u64,
+        burst: usize,
+    ) -> Result<Self, WorkloadError> {
         let mut scheduler = PacketScheduler::new(program)?;
         let mut rng = Rng::new(seed);
         let lanes = program.lanes.len().max(1);
@@ -214,7 +232,8 @@ impl ClosedLoop {
             order.swap(at, rng.below(at as u32 + 1) as usize);
         }
         scheduler.reserve(Packets(u64::from(flows)));
-        let (departures, arrivals) = ([Departure::default(); BURST], [Arrival::default(); BURST]);
+        let departures = vec![Departure::default(); burst.max(1)].into_boxed_slice();
+        let arrivals = vec![Arrival::default(); burst.max(1)].into_boxed_slice();
         let mut this =
             Self { scheduler, order, position: 0, refill, rng, now: Instant::ZERO, departures, arrivals };
         for at in 0..this.order.len() {

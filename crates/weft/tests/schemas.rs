@@ -49,9 +49,11 @@ fn parsed(said: &Said, codes: &[i32], args: &[&str]) -> Value {
 }
 
 /// The documents that this file checks, each in one test.
-const PROMISED: [&str; 24] = [
+const PROMISED: [&str; 26] = [
     "weft-bench",
     "weft-bench-cost",
+    "weft-bench-roofline",
+    "weft-bench-workers",
     "weft-campaign",
     "weft-campaign-status",
     "weft-demo",
@@ -321,6 +323,17 @@ fn a_measurement_of_cost() {
 fn a_demo_and_a_benchmark() {
     let bench = ["bench", "sim-hold", "--runs", "1"];
     check(&written(&bench, &[0]), "weft-bench");
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let of_policy = ["bench", "engine", "--policy", &policy, "--flows", "100", "--runs", "1"];
+    let document = written(&of_policy, &[0]);
+    check(&document, "weft-bench");
+    let lengths = [0, 1, 2].map(|case| document["cases"][case]["packet_bytes"].as_f64());
+    assert_eq!(lengths, [Some(64.0), Some(594.0), Some(1518.0)]);
+    let roofline = ["bench", "roofline", "flows", "--flows-max", "10", "--runs", "1"];
+    check(&written(&roofline, &[0]), "weft-bench-roofline");
+    let workers = ["bench", "workers", "--runs", "1", "--flows", "100"];
+    check(&written(&workers, &[0]), "weft-bench-workers");
     if !privileged("a_demo_and_a_benchmark") {
         return;
     }

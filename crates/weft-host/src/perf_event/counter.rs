@@ -1,4 +1,4 @@
-//! Counts of a process's cache accesses by hardware.
+//! Counts by hardware: a process's cache accesses, and the work of a thread.
 
 use std::os::fd::OwnedFd;
 
@@ -67,6 +67,68 @@ impl CacheCounter {
     }
 }
 
+/// The work of the thread that opened it, in user space.
+#[derive(Debug)]
+pub struct WorkCounter {
+    /// Instructions, cycles, misses.
+    events: [OwnedFd; 3],
+}
+
+/// Counts since the counter was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WorkCounts {
+    /// Instructions that were retired.
+    pub instructions: u64,
+    /// Cycles of the processor.
+    pub cycles: u64,
+    /// Accesses that missed the last cache that the processor counts.
+    pub misses: u64,
+}
+
+impl WorkCounts {
+    /// The counts since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            instructions: self.instructions.saturating_sub(before.instructions),
+            cycles: self.cycles.saturating_sub(before.cycles),
+            misses: self.misses.saturating_sub(before.misses),
+        }
+    }
+}
+
+impl WorkCounter {
+    /// Starts counting the calling thread's work.
+    ///
+    /// # Errors
+    /// If the machine has no such counters (many virtual machines), or rights are missing.
+    pub fn open() -> Result<Self, OsError> {
+        let failed = |e: std::io::Error| OsError::new("count instructions", e).needs("CAP_PERFMON");
+        let one = |event: u32| {
+            let mut attributes = attributes(event);
+            attributes.set_inherit(0);
+            attributes.set_exclude_kernel(1);
+            open_event(&attributes, 0, -1).map_err(failed)
+        };
+        Ok(Self {
+            events: [
+                one(libbpf_sys::PERF_COUNT_HW_INSTRUCTIONS)?,
+                one(libbpf_sys::PERF_COUNT_HW_CPU_CYCLES)?,
+                one(libbpf_sys::PERF_COUNT_HW_CACHE_MISSES)?,
+            ],
+        })
+    }
+
+    /// The counts so far. Counters that had to share the hardware are scaled by the time that they had.
+    ///
+    /// # Errors
+    /// If a counter cannot be read.
+    pub fn read(&self) -> Result<WorkCounts, OsError> {
+        let [instructions, cycles, misses] = &self.events;
+        Ok(WorkCounts { instructions: read(instructions)?, cycles: read(cycles)?, misses: read(misses)? })
+    }
+}
+
 fn attributes(event: u32) -> perf_event_attr {
     let mut attributes = perf_event_attr {
         type_: libbpf_sys::PERF_TYPE_HARDWARE,
@@ -116,5 +178,18 @@ mod tests {
         // The thread that counts is the process's first, which may have slept meanwhile.
         assert!(counts.miss_rate().is_none_or(|rate| (0.0..=1.5).contains(&rate)), "{counts:?}");
         assert_eq!(CacheCounts::default().miss_rate(), None);
+    }
+
+    #[test]
+    fn work_of_this_thread_is_counted() {
+        let name = "work_of_this_thread_is_counted";
+        let counter = match WorkCounter::open() {
+            Ok(counter) => counter,
+            Err(why) => return testing::skip(name, why),
+        };
+        let before = counter.read().expect("read");
+        let sum: u64 = std::hint::black_box((0..100_000_u64).map(std::hint::black_box)).sum();
+        let counts = counter.read().expect("read").since(&before);
+        assert!(sum > 0 && counts.instructions >= 100_000, "{counts:?}");
     }
 }

@@ -23,7 +23,7 @@ use crate::error::OsError;
 use record::Pauses;
 use ring::Ring;
 
-pub use counter::{CacheCounter, CacheCounts};
+pub use counter::{CacheCounter, CacheCounts, WorkCounter, WorkCounts};
 pub use record::{Mode, Sample};
 
 /// An error of sampling.

@@ -3,5 +3,8 @@
 pub mod assignment;
 pub mod cost;
 pub mod engine;
+pub mod policy;
 pub mod port;
+pub mod roofline;
 pub mod sim;
+pub mod workers;

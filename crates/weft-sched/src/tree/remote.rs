@@ -43,6 +43,13 @@ impl PolicyTree {
         }
     }
 
+    /// Calls `found` with the limits of each lane that has packets, parked or not.
+    pub(crate) fn each_backlogged_lane(&self, mut found: impl FnMut(&[LimitId])) {
+        for lane in self.lanes.iter().filter(|lane| !lane.pifo.is_empty()) {
+            found(&lane.limits);
+        }
+    }
+
     /// The virtual time of a fair node; zero of others.
     pub(crate) fn fair_time(&self, node: u32) -> u64 {
         self.nodes[node as usize].node.fair_time()

@@ -3,20 +3,24 @@
 //! The engine needs nothing for it: a lent limit is a bucket that is not refilled ([`PolicyTree::lend`]). A lease of `X` bytes lets
 //! packets begin while at most `X` less a segment were sent, so it is never overdrawn.
 //!
-//! The states of a lease, each left by an exchange only:
-//! 1. *None*. If a parked lane waits for the limit, the worker takes a slot: of returned time if there is enough for a segment, else
-//!    the limit's next. Returned time keeps its origin, and is void when that is too long ago; so time cannot wander among the
-//!    workers until all use it at once.
-//! 2. *Pending*: the slot begins later. If no lane waits any more, or the rate has changed, it is returned.
-//! 3. *Lent*: the slot has begun and is worth bytes. It ends when another segment may not fit, when nothing of it is sent for some exchanges, when it
-//!    has expired, or when the rate has changed; the rest is returned, as time. So the bytes that are left at a change of the rate are worth what they are at the
-//!    new one.
+//! A worker has up to two things of a limit, which change at exchanges only:
+//! * A **slot** that it took and that has not begun, or for which nothing has come. If a parked lane waits for the limit, the worker takes
+//!   returned time, and of the limit's next time what it lacks. A slot is kept until it begins, since nobody could use it before; then it
+//!   is lent, or returned if nobody waits. It is time, so it is of any rate.
+//! * **Lent** bytes: a slot that has begun, or returned time. They end when another segment may not fit, or what an exchange takes at the
+//!   pace so far (the lane need not wait then, by which it would lose its turn); when nothing of them is sent for some exchanges, or for
+//!   one without packets; when they have expired; or when the rate has changed. The rest is returned, as time. So the bytes that are left
+//!   at a change of the rate are worth what they are at the new one.
+//!
+//! The next slot is as long as one exchange takes at the pace of the lease before, or two if that was used up: a worker with a slow link
+//! has short ones. Time keeps its origin, and is void when that is too long ago, whether a worker had it or none; so time cannot wander
+//! among the workers until all use it at once.
 //!
 //! Bytes and nanoseconds are converted with the remainder carried, so nothing is lost however many leases there are.
 
 use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Instant, LimitId, Nanos};
 
-use super::line::LimitLine;
+use super::line::{LimitLine, Returned};
 use crate::tree::PolicyTree;
 
 /// The times and sizes of leases.
@@ -37,8 +41,12 @@ impl Default for Settings {
     }
 }
 
-/// The slots' worth of time after which time may no longer be lent, if a slot is a segment; otherwise twice that.
-const AGE: u64 = 4;
+/// The slots' worth of time after which time may no longer be lent, and the same where a segment is longer than a usual slot.
+const AGE: u64 = 10;
+const AGE_OF_SEGMENTS: u64 = 4;
+
+/// The usual slots' worth of time for which a lease lasts beyond its span.
+const GRACE: u64 = 3;
 
 /// The slots of a limit at a rate.
 #[derive(Clone, Copy, Debug)]
@@ -55,33 +63,27 @@ impl Settings {
         Slots { least, full: least.max(self.slot.get()) }
     }
 
-    /// The age from which on time is not lent any more.
-    fn age(&self, rate: u64) -> u64 {
-        let usual = self.slot.get().saturating_mul(2 * AGE);
-        usual.max(self.slots(rate).full.saturating_mul(AGE))
+    /// The age from which on time is not lent any more, whether a worker had it or none: the burst of the limit, and at least what
+    /// leases take to come back.
+    fn age(&self, rate: u64, burst: Bytes) -> u64 {
+        let usual = self.slot.get().saturating_mul(AGE);
+        let usual = usual.max(self.slots(rate).full.saturating_mul(AGE_OF_SEGMENTS));
+        usual.max(BitsPerSec(rate).time_for(burst).get())
     }
 
     /// The time beyond its span for which a lease lasts.
     fn grace(&self, rate: u64) -> u64 {
-        self.slots(rate).full.max(self.slot.get().saturating_mul(AGE))
-    }
-
-    /// The lateness at which a worker may take a slot without a loss: the burst of the limit, and at least what exchanges take.
-    fn lateness(&self, rate: u64, burst: Bytes) -> u64 {
-        let exchanges = self.period.get().saturating_mul(3);
-        BitsPerSec(rate).time_for(burst).get().max(exchanges)
+        self.slots(rate).full.max(self.slot.get().saturating_mul(GRACE))
     }
 
     /// The bytes by which a limit of `rate` and `burst` may be exceeded in any span, over all workers. What is sent in the span was
     /// taken from the limit's time not long before: it was lent before it was too old, as a lease of up to two slots that ends after
-    /// its span, some grace and an exchange; and a slot that begins in the span may end after it.
+    /// its span, some grace and an exchange; and a slot that begins in the span may end after it. No time is lent before it begins.
     pub fn excess(&self, rate: BitsPerSec, burst: Bytes) -> Bytes {
         let Slots { full, .. } = self.slots(rate.get());
-        let rate_now = rate.get();
-        let slots =
-            full.saturating_mul(3).saturating_add(self.age(rate_now)).saturating_add(self.grace(rate_now));
-        let slots = slots.saturating_add(self.period.get());
-        rate.bytes_in(Nanos(slots.saturating_add(self.lateness(rate.get(), burst)))) + self.segment
+        let (age, grace) = (self.age(rate.get(), burst), self.grace(rate.get()));
+        let late = full.saturating_mul(3).saturating_add(age).saturating_add(grace);
+        rate.bytes_in(Nanos(late.saturating_add(self.period.get()))) + self.segment
     }
 }
 
@@ -100,18 +102,40 @@ pub struct LeaseCounters {
     pub spent: Bytes,
 }
 
+/// Bytes that are lent to the engine.
 #[derive(Clone, Copy, Debug)]
-enum State {
-    None,
-    Pending { start: u64, span: u64 },
-    Lent { bytes: u64, since: Instant, until: u64 },
+struct Lent {
+    bytes: u64,
+    since: Instant,
+    until: u64,
+    from: Origin,
 }
 
-/// After a slot that was used the next is longer by this part.
-const GROWTH: u64 = 8;
+/// The times at which a lease's time began: it may have some of its own, and some that others returned, which is sent first.
+#[derive(Clone, Copy, Debug)]
+struct Origin {
+    /// The span of its own time.
+    own: u64,
+    /// The beginning of its own time, and of the oldest.
+    start: u64,
+    oldest: u64,
+}
 
-/// The exchanges after which a lease is given back of which nothing is sent.
+/// A slot that was taken and is not lent yet.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    start: u64,
+    span: u64,
+}
+
+/// The exchanges for which a slot shall last at the pace of the lease before it, if that was used up: it could have been longer.
+const MORE: u64 = 2;
+
+/// The exchanges after which a lease is given back of which nothing is sent, though there are packets for it.
 const STILL: u32 = 4;
+
+/// The same, if there are none.
+const IDLE: u32 = 1;
 
 /// A worker's lease of one limit.
 #[derive(Debug)]
@@ -120,21 +144,27 @@ pub(super) struct Lease {
     burst: Bytes,
     /// The rate of the present lease.
     rate: u64,
-    /// The span of the next slot: a part longer after a slot that was used, and after another what was used of it.
+    /// The span of the next slot, by the pace of the last lease.
     span: u64,
     /// Billionths of a bit that were taken and are less than a byte, or less than a nanosecond at the rate.
     fraction: u64,
-    state: State,
-    /// The time at which the slot of the lease began.
-    origin: u64,
-    /// The span of the lease's own time.
-    own: u64,
-    /// Time that others returned, with its origin: it is spent first.
-    again: (u64, u64),
+    lent: Option<Lent>,
+    pending: Option<Slot>,
     /// The bytes spent at the last exchange, and the number of exchanges since they changed.
     seen: u64,
     still: u32,
     counters: LeaseCounters,
+}
+
+/// The packets at a worker that pass a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Demand {
+    /// There are none.
+    None,
+    /// Some lane has packets.
+    Some,
+    /// A parked lane waits for the limit.
+    Waiting,
 }
 
 /// The circumstances of an exchange of leases.
@@ -142,8 +172,7 @@ pub(super) struct Lease {
 pub(super) struct Exchange<'a> {
     pub(super) settings: &'a Settings,
     pub(super) line: &'a LimitLine,
-    /// Whether a parked lane waits for the limit.
-    pub(super) wanted: bool,
+    pub(super) demand: Demand,
     pub(super) now: Instant,
 }
 
@@ -157,99 +186,110 @@ impl Lease {
         now: Instant,
     ) -> Self {
         tree.lend(id, None, now);
-        let counters = LeaseCounters::default();
         Self {
             id,
             burst,
             rate: line.rate(),
             span: 0,
             fraction: 0,
-            state: State::None,
-            origin: 0,
-            own: 0,
-            again: (0, 0),
+            lent: None,
+            pending: None,
             seen: 0,
             still: 0,
-            counters,
+            counters: LeaseCounters::default(),
         }
     }
 
     /// One exchange. Returns the beginning of a slot that is pending.
     pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> Option<Instant> {
-        match self.state {
-            State::Lent { .. } => self.look(with, tree),
-            State::Pending { span, .. } => self.look_at_pending(with, span),
-            State::None => {}
+        let used_up = self.look(with, tree);
+        self.look_at_pending(with);
+        let begun = self.pending.is_some_and(|slot| slot.start <= with.now.as_nanos());
+        let wanted = match with.demand {
+            Demand::None => false,
+            Demand::Some => used_up || begun,
+            Demand::Waiting => true,
+        };
+        if self.lent.is_none() && wanted {
+            self.take(with, tree);
         }
-        if let (State::None, true) = (self.state, with.wanted) {
-            self.take(with);
-        }
-        let State::Pending { start, span } = self.state else { return None };
-        if start > with.now.as_nanos() {
-            return Some(Instant::from_nanos(start));
-        }
-        self.lend(with, span, tree);
-        None
+        let start = self.pending?.start;
+        (start > with.now.as_nanos()).then(|| Instant::from_nanos(start))
     }
 
-    /// Gives back a slot that nobody waits for, that is of another rate, or whose time has passed.
-    fn look_at_pending(&mut self, with: Exchange<'_>, span: u64) {
-        let late = with.now.as_nanos().saturating_sub(self.origin) > with.settings.age(self.rate);
-        if late || !with.wanted || with.line.rate() != self.rate {
-            self.state = State::None;
-            self.give_back(with, u128::from(span) * u128::from(self.rate));
-            self.span = (self.span / 2).max(with.settings.slots(self.rate).least);
-        }
-    }
-
-    /// Whether a slot was taken that has not begun.
+    /// Whether a slot was taken that has not begun, and nothing is lent.
     pub(super) fn is_pending(&self, now: Instant) -> bool {
-        matches!(self.state, State::Pending { start, .. } if start > now.as_nanos())
+        self.lent.is_none() && self.pending.is_some_and(|slot| slot.start > now.as_nanos())
     }
 
-    /// Ends a lease that is used up, has expired, or is of another rate.
-    fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
-        let State::Lent { bytes, since, until } = self.state else { return };
+    /// Gives back a slot that has begun and that nobody waits for, or whose time has passed. One that has not begun is kept: no other
+    /// could use it now. It is of any rate, since it is time, unless it is less than a segment.
+    fn look_at_pending(&mut self, with: Exchange<'_>) {
+        let Some(Slot { start, span }) = self.pending.filter(|slot| slot.start <= with.now.as_nanos()) else {
+            return;
+        };
+        let rate = with.line.rate();
+        let late = with.now.as_nanos() - start > with.settings.age(rate, self.burst);
+        let short = span < with.settings.slots(rate).least;
+        if late || short || (with.demand == Demand::None && self.lent.is_none()) {
+            self.pending = None;
+            self.give_back(with, (span, start));
+        }
+    }
+
+    /// Ends a lease that is used up, has expired, or is of another rate. Returns whether it was used up, or soon will be.
+    fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> bool {
+        let Some(Lent { bytes, since, until, from }) = self.lent else { return false };
         let spent = tree.spent(self.id, since).get();
         let left = bytes.saturating_sub(spent);
-        let used_up = left < with.settings.segment.get();
+        // What an exchange takes at this pace would not last until the next one.
+        let pace =
+            with.settings.period.get().saturating_mul(spent) / with.now.saturating_since(since).get().max(1);
+        let soon = with.demand != Demand::None && spent > self.seen && left < pace;
+        let used_up = soon || left < with.settings.segment.get();
         self.still = if spent == self.seen { self.still + 1 } else { 0 };
         self.seen = spent;
-        if !used_up && self.still < STILL && with.now.as_nanos() <= until && with.line.rate() == self.rate {
-            return;
+        let patience = if with.demand == Demand::None { IDLE } else { STILL };
+        if !used_up && self.still < patience && with.now.as_nanos() <= until && with.line.rate() == self.rate
+        {
+            return false;
         }
         tree.lend(self.id, None, with.now);
-        self.state = State::None;
+        self.lent = None;
         self.counters.spent += Bytes(spent);
-        let slots = with.settings.slots(self.rate);
-        self.span = if used_up {
-            (self.span + self.span / GROWTH).min(slots.full)
-        } else {
-            let used = u128::from(spent) * u128::from(BIT_NANOS_PER_BYTE) / u128::from(self.rate);
-            u64::try_from(used).unwrap_or(u64::MAX).clamp(slots.least, slots.full)
-        };
-        self.give_back(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE));
+        let exchanges = if used_up { MORE } else { 1 };
+        self.span = self.next_span(with, spent, with.now.saturating_since(since), exchanges);
+        self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), from);
+        used_up
     }
 
-    /// Gives back time worth `work` billionths of a bit.
-    fn give_back(&mut self, with: Exchange<'_>, work: u128) {
+    /// The span of a slot for some exchanges, at the pace of a lease of which `spent` bytes were sent in `lasted`.
+    fn next_span(&self, with: Exchange<'_>, spent: u64, lasted: Nanos, exchanges: u64) -> u64 {
+        let slots = with.settings.slots(self.rate);
+        let ahead = with.settings.period.get().saturating_mul(exchanges);
+        let work = u128::from(spent) * u128::from(BIT_NANOS_PER_BYTE) / u128::from(self.rate);
+        let span = work.saturating_mul(u128::from(ahead)) / u128::from(lasted.get().max(1));
+        u64::try_from(span).unwrap_or(u64::MAX).clamp(slots.least, slots.full)
+    }
+
+    /// Gives back time worth `work` billionths of a bit, and the fraction.
+    fn give_back_work(&mut self, with: Exchange<'_>, work: u128, from: Origin) {
         let work = work + u128::from(self.fraction);
         let rate = u128::from(self.rate);
         let span = u64::try_from(work / rate).unwrap_or(u64::MAX);
         self.fraction = u64::try_from(work % rate).unwrap_or(0);
-        if span > 0 {
-            let most = with.settings.slots(self.rate).full.saturating_mul(2);
-            let age = with.settings.age(self.rate);
-            self.counters.returned += Nanos(span);
-            let (again, before) = self.again;
-            // The rest is of the lease's own time, unless it is more than that.
-            let origin = if again > 0 && span > self.own { before.min(self.origin) } else { self.origin };
-            let lost = with.line.give_back((span, origin), most, with.now.as_nanos(), age);
-            self.counters.forfeited += Nanos(lost);
-        }
+        self.give_back(with, (span, if span > from.own { from.oldest } else { from.start }));
     }
 
-    fn take(&mut self, with: Exchange<'_>) {
+    fn give_back(&mut self, with: Exchange<'_>, (span, origin): (u64, u64)) {
+        let age = with.settings.age(self.rate, self.burst);
+        self.counters.returned += Nanos(span);
+        let lost = with.line.give_back((span, origin), with.now.as_nanos(), age);
+        self.counters.forfeited += Nanos(lost);
+    }
+
+    /// Lends returned time, and the limit's next time if more is wanted; this is lent when it begins.
+    fn take(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
         let rate = with.line.rate();
         if rate != self.rate {
             // Less than a byte at the former rate.
@@ -258,28 +298,46 @@ impl Lease {
         let now = with.now.as_nanos();
         let slots = with.settings.slots(rate);
         self.span = self.span.clamp(slots.least, slots.full);
-        let returned = with.line.take_returned((slots.least, self.span), now, with.settings.age(rate));
-        let (start, span) = if returned.0 > 0 {
-            self.origin = returned.1;
-            (now, returned.0)
-        } else {
-            let lateness = with.settings.lateness(rate, self.burst);
-            let start = with.line.take(self.span, now.saturating_sub(lateness));
-            // The lateness is what the limit itself allows.
-            self.origin = start.max(now);
-            (start, self.span)
-        };
-        (self.own, self.again) = (span, (0, 0));
-        self.counters.slots += 1;
-        self.counters.taken += Nanos(span);
-        self.state = State::Pending { start, span };
+        let begun = self.pending.is_some_and(|slot| slot.start <= now);
+        let mut returned = Returned { span: 0, origin: now, lost: 0 };
+        if !begun {
+            returned = self.take_returned(with, (slots.least, self.span));
+        }
+        if self.pending.is_none() && returned.span < self.span {
+            let span = (self.span - returned.span).max(slots.least);
+            let start = with.line.take(span, now.saturating_sub(with.settings.age(rate, self.burst)));
+            self.counters.slots += 1;
+            self.counters.taken += Nanos(span);
+            self.pending = Some(Slot { start, span });
+        }
+        let own = self.pending.take_if(|slot| slot.start <= now);
+        if let (Some(slot), 0) = (own, returned.span) {
+            returned = self.take_returned(with, (1, slot.span));
+        }
+        let Returned { span, origin, .. } = returned;
+        match own {
+            Some(slot) => {
+                let oldest = if span > 0 { slot.start.min(origin) } else { slot.start };
+                let from = Origin { own: slot.span, start: slot.start, oldest };
+                self.lend(with, slot.span.saturating_add(span), from, tree);
+            }
+            None if span > 0 => {
+                self.lend(with, span, Origin { own: span, start: origin, oldest: origin }, tree);
+            }
+            None => {}
+        }
     }
 
-    fn lend(&mut self, with: Exchange<'_>, span: u64, tree: &mut PolicyTree) {
-        let now = with.now.as_nanos();
-        self.again = with.line.take_returned((1, span), now, with.settings.age(self.rate));
-        self.counters.taken += Nanos(self.again.0);
-        let span = span.saturating_add(self.again.0);
+    /// Takes time that others returned.
+    fn take_returned(&mut self, with: Exchange<'_>, span: (u64, u64)) -> Returned {
+        let age = with.settings.age(self.rate, self.burst);
+        let taken = with.line.take_returned(span, with.now.as_nanos(), age);
+        self.counters.taken += Nanos(taken.span);
+        self.counters.forfeited += Nanos(taken.lost);
+        taken
+    }
+
+    fn lend(&mut self, with: Exchange<'_>, span: u64, from: Origin, tree: &mut PolicyTree) {
         let work = u128::from(span) * u128::from(self.rate) + u128::from(self.fraction);
         let byte = u128::from(BIT_NANOS_PER_BYTE);
         let bytes = u64::try_from(work / byte).unwrap_or(u64::MAX);
@@ -288,22 +346,26 @@ impl Lease {
         let until = with.now.as_nanos().saturating_add(expires);
         tree.lend(self.id, Some(Bytes(bytes).saturating_sub(with.settings.segment)), with.now);
         (self.seen, self.still) = (0, 0);
-        self.state = State::Lent { bytes, since: with.now, until };
+        self.lent = Some(Lent { bytes, since: with.now, until, from });
     }
 
-    /// Gives back what is left, and lets the engine send at the limit's rate of its own again.
+    /// Gives back what is left, and lets the engine send at the limit's rate of its own again. A slot that has not begun is forfeited,
+    /// since nobody may have it now.
     pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
-        let work = match self.state {
-            State::None => 0,
-            State::Pending { span, .. } => u128::from(span) * u128::from(self.rate),
-            State::Lent { bytes, since, .. } => {
-                let spent = tree.spent(self.id, since);
-                self.counters.spent += spent;
-                u128::from(bytes.saturating_sub(spent.get())) * u128::from(BIT_NANOS_PER_BYTE)
+        if let Some(Lent { bytes, since, from, .. }) = self.lent.take() {
+            let spent = tree.spent(self.id, since);
+            self.counters.spent += spent;
+            let left = u128::from(bytes.saturating_sub(spent.get()));
+            self.give_back_work(with, left * u128::from(BIT_NANOS_PER_BYTE), from);
+        }
+        if let Some(Slot { start, span }) = self.pending.take() {
+            if start <= with.now.as_nanos() {
+                self.give_back(with, (span, start));
+            } else {
+                self.counters.returned += Nanos(span);
+                self.counters.forfeited += Nanos(span);
             }
-        };
-        self.state = State::None;
-        self.give_back(with, work);
+        }
         tree.end_lending(self.id, BitsPerSec(with.line.rate()), self.burst, with.now);
     }
 
@@ -314,19 +376,16 @@ impl Lease {
 
     /// The bytes that the present lease has spent.
     pub(super) fn spending(&self, tree: &PolicyTree) -> Bytes {
-        if let State::Lent { since, .. } = self.state { tree.spent(self.id, since) } else { Bytes::ZERO }
+        self.lent.map_or(Bytes::ZERO, |lent| tree.spent(self.id, lent.since))
     }
 
     /// The billionths of a bit that this worker has of the limit's time and has not sent.
     pub(super) fn holds(&self, tree: &PolicyTree) -> u128 {
-        let held = match self.state {
-            State::None => 0,
-            State::Pending { span, .. } => u128::from(span) * u128::from(self.rate),
-            State::Lent { bytes, since, .. } => {
-                let left = bytes.saturating_sub(tree.spent(self.id, since).get());
-                u128::from(left) * u128::from(BIT_NANOS_PER_BYTE)
-            }
-        };
-        held + u128::from(self.fraction)
+        let pending = self.pending.map_or(0, |slot| u128::from(slot.span) * u128::from(self.rate));
+        let lent = self.lent.map_or(0, |lent| {
+            let left = lent.bytes.saturating_sub(tree.spent(self.id, lent.since).get());
+            u128::from(left) * u128::from(BIT_NANOS_PER_BYTE)
+        });
+        pending + lent + u128::from(self.fraction)
     }
 }

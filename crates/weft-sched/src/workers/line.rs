@@ -6,12 +6,13 @@
 //! +----------------------------+        +--------------------------+
 //! | next      u64  ns          |        | bytes     u64            |
 //! | returned  u32 origin       |        |                          |
-//! |           u32  ns          |        |                          |
+//! |   4 times u32  ns          |        |                          |
 //! | rate      u64  bits/s      |        | (nothing else)           |
 //! +----------------------------+        +--------------------------+
 //! ```
 //!
-//! The origin of returned time is when the oldest of it began, in units of 8 us.
+//! The origin of returned time is when the oldest of it began, in units of 8 us. Time of different origins lies in different words, so
+//! that what is old does not make void what is new.
 //!
 //! A line is a pair of cache lines of 64 bytes, since processors fetch them in pairs.
 //!
@@ -28,6 +29,14 @@ use super::sync::{AtomicU64, Ordering};
 /// The bits of a span in a word of returned time.
 const SPAN: u64 = (1 << 32) - 1;
 
+/// The words of returned time. Each is for origins of a part of the age up to which time is lent, in turn.
+const KEPT: usize = 4;
+
+/// The number of the word for time that began at `origin`.
+fn place(origin: u64, age: u64) -> usize {
+    ((origin / (age / KEPT as u64).max(1)) % KEPT as u64) as usize
+}
+
 /// The binary logarithm of the unit of origins, in nanoseconds. They wrap around after ten hours; time that lies there for just so
 /// long counts as new, once.
 const UNIT: u32 = 13;
@@ -40,21 +49,55 @@ fn age_of(word: u64, now: u64) -> u64 {
     (u64::from(units) + 1) << UNIT
 }
 
+/// The span of returned time in `word` that may be lent.
+fn fresh(word: u64, now: u64, age: u64) -> u64 {
+    if age_of(word, now) <= age { word & SPAN } else { 0 }
+}
+
+/// Takes up to `most` of the time in a word, unless it is too old. Returns it with its origin.
+fn take_from(place: &AtomicU64, most: u64, now: u64, age: u64) -> (u64, u64) {
+    let mut word = place.load(Ordering::Relaxed);
+    loop {
+        let kept = fresh(word, now, age);
+        let taken = kept.min(most);
+        if taken == 0 {
+            return (0, now);
+        }
+        let left = if taken == kept { 0 } else { word - taken };
+        match place.compare_exchange_weak(word, left, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return (taken, now.saturating_sub(age_of(word, now))),
+            Err(seen) => word = seen,
+        }
+    }
+}
+
+/// Returned time that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Returned {
+    /// The time; zero if there was not enough.
+    pub(crate) span: u64,
+    /// The beginning of the oldest of it.
+    pub(crate) origin: u64,
+    /// The time that was void when it was put back.
+    pub(crate) lost: u64,
+}
+
 /// The shared state of a limit.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct LimitLine {
     /// The beginning of the limit's time that nobody has yet.
     next: AtomicU64,
-    /// Time that workers had and did not use: its origin, its span.
-    returned: AtomicU64,
+    /// Time that workers had and did not use: its origin, its span; by origin.
+    returned: [AtomicU64; KEPT],
     /// Bits per second, never zero.
     rate: AtomicU64,
 }
 
 impl LimitLine {
     pub(crate) fn new(rate: u64) -> Self {
-        Self { next: AtomicU64::new(0), returned: AtomicU64::new(0), rate: AtomicU64::new(rate) }
+        let returned = core::array::from_fn(|_| AtomicU64::new(0));
+        Self { next: AtomicU64::new(0), returned, rate: AtomicU64::new(rate) }
     }
 
     /// Takes the next `span` of the limit's time, and none before `earliest`. Returns the beginning of the slot.
@@ -70,41 +113,48 @@ impl LimitLine {
         }
     }
 
-    /// Takes from `least` to `most` of the time that was returned, unless it is older than `age` at `now`. Returns it with its
-    /// origin; nothing if there is less.
-    pub(crate) fn take_returned(&self, (least, most): (u64, u64), now: u64, age: u64) -> (u64, u64) {
-        let mut word = self.returned.load(Ordering::Relaxed);
-        loop {
-            let (kept, old) = (word & SPAN, age_of(word, now));
-            let taken = kept.min(most);
-            if kept == 0 || kept < least || old > age {
-                return (0, 0);
-            }
-            let left = if taken == kept { 0 } else { word - taken };
-            match self.returned.compare_exchange_weak(word, left, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return (taken, now.saturating_sub(old)),
-                Err(seen) => word = seen,
+    /// Takes from `least` to `most` of the time that was returned, the oldest first, and none that is older than `age` at `now`.
+    pub(crate) fn take_returned(&self, (least, most): (u64, u64), now: u64, age: u64) -> Returned {
+        let mut got = Returned { span: 0, origin: now, lost: 0 };
+        let all = self.returned.iter().map(|word| fresh(word.load(Ordering::Relaxed), now, age));
+        let all = all.fold(0, u64::saturating_add);
+        if all == 0 || all < least {
+            return got;
+        }
+        let oldest = place(now.saturating_sub(age), age);
+        for at in 0..KEPT {
+            let word = &self.returned[(oldest + at) % KEPT];
+            let (span, origin) = take_from(word, most - got.span, now, age);
+            if span > 0 {
+                (got.span, got.origin) = (got.span + span, got.origin.min(origin));
             }
         }
+        if got.span < least {
+            // Others took some of it meanwhile.
+            got.lost = self.give_back((got.span, got.origin), now, age);
+            got.span = 0;
+        }
+        got
     }
 
-    /// Returns `span` of unused time that began at `origin`. At most `most` is kept, and nothing that is older than `age` at `now`.
-    /// Returns what is forfeited, of this and of what was kept before.
-    pub(crate) fn give_back(&self, (span, origin): (u64, u64), most: u64, now: u64, age: u64) -> u64 {
-        let mut word = self.returned.load(Ordering::Relaxed);
+    /// Returns `span` of unused time that began at `origin`, and keeps nothing that is older than `age` at `now`. Returns what is
+    /// forfeited, of this and of what was kept before.
+    pub(crate) fn give_back(&self, (span, origin): (u64, u64), now: u64, age: u64) -> u64 {
+        let aged = now.saturating_sub(origin);
+        if span == 0 || aged > age {
+            return span;
+        }
+        let place = &self.returned[place(origin, age)];
+        let mut word = place.load(Ordering::Relaxed);
         loop {
-            let aged = now.saturating_sub(origin);
             let kept = word & SPAN;
             let (fresh, old) = match age_of(word, now) {
                 old if kept > 0 && old <= age => (kept, old.max(aged)),
                 _ => (0, aged),
             };
-            let sum =
-                if aged > age { fresh } else { fresh.saturating_add(span).min(most.max(fresh)).min(SPAN) };
-            let stamp =
-                if aged > age { word & !SPAN } else { ((now.saturating_sub(old) >> UNIT) & SPAN) << 32 };
-            let new = if sum == 0 { 0 } else { stamp | sum };
-            match self.returned.compare_exchange_weak(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+            let sum = fresh.saturating_add(span).min(SPAN);
+            let stamp = ((now.saturating_sub(old) >> UNIT) & SPAN) << 32;
+            match place.compare_exchange_weak(word, stamp | sum, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return kept + span - sum,
                 Err(seen) => word = seen,
             }

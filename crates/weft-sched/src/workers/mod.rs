@@ -17,7 +17,7 @@
 //! * **Limits** (module `lease`): time is what is divided. A limit's time from now on is cut into slots, each a span of some packets;
 //!   a slot is worth rate times span in bytes, to be sent while it lasts or shortly after. Slots are disjoint, so the bytes in any
 //!   span are bounded ([`Settings::excess`]) whatever the number of workers, and whatever becomes of one. A slot that is not used is
-//!   returned, and a worker that returned one asks for less.
+//!   returned, and the next one is by the worker's pace.
 //! * **Shares** (module `shares`): workers tell each other the bytes they sent of each class, and charge those of the others to the
 //!   class in their own tree. Each worker serves, among the classes that it has, the one furthest behind over all workers. The result
 //!   is weighted max-min fairness of classes over workers that can each serve some of them, as miDRR has it for interfaces (Yap et
@@ -37,6 +37,7 @@ mod line;
 mod shares;
 mod sync;
 
+pub mod errors;
 pub mod simulation;
 
 pub use lease::{LeaseCounters, Settings};
@@ -50,7 +51,7 @@ use crate::packets::PacketScheduler;
 use crate::program::Program;
 use crate::tree::{PolicyTree, RateError};
 use crate::validate::{self, Layout, ProgramError};
-use lease::{Exchange, Lease};
+use lease::{Demand, Exchange, Lease};
 use line::{ClassLine, LimitLine};
 use shares::Shares;
 use sync::{AtomicU64, Ordering};
@@ -139,7 +140,7 @@ impl Shared {
 pub struct Worker {
     shared: Arc<Shared>,
     leases: Box<[Lease]>,
-    wanted: Box<[bool]>,
+    demand: Box<[Demand]>,
     shares: Shares,
 }
 
@@ -175,7 +176,7 @@ impl Worker {
         tree.release_again();
         let shares = Shares::new(&shared.program, &shared.layout);
         shared.workers.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: shared.clone(), leases, wanted: vec![false; count].into(), shares })
+        Ok(Self { shared: shared.clone(), leases, demand: vec![Demand::None; count].into(), shares })
     }
 
     /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
@@ -209,21 +210,26 @@ impl Worker {
     }
 
     fn exchange_limits(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
-        let Self { shared, leases, wanted, .. } = self;
+        let Self { shared, leases, demand, .. } = self;
         let mut next = now + shared.settings.period;
         if leases.is_empty() {
             return next;
         }
-        wanted.fill(false);
+        demand.fill(Demand::None);
+        tree.each_backlogged_lane(|limits| {
+            limits.iter().for_each(|limit| demand[limit.index()] = Demand::Some);
+        });
         tree.each_parked_lane(|limits| {
             // A lane that waits for a slot of one limit has no use for those of its others until then.
             let waits = limits.iter().any(|limit| leases[limit.index()].is_pending(now));
             for limit in limits {
-                wanted[limit.index()] |= !waits || leases[limit.index()].is_pending(now);
+                if !waits || leases[limit.index()].is_pending(now) {
+                    demand[limit.index()] = Demand::Waiting;
+                }
             }
         });
-        for ((lease, line), wanted) in leases.iter_mut().zip(&shared.limits).zip(&**wanted) {
-            let with = Exchange { settings: &shared.settings, line, wanted: *wanted, now };
+        for ((lease, line), demand) in leases.iter_mut().zip(&shared.limits).zip(&**demand) {
+            let with = Exchange { settings: &shared.settings, line, demand: *demand, now };
             if let Some(begins) = lease.exchange(with, tree) {
                 next = next.min(begins);
             }
@@ -237,7 +243,7 @@ impl Worker {
         self.exchange(packets, now);
         let tree = packets.tree_mut();
         for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
-            let with = Exchange { settings: &self.shared.settings, line, wanted: false, now };
+            let with = Exchange { settings: &self.shared.settings, line, demand: Demand::None, now };
             lease.leave(with, tree);
         }
         tree.release_again();

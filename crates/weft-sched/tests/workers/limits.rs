@@ -57,6 +57,36 @@ fn a_class_that_moves_between_workers_keeps_its_limit() {
     assert!(least >= allowed(1.0) * 0.95, "{least}");
 }
 
+/// Links that have a third of the limit's rate each, of classes that come and go within a millisecond: no worker can use a slot while it
+/// lasts, and what it cannot use comes back in time for others.
+#[test]
+fn a_limit_is_reached_by_many_slow_links() {
+    for (workers, lost) in [(8, 0.005), (16, 0.005), (64, 0.02)] {
+        let mut scene = Scene::backlogged(limited(4, &[2.0]), workers, gigabits(40.0));
+        scene.span = Nanos::from_millis(150);
+        for of in scene.presence.iter_mut().skip(1) {
+            of[0] = Presence::OnAndOff(Nanos::from_micros(500));
+        }
+        let outcome = shared(&scene);
+        let (most, least) = (most(&outcome, 0) as f64, least(&outcome, 0) as f64);
+        assert!(most <= allowed(2.0) * 1.01, "{workers} workers: {most}");
+        assert!(least >= allowed(2.0) * (1.0 - lost), "{workers} workers: {least} of {}", allowed(2.0));
+    }
+}
+
+/// A class that has packets at one worker alone has its limit all the same: its lane does not wait from lease to lease, by which it would
+/// lose its turn to classes that others serve too.
+#[test]
+fn a_limit_is_reached_by_one_worker_among_many() {
+    for workers in [2, 4, 16] {
+        let mut scene = Scene::backlogged(limited(4, &[1.0]), workers, gigabits(10.0 * workers as f64));
+        scene.span = Nanos::from_millis(150);
+        scene.presence.iter_mut().skip(1).for_each(|of| of[0] = Presence::Never);
+        let least = least(&shared(&scene), 0) as f64;
+        assert!(least >= allowed(1.0) * 0.999 - 1518.0, "{workers} workers: {least} of {}", allowed(1.0));
+    }
+}
+
 /// A worker that comes rarely does not keep the others from the limit.
 #[test]
 fn workers_that_use_little_of_a_limit_leave_it_to_the_others() {

@@ -1,6 +1,9 @@
 //! `weft bench`: our speed, next to a peer's where one exists.
 
 pub(crate) mod cost;
+mod engine;
+mod roofline;
+mod workers;
 
 use crate::commands::demo::FIGURE_9_POLICY;
 use crate::output::{self, Target};
@@ -23,10 +26,13 @@ use weft_run::host_facts;
 #[command(after_help = "\
 Examples:
   weft bench engine
+  weft bench engine --policy my.weft # a policy of your own: Gb/s at three packet sizes
   weft bench port
   weft bench sim-hold sim-udp sim-tcp
   weft bench engine --runs 9 --json bench.json
-  weft bench cost                    # processor time beside HTB: see weft bench cost --help")]
+  weft bench cost                    # processor time beside HTB: see weft bench cost --help
+  weft bench roofline                # what limits the engine: see weft bench roofline --help
+  weft bench workers                 # several workers with one policy: see weft bench workers --help")]
 pub(crate) struct Args {
     /// A measurement with options of its own.
     #[command(subcommand)]
@@ -40,12 +46,16 @@ pub(crate) struct Args {
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    #[command(flatten)]
+    engine: engine::Options,
 }
 
 /// Measurements with options of their own.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Cost(cost::Args),
+    Roofline(roofline::Args),
+    Workers(workers::Args),
 }
 
 /// The cases.
@@ -68,15 +78,19 @@ enum Case {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    if let Some(Command::Cost(args)) = args.command {
-        return cost::run(args);
+    match args.command {
+        Some(Command::Cost(args)) => return cost::run(args),
+        Some(Command::Roofline(args)) => return roofline::run(&args),
+        Some(Command::Workers(args)) => return workers::run(&args),
+        None => {}
     }
+    args.engine.check(&args.cases)?;
     let json = Target::open(args.json.as_deref())?;
     let cases = if args.cases.is_empty() { Case::value_variants().to_vec() } else { args.cases };
     let mut measured = Vec::new();
     for case in cases {
         match case {
-            Case::Engine => engine(args.runs, &mut measured)?,
+            Case::Engine => args.engine.measure(args.runs, &mut measured)?,
             Case::Port => port(args.runs, &mut measured)?,
             Case::Titan => titan(args.runs, &mut measured)?,
             Case::SimHold => {
@@ -95,18 +109,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     output::tables(&report.tables(), &json)?;
     json.write_json(&report)?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn engine(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
-    if cfg!(debug_assertions) {
-        output::warn("this is a debug build: its speed says nothing about the released program");
-    }
-    for flows in bench::engine::FLOWS {
-        let case = bench::engine::run(flows, runs)?;
-        output::note(&format!("{}: {:.1} M packets/s", case.case, case.ours_pps / 1e6));
-        measured.push(case);
-    }
-    Ok(())
 }
 
 fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
