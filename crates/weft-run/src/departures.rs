@@ -11,7 +11,7 @@
 //! All spans of a packet are in one flow. Times are those of the kernel's monotonic clock. A link's clock may be up to the catch-up
 //! behind the wall clock, by which arrivals are told; a packet that left before it came by these clocks has waited for no time.
 //!
-//! In memory are a row group of the table, the flows' keys, and for the trace the arrivals and departures of [`ORDER`].
+//! In memory are a row group of the table, the flows' keys, and for the trace the arrivals and departures of `ORDER`.
 
 use core::fmt::Write as _;
 use std::collections::BTreeMap;
