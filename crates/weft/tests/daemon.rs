@@ -437,8 +437,14 @@ fn a_socket_of_the_service_manager_is_used() {
         .args(daemon.get_args());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = common::Running(command.spawn().expect("start"));
-    assert!(until(PATIENCE, || service.socket.exists()), "the socket is not there");
-    let mut client = Client::connect(&service.socket).expect("the manager listens");
+    // The manager makes the socket's file before it listens, and refuses connections between the two.
+    let mut client = None;
+    let connected = || {
+        client = Client::connect(&service.socket).ok();
+        client.is_some()
+    };
+    assert!(until(PATIENCE, connected), "the manager does not listen");
+    let mut client = client.expect("connected");
     assert_eq!(client.status().expect("the daemon answers").generation, 1);
     running.signal(Signal::TERM);
     assert_eq!(running.wait(PATIENCE).code, 0);
