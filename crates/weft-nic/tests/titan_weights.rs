@@ -298,27 +298,78 @@ impl Stream {
     }
 }
 
-/// Samples the queues for `millis`. Returns the start, the end, and the mean number of flows of each.
-fn watch(assigned: &Assigned, millis: u64) -> ((Instant, Instant), Vec<f64>) {
-    let (begin, mut sums, mut looks) = (clock::now(), vec![0.0; assigned.queues().len()], 0.0);
-    while clock::now() < begin + Nanos::from_millis(millis) {
+/// A time in which the flows stayed in their queues, and the queue that two of them share, if any.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    from: Instant,
+    to: Instant,
+    shared: Option<usize>,
+}
+
+impl Stretch {
+    /// The part whose departures were queued in this stretch: the link's clock may be 50 ms behind, and a packet in
+    /// progress follows.
+    fn inside(&self) -> (Instant, Instant) {
+        (self.from + Nanos::from_millis(60), self.to.saturating_sub(Nanos::from_millis(60)))
+    }
+
+    fn length(&self) -> Nanos {
+        let (from, to) = self.inside();
+        if to > from { to - from } else { Nanos::ZERO }
+    }
+}
+
+/// The queue that two of three flows share in the next 20 ms; `Some(None)` if each of two flows has its own, `None` if
+/// a flow left its queue meanwhile.
+fn look(assigned: &Assigned, flows: u32) -> Option<Option<usize>> {
+    let (begin, mut sums, mut looks) = (clock::now(), [0.0; 2], 0.0);
+    while clock::now() < begin + Nanos::from_millis(20) {
         sums.iter_mut().zip(assigned.flows()).for_each(|(sum, flows)| *sum += flows as f64);
         looks += 1.0;
         std::thread::sleep(Duration::from_micros(300));
     }
-    // The link's clock may be 50 ms behind, and a packet in progress follows.
-    let inside = (begin + Nanos::from_millis(60), clock::now().saturating_sub(Nanos::from_millis(60)));
-    (inside, sums.into_iter().map(|sum| sum / looks).collect())
+    let has = |queue: usize, flows: f64| (sums[queue] / looks - flows).abs() < 0.2;
+    match flows {
+        3 => (0..2).find(|queue| has(*queue, 2.0) && has(1 - queue, 1.0)).map(Some),
+        _ => (has(0, 1.0) && has(1, 1.0)).then_some(None),
+    }
 }
 
-/// The share of a queue's bytes that left in chunks of more than 16 KB, between two times.
-fn large(log: &DepartureLog, queue: usize, (from, to): (Instant, Instant)) -> f64 {
-    let of = |d: &&Departure| d.queue.index() == queue && d.start >= from && d.end < to;
+/// Watches the queues until `flows` flows have stayed where they were for half a second in all. A sender that is not
+/// scheduled leaves its queue and may be assigned to the other: such times are in no stretch.
+fn watch(assigned: &Assigned, flows: u32) -> Vec<Stretch> {
+    let (mut stretches, until) = (Vec::<Stretch>::new(), clock::now() + Nanos::from_millis(20_000));
+    let mut goes_on = false;
+    while stretches.iter().map(|stretch| stretch.length().get()).sum::<u64>() < 500_000_000 {
+        let from = clock::now();
+        assert!(from < until, "the flows did not stay in their queues: {stretches:?}");
+        let Some(shared) = look(assigned, flows) else {
+            goes_on = false;
+            continue;
+        };
+        match stretches.last_mut() {
+            Some(last) if goes_on && last.shared == shared => last.to = clock::now(),
+            _ => stretches.push(Stretch { from, to: clock::now(), shared }),
+        }
+        goes_on = true;
+    }
+    stretches
+}
+
+/// The share of bytes that left in chunks of more than 16 KB: of the shared queue in these stretches, or of the others.
+fn large(log: &DepartureLog, stretches: &[Stretch], of_shared: bool) -> f64 {
+    let of = |d: &&Departure| {
+        stretches.iter().any(|stretch| {
+            let (from, to) = stretch.inside();
+            d.start >= from && d.end < to && (stretch.shared == Some(d.queue.index())) == of_shared
+        })
+    };
     let bytes = |d: &Departure| d.wire().get() as f64;
     let all: f64 = log.departures.iter().filter(of).map(bytes).sum();
     // 16 KB hold eleven segments of 1448 bytes.
     let large = log.departures.iter().filter(of).filter(|d| d.segments > 11).map(bytes).sum::<f64>();
-    large / all.max(1.0)
+    assert!(all > 0.0, "no departures in {stretches:?}");
+    large / all
 }
 
 #[test]
@@ -328,25 +379,27 @@ fn shared_queues_send_pieces_and_others_send_whole_packets() {
     }
     let _alone = alone();
     let rate = BitsPerSec(150_000_000);
-    let wanted = Multiqueue { queues: 2, departures: Some(100_000), ..Multiqueue::new(rate) };
+    let wanted = Multiqueue { queues: 2, departures: Some(1_000_000), ..Multiqueue::new(rate) };
     let assigned = Assigned::start("tws", &wanted, &Settings::default());
     let mut streams: Vec<Stream> = (0..3).map(|_| Stream::start(&assigned)).collect();
     std::thread::sleep(Duration::from_millis(1500));
-    let (first, seen) = watch(&assigned, 700);
-    let shared = usize::from(seen[1] > seen[0]);
+    let before = watch(&assigned, 3);
     // One of the two ends; the other has its own queue then.
-    let ending = streams.iter().position(|stream| stream.queue(&assigned) == shared).expect("one of it");
-    streams.remove(ending).end();
+    let queues: Vec<usize> = streams.iter().map(|stream| stream.queue(&assigned)).collect();
+    let is_shared = |queue: &usize| queues.iter().filter(|other| *other == queue).count() > 1;
+    streams.remove(queues.iter().position(is_shared).expect("three in two queues")).end();
     std::thread::sleep(Duration::from_millis(500));
-    let (second, again) = watch(&assigned, 700);
+    let after = watch(&assigned, 2);
     streams.into_iter().for_each(Stream::end);
     assigned.settled();
     let (_, log) = assigned.finish();
-    let shares = |span| [0, 1].map(|queue| large(&log, queue, span));
-    let (before, after) = (shares(first), shares(second));
-    println!("{seen:?}: {before:?}\n{again:?}: {after:?}");
-    assert!(seen[shared] > 1.9 && seen[1 - shared] > 0.8, "{seen:?}");
+    let (shared, lone) = (large(&log, &before, true), large(&log, &before, false));
+    println!("{before:?}: {shared}, {lone}\n{after:?}: {}", large(&log, &after, false));
     // A flow that is briefly idle leaves the queue to the other.
-    assert!(before[shared] < 0.1 && before[1 - shared] > 0.5, "{seen:?}: {before:?}");
-    assert!(after.iter().all(|share| *share > 0.5), "{again:?}: {after:?}");
+    assert!(shared < 0.1 && lone > 0.5, "{before:?}: {shared}, {lone}");
+    for queue in 0..2 {
+        let one: Vec<Stretch> = after.iter().map(|s| Stretch { shared: Some(queue), ..*s }).collect();
+        let share = large(&log, &one, true);
+        assert!(share > 0.5, "queue {queue}: {after:?}: {share}");
+    }
 }
