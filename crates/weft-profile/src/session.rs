@@ -43,7 +43,14 @@ pub struct Options {
     pub levels: Vec<Level>,
     /// Settings besides the level.
     pub setup: Setup,
-    /// Repeats of each level.
+    /// Repeats and times of each level, and how it is sampled.
+    pub trials: Trials,
+}
+
+/// The trials of a setting: how many, how long, and by which samples.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// Repeats of each setting; settings take turns.
     pub repeats: u32,
     /// Time measured without the instrument, and again with it.
     pub span: Nanos,
@@ -66,13 +73,25 @@ impl Options {
         categories: &'a Categories,
         stop: &'a dyn Fn() -> bool,
     ) -> Instrument<'a> {
+        self.trials.instrument(categories, &self.setup, stop)
+    }
+}
+
+impl Trials {
+    /// The instrument of trials with `setup`, without bytes per flow.
+    pub fn instrument<'a>(
+        &self,
+        categories: &'a Categories,
+        setup: &'a Setup,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Instrument<'a> {
         Instrument {
             categories,
             clock: self.clock,
             rate: self.rate,
             warm_up: self.warm_up,
             span: self.span,
-            setup: &self.setup,
+            setup,
             flows: false,
             stop,
         }
@@ -116,12 +135,12 @@ pub fn run(
     mut heard: impl FnMut(&Progress),
 ) -> Result<Profile, ProfileError> {
     require_network_rights()?;
-    let layout = Layout::new(options.pattern, options.flows, &options.processors);
+    let layout = Layout::new(options.pattern, options.flows, &options.trials.processors);
     let instrument = options.instrument(categories, stop);
-    let labels = vec![layout.shortage.clone(), watch(&instrument, options.loaded)?];
-    let of = options.repeats * options.levels.len() as u32;
+    let labels = vec![layout.shortage.clone(), watch(&instrument, options.trials.loaded)?];
+    let of = options.trials.repeats * options.levels.len() as u32;
     let mut all = Collected::default();
-    for repeat in 1..=options.repeats {
+    for repeat in 1..=options.trials.repeats {
         for level in rotated(&options.levels, repeat) {
             let trial =
                 trial::run((level, None), options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
@@ -130,7 +149,7 @@ pub fn run(
             all.add(level.name(), trial);
         }
     }
-    let labels = all.labels(options.rate, labels);
+    let labels = all.labels(options.trials.rate, labels);
     let levels: Vec<&str> = options.levels.iter().map(|level| level.name()).collect();
     Ok(all.conclude(options, (&layout, &levels), categories, host, labels))
 }
@@ -285,10 +304,10 @@ impl Collected {
             },
             conditions: Conditions {
                 clock: self.clock.map_or("none", Clock::name).to_owned(),
-                sample_hz: self.rate.unwrap_or(options.rate).hertz(),
+                sample_hz: self.rate.unwrap_or(options.trials.rate).hertz(),
                 categories: categories.version().to_owned(),
             },
-            repeats: options.repeats,
+            repeats: options.trials.repeats,
             advice: configs.iter().flat_map(advice::of).collect(),
             configs,
             missing: largest(self.missing),

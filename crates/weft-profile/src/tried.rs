@@ -26,7 +26,7 @@ pub fn run(
     stop: &dyn Fn() -> bool,
     mut heard: impl FnMut(&Progress),
 ) -> Result<Vec<Tried>, ProfileError> {
-    let layout = Layout::new(options.pattern, options.flows, &options.processors);
+    let layout = Layout::new(options.pattern, options.flows, &options.trials.processors);
     let instrument = options.instrument(categories, stop);
     let level = |name: &str| options.levels.iter().copied().find(|level| level.name() == name);
     let configs = report.configs.iter().filter_map(|config| Some((config, level(&config.level)?)));
@@ -37,7 +37,7 @@ pub fn run(
         .into_iter()
         .map(|(level, remark)| (level, remark.clone(), plan(&remark, level, options.load)))
         .collect();
-    let of = 2 * options.repeats * plans.iter().filter(|(.., plan)| plan.is_ok()).count() as u32;
+    let of = 2 * options.trials.repeats * plans.iter().filter(|(.., plan)| plan.is_ok()).count() as u32;
     let mut done = 0;
     let mut all = Vec::new();
     for (level, remark, plan) in plans {
@@ -81,7 +81,7 @@ fn turns(
     told: &mut dyn FnMut(String, &Run),
 ) -> Result<[Vec<Run>; 2], ProfileError> {
     let mut runs = [Vec::new(), Vec::new()];
-    for repeat in 1..=options.repeats {
+    for repeat in 1..=options.trials.repeats {
         let order = if repeat.is_multiple_of(2) { [1, 0] } else { [0, 1] };
         for with in order {
             let change = (with == 1).then_some(remedy);

@@ -12,7 +12,7 @@ use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::probes::{Probes, Scope};
-use weft_profile::session::{Loaded, Options, Profile, Progress, run};
+use weft_profile::session::{Loaded, Options, Profile, Progress, Trials, run};
 use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
 use weft_profile::tried;
@@ -32,13 +32,15 @@ fn options(pattern: Pattern, load: Load, levels: &[Level]) -> Options {
         load,
         levels: levels.to_vec(),
         setup: Setup::default(),
-        repeats: 1,
-        span: Nanos::from_millis(700),
-        warm_up: Nanos::from_millis(300),
-        clock: None,
-        rate: SampleRate::new(999).expect("a rate"),
-        processors: vec![0, 1],
-        loaded: Loaded::Label,
+        trials: Trials {
+            repeats: 1,
+            span: Nanos::from_millis(700),
+            warm_up: Nanos::from_millis(300),
+            clock: None,
+            rate: SampleRate::new(999).expect("a rate"),
+            processors: vec![0, 1],
+            loaded: Loaded::Label,
+        },
     }
 }
 
@@ -168,11 +170,9 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
     }
     let _turn = turn();
     let table = Categories::shipped().expect("table");
-    let options = Options {
-        repeats: 2,
-        span: Nanos::from_millis(300),
-        ..options(Pattern::Single, Load::Bulk, &[Level::NoOpt])
-    };
+    let mut options = options(Pattern::Single, Load::Bulk, &[Level::NoOpt]);
+    options.trials.repeats = 2;
+    options.trials.span = Nanos::from_millis(300);
     let mut names = Vec::new();
     let heard = |progress: &Progress| names.push(progress.level.clone());
     let all = tried::run(&options, &table, &with_all_remarks("noopt"), &|| false, heard).expect("tried");
@@ -326,7 +326,7 @@ fn probes_cost_less_than_three_percent() {
     };
     let (begin, before) = (std::time::Instant::now(), probes.cost().expect("statistics"));
     let mut options = options(Pattern::OneToOne, Load::Bulk, &[Level::NoOpt]);
-    options.span = Nanos::from_millis(1500);
+    options.trials.span = Nanos::from_millis(1500);
     profile(&options);
     let after = probes.cost().expect("statistics");
     let (runs, nanos) = (after.runs - before.runs, after.nanos - before.nanos);

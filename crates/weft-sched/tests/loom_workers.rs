@@ -109,11 +109,14 @@ struct Returned {
 
 #[test]
 fn returned_time_is_taken_once() {
-    // Nothing is too old.
     check(|| {
         returned(
             u64::MAX,
-            |kept, span, _| kept.line.give_back((span, 0), 0, u64::MAX),
+            |kept, span, _| {
+                let lost = kept.line.give_back((span, 0), 0, u64::MAX);
+                assert_eq!(lost, 0, "nothing is too old, so all is kept");
+                lost
+            },
             |kept, most| taken(kept.line.take_returned((1, most), 0, u64::MAX)),
         );
     });

@@ -5,7 +5,7 @@ use super::{Options, PredictError, named, names};
 use weft_host::process::ProcessError;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::{self, Loaded, Progress};
+use weft_profile::session::{self, Loaded, Progress, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
 use weft_report::human;
@@ -21,7 +21,7 @@ pub(super) fn fill(
     stop: &(dyn Fn() -> bool + Sync),
     heard: &mut dyn FnMut(&str),
 ) -> Result<Vec<String>, PredictError> {
-    let runs = |group: &Group| options.repeats as usize * group.cells.len();
+    let runs = |group: &Group| options.trials.repeats as usize * group.cells.len();
     let possible = || groups.iter().filter(|group| group.not_here.is_none());
     let of: usize = possible().map(runs).sum();
     let (mut done, mut labels, mut first): (usize, Vec<String>, bool) = (0, Vec::new(), true);
@@ -31,7 +31,7 @@ pub(super) fn fill(
             continue;
         }
         // One refusal is enough: a load that begins later is a label, and shows in the share of others.
-        let loaded = if first { options.loaded } else { Loaded::Label };
+        let loaded = if first { options.trials.loaded } else { Loaded::Label };
         let progress = |progress: &Progress| {
             done += 1;
             heard(&line((done, of), group, progress));
@@ -99,13 +99,7 @@ fn session_options(group: &Group, options: &Options, loaded: Loaded) -> session:
         load: group.load,
         levels: group.cells.iter().map(|cell| cell.level).collect(),
         setup: group.setup.clone(),
-        repeats: options.repeats,
-        span: options.span,
-        warm_up: options.warm_up,
-        clock: options.clock,
-        rate: options.rate,
-        processors: options.processors.clone(),
-        loaded,
+        trials: Trials { loaded, ..options.trials.clone() },
     }
 }
 

@@ -14,15 +14,13 @@ mod simulated;
 
 use crate::reproduce::FileError;
 use cells::Group;
-use weft_host::perf_event::{Clock, SampleRate};
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::Loaded;
+use weft_profile::session::Trials;
 use weft_report::profile::predict::{Cell, PredictReport};
 use weft_report::record::Host;
 use weft_sim::run::RunError;
 use weft_text::LocatedError;
-use weft_units::Nanos;
 
 pub use machine::{Machine, MachineError};
 
@@ -57,20 +55,8 @@ pub(crate) mod testbed {
 pub struct Options {
     /// Whether to measure the configurations too.
     pub measured: bool,
-    /// Repeats of each.
-    pub repeats: u32,
-    /// Time measured without samples, and again with them.
-    pub span: Nanos,
-    /// Time before it, for TCP to settle.
-    pub warm_up: Nanos,
-    /// The event that takes the samples; `None` for the best.
-    pub clock: Option<Clock>,
-    /// Samples per second and processor.
-    pub rate: SampleRate,
-    /// The behaviour on a machine that others use.
-    pub loaded: Loaded,
-    /// The processors to use.
-    pub processors: Vec<u32>,
+    /// Their trials.
+    pub trials: Trials,
     /// Only configurations whose names contain this text; empty for all.
     pub only: String,
 }
@@ -123,7 +109,7 @@ pub fn run(
     stop: &(dyn Fn() -> bool + Sync),
     mut heard: impl FnMut(&str),
 ) -> Result<PredictReport, PredictError> {
-    let (groups, fitted) = cells::groups(&options.processors, &machine.fitted_cells, &options.only);
+    let (groups, fitted) = cells::groups(&options.trials.processors, &machine.fitted_cells, &options.only);
     if groups.is_empty() {
         return Err(PredictError::Nothing(options.only.clone()));
     }

@@ -7,7 +7,7 @@ use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, MAX_CORES, Pattern};
-use weft_profile::session::{self, Loaded, Options, Profile};
+use weft_profile::session::{self, Loaded, Options, Profile, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::statements;
 use weft_profile::traffic::Load;
@@ -107,14 +107,16 @@ fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<Options, ProfileEr
         load: Load::Bulk,
         levels: ROWS.map(|(_, level)| level).to_vec(),
         setup: Setup::default(),
-        repeats: runs,
-        span: SPAN,
-        warm_up: WARM_UP,
-        clock: None,
-        rate: SampleRate::DEFAULT,
-        processors: session::processors()?,
-        // A table of a loaded machine is better than none; the note says so.
-        loaded: Loaded::Label,
+        trials: Trials {
+            repeats: runs,
+            span: SPAN,
+            warm_up: WARM_UP,
+            clock: None,
+            rate: SampleRate::DEFAULT,
+            processors: session::processors()?,
+            // A table of a loaded machine is better than none; the note says so.
+            loaded: Loaded::Label,
+        },
     })
 }
 

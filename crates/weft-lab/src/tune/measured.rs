@@ -11,40 +11,27 @@ use crate::catalogue::overlay;
 use crate::predict::testbed;
 use crate::reproduce::file;
 use toml::{Table, Value};
-use weft_host::perf_event::{Clock, SampleRate};
 use weft_host::transmit::Facts;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Layout, Pattern};
-use weft_profile::session::{self, Loaded};
+use weft_profile::session::{self, Trials};
 use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
 use weft_profile::trial::{self, First, Instrument, Trial};
 use weft_report::stats;
 use weft_report::tune::{Figures, Tried, TuneReport, Wish};
 use weft_sim::run::simulate;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes};
 
 /// Options of the trials.
 #[derive(Clone, Debug)]
 pub struct TryOptions {
     /// Candidates to try, the best first.
     pub most: u32,
-    /// Repeats of each setting; settings take turns.
-    pub repeats: u32,
-    /// Time measured without samples, and again with them.
-    pub span: Nanos,
-    /// Time before it, for TCP to settle.
-    pub warm_up: Nanos,
-    /// The event that takes the samples; `None` for the best.
-    pub clock: Option<Clock>,
-    /// Samples per second and processor.
-    pub rate: SampleRate,
-    /// The behaviour on a machine that others use.
-    pub loaded: Loaded,
-    /// The processors to use.
-    pub processors: Vec<u32>,
+    /// Their trials.
+    pub trials: Trials,
     /// The table of categories.
     pub categories: Categories,
     /// The other host, if the host's own device is tried; `None` for namespaces.
@@ -68,7 +55,7 @@ pub(super) fn fill(
 ) -> Result<(), TuneError> {
     let limited = matches!(options.wish, Wish::Fairness | Wish::Latency);
     let flows = host::flows_of(facts, options);
-    let layout = Layout::new(Pattern::OneToOne, FlowCount::Each(flows), &try_best.processors);
+    let layout = Layout::new(Pattern::OneToOne, FlowCount::Each(flows), &try_best.trials.processors);
     let present = Setup {
         link: limited.then_some(Link { rate: testbed::LINK, qdisc: Qdisc::Fifo }),
         limit_output: facts.small_queue,
@@ -195,27 +182,20 @@ fn measure(
     heard: &mut dyn FnMut(Progress),
 ) -> Result<String, TuneError> {
     let stop = || stop();
-    let instrument = |setup| Instrument {
-        categories: &options.categories,
-        clock: options.clock,
-        rate: options.rate,
-        warm_up: options.warm_up,
-        span: options.span,
-        setup,
-        flows: true,
-        stop: &stop,
-    };
+    let trials = &options.trials;
+    let instrument =
+        |setup| Instrument { flows: true, ..trials.instrument(&options.categories, setup, &stop) };
     let failed = |candidate: &str, error: ProfileError| match error {
         ProfileError::Stopped => TuneError::Stopped,
         error => TuneError::Tried { candidate: candidate.to_owned(), error: Box::new(error) },
     };
     let none = Setup::default();
     let label =
-        session::watch(&instrument(&none), options.loaded).map_err(|error| failed("the machine", error))?;
+        session::watch(&instrument(&none), trials.loaded).map_err(|error| failed("the machine", error))?;
     let places: Vec<usize> = (0..trying.len()).collect();
-    let of = options.repeats * trying.len() as u32;
+    let of = trials.repeats * trying.len() as u32;
     let mut done = 0;
-    for repeat in 1..=options.repeats {
+    for repeat in 1..=trials.repeats {
         for place in session::rotated(&places, repeat) {
             let (one, tried) = (&trying[place], &mut runs[place]);
             done += 1;

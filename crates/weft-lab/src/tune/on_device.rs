@@ -80,13 +80,7 @@ pub(super) fn fill(
         load: Load::Bulk,
         levels: Vec::new(),
         setup: Setup::default(),
-        repeats: try_best.repeats,
-        span: try_best.span,
-        warm_up: try_best.warm_up,
-        clock: try_best.clock,
-        rate: try_best.rate,
-        processors: try_best.processors.clone(),
-        loaded: try_best.loaded,
+        trials: try_best.trials.clone(),
     };
     let found =
         client::changes(&session, (&peer.to, device), &changes, &try_best.categories, &|| stop(), &mut told);

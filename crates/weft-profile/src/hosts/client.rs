@@ -76,7 +76,8 @@ pub fn changes(
     let instrument = Instrument { flows: true, ..options.instrument(categories, stop) };
     let changed = Some(Changed::open(device)?);
     let (server, welcome) = Server::greet(to, &instrument)?;
-    let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
+    let layout =
+        Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
     let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
     labels.extend(session.watch(to)?);
@@ -110,7 +111,8 @@ pub fn run(
     let instrument = options.instrument(categories, stop);
     let changed = device.map(Changed::open).transpose()?;
     let (server, welcome) = Server::greet(to, &instrument)?;
-    let layout = Layout::between(options.pattern, options.flows, (&options.processors, &welcome.processors));
+    let layout =
+        Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
     let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
     labels.extend(session.watch(to)?);
@@ -126,7 +128,7 @@ pub fn run(
     };
     let mut all = Collected::default();
     session.trials(&turns, |turn, trial| all.add(turn.name(), trial))?;
-    let labels = all.labels(options.rate, [labels, session.restore()?].concat());
+    let labels = all.labels(options.trials.rate, [labels, session.restore()?].concat());
     let names: Vec<&str> = turns.iter().map(|turn| turn.name()).collect();
     let mut profile = all.conclude(options, (&layout, &names), categories, host, labels);
     profile.report.peer = Some(peer);
@@ -168,15 +170,15 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
     fn watch(&mut self, to: &Place) -> Result<[String; 2], HostsError> {
         let name = format!(" of {}", to.host);
         Ok([
-            loaded_label(self.options.loaded, others(self.instrument)?, "")?,
-            loaded_label(self.options.loaded, self.server.watch()?, &name)?,
+            loaded_label(self.options.trials.loaded, others(self.instrument)?, "")?,
+            loaded_label(self.options.trials.loaded, self.server.watch()?, &name)?,
         ])
     }
 
     fn trials(&mut self, turns: &[Turn], mut keep: impl FnMut(Turn, Trial)) -> Result<(), HostsError> {
-        let of = self.options.repeats * turns.len() as u32;
+        let of = self.options.trials.repeats * turns.len() as u32;
         let mut done = 0;
-        for repeat in 1..=self.options.repeats {
+        for repeat in 1..=self.options.trials.repeats {
             for turn in crate::session::rotated(turns, repeat) {
                 match turn {
                     Turn::AsIs => {}

@@ -22,7 +22,7 @@ use weft_lab::tune::{self, Options, Peer, Progress, QDISCS, TryOptions, TuneErro
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::hosts::Place;
-use weft_profile::session::{self, Loaded};
+use weft_profile::session::{self, Loaded, Trials};
 use weft_report::human;
 use weft_report::record::Document;
 use weft_report::tune::Wish;
@@ -223,13 +223,15 @@ fn trials(args: &TrialArgs) -> anyhow::Result<Option<TryOptions>> {
     let rate = SampleRate::new(SAMPLE_RATE).context("no such rate of samples")?;
     Ok(Some(TryOptions {
         most: args.most,
-        repeats: args.repeats,
-        span: args.span,
-        warm_up: args.warm_up,
-        clock: None,
-        rate,
-        loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
-        processors: session::processors()?,
+        trials: Trials {
+            repeats: args.repeats,
+            span: args.span,
+            warm_up: args.warm_up,
+            clock: None,
+            rate,
+            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+            processors: session::processors()?,
+        },
         categories: Categories::shipped()?,
         peer: args.to.clone().map(|to| Peer { to, guard: super::profile::GUARD }),
     }))

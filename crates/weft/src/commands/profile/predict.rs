@@ -11,7 +11,7 @@ use weft_host::perf_event::{Clock, SampleRate};
 use weft_lab::predict::{self, Machine, Options, PredictError};
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::{self, Loaded};
+use weft_profile::session::{self, Loaded, Trials};
 use weft_report::judgement::Judgement;
 use weft_run::host_facts;
 use weft_units::Nanos;
@@ -72,13 +72,15 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::read(&args.machine)?;
     let options = Options {
         measured: args.measured,
-        repeats: args.repeats,
-        span: args.span,
-        warm_up: args.warm_up,
-        clock: args.clock.map(Clock::from),
-        rate: args.rate,
-        loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
-        processors: session::processors()?,
+        trials: Trials {
+            repeats: args.repeats,
+            span: args.span,
+            warm_up: args.warm_up,
+            clock: args.clock.map(Clock::from),
+            rate: args.rate,
+            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+            processors: session::processors()?,
+        },
         only: args.only,
     };
     let stop = Stop::install()?;

@@ -14,7 +14,7 @@ use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::hosts::client;
 use weft_profile::level::Level;
-use weft_profile::session::{self, Loaded, Options, Profile, Progress};
+use weft_profile::session::{self, Loaded, Options, Profile, Progress, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
 use weft_profile::{stacks, statements, tried};
@@ -101,13 +101,15 @@ fn options(args: &RunArgs) -> anyhow::Result<Options> {
         load: args.rpc.map_or(Load::Bulk, Load::Requests),
         levels,
         setup: Setup::default(),
-        repeats: args.repeats,
-        span: args.span,
-        warm_up: args.warm_up,
-        clock: args.clock.map(Clock::from),
-        rate: args.rate,
-        processors: session::processors()?,
-        loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+        trials: Trials {
+            repeats: args.repeats,
+            span: args.span,
+            warm_up: args.warm_up,
+            clock: args.clock.map(Clock::from),
+            rate: args.rate,
+            processors: session::processors()?,
+            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+        },
     })
 }
 
