@@ -1913,7 +1913,9 @@ class ProfileConfig:
     probe_overhead: float | None = field(default=None, metadata={'required': False})
     """Cost of the programs at the tracepoints alone, as a share of both sides' processor time."""
     foreign_share: float
-    """The largest share of samples that others had."""
+    """The largest share of samples that other processes had."""
+    interrupts_share: float | None = field(default=None, metadata={'required': False})
+    """The median share of samples that softirqs and interrupts of nobody known had."""
     lost_samples: int
     """Samples that were lost."""
     leaf_unmapped: float
@@ -1979,6 +1981,8 @@ class ProfileRun:
     receiver: SideTime
     foreign_s: float
     """Time of other processes."""
+    interrupts_s: float | None = field(default=None, metadata={'required': False})
+    """Time of softirqs and interrupts of nobody known, as timers in ksoftirqd; others' in older documents."""
     tool_s: float
     """Time of this program."""
     leaf_unmapped: float

@@ -215,8 +215,8 @@ pub(crate) fn others(instrument: &Instrument<'_>) -> Result<f64, ProfileError> {
     };
     let symbols = KernelSymbols::load()?;
     let seen = Attribution::of(&trace, |a| symbols.find(a), instrument.categories, &setting);
-    // Softirqs of others' packets have no side of ours, but count as theirs.
-    let others = seen.foreign_s + seen.sender.total_s() + seen.receiver.total_s();
+    // Interrupts, and softirqs of others' packets, have no side of ours, but count as theirs.
+    let others = seen.foreign_s + seen.interrupts_s + seen.sender.total_s() + seen.receiver.total_s();
     Ok(others / (WATCH.as_secs_f64() * sampler.processors().max(1) as f64))
 }
 

@@ -237,6 +237,7 @@ impl Measuring<'_> {
             sender: attribution.sender.clone(),
             receiver: attribution.receiver.clone(),
             foreign_s: attribution.foreign_s,
+            interrupts_s: attribution.interrupts_s,
             tool_s: attribution.tool_s,
             leaf_unmapped: attribution.leaf_unmapped(),
             cache_miss: cache

@@ -39,6 +39,7 @@ fn samples() -> impl Strategy<Value = Samples> {
                     categories_s: [(Category::Skb, a)].into(),
                 },
                 foreign_s: b,
+                interrupts_s: a,
                 tool_s: c,
                 lost_samples: u64::from(hz),
                 probe_cores: some,
@@ -99,7 +100,14 @@ fn requests() -> impl Strategy<Value = Request> {
 fn figures(answer: &Answer) -> Vec<f64> {
     let Answer::Measured(Half { samples: Some(samples), .. }) = answer else { return Vec::new() };
     let time = &samples.time;
-    let mut all = vec![time.user_s, time.system_s, time.softirq_s, samples.foreign_s, samples.tool_s];
+    let mut all = vec![
+        time.user_s,
+        time.system_s,
+        time.softirq_s,
+        samples.foreign_s,
+        samples.interrupts_s,
+        samples.tool_s,
+    ];
     all.extend(time.categories_s.values().chain(samples.missing.values()));
     all.extend(samples.stacks.iter().map(|stack| stack.seconds));
     all.extend(samples.latency.iter().flat_map(|latency| [latency.p50, latency.p99]));
@@ -150,6 +158,7 @@ fn corpus() -> Vec<Vec<u8>> {
         sample_hz: 999,
         time: SideTime { user_s: 0.1, categories_s: [(Category::Skb, 0.2)].into(), ..SideTime::default() },
         foreign_s: 0.01,
+        interrupts_s: 0.03,
         tool_s: 0.02,
         lost_samples: 1,
         probe_cores: Some(0.001),

@@ -369,7 +369,7 @@ fn a_peer_that_lies_ends_in_an_error() {
         });
         let said = hosts.client(&["single", "--loaded"]);
         assert!(said.code == 1 && said.err.contains("10.98.0.2:5200"), "{answer}: {said:?}");
-        assert!(liar.join().expect("liar").contains("\"protocol\":1"));
+        assert!(liar.join().expect("liar").contains("\"protocol\":2"));
     }
     let server = hosts.server();
     let free = || !hosts.far_has(5200, State::Established);

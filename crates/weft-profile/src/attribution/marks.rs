@@ -11,8 +11,10 @@ const SOFTIRQ: [&str; 6] = [
     "napi_threaded_poll",
     "napi_threaded_poll_loop",
     "run_backlog_napi",
-    "smpboot_thread_fn",
+    PROCESSOR_THREAD,
 ];
+/// The entry of the threads on each processor (kernel/smpboot.c).
+const PROCESSOR_THREAD: &str = "smpboot_thread_fn";
 /// Those of a NAPI thread.
 const NAPI_THREAD: [&str; 2] = ["napi_threaded_poll", "napi_threaded_poll_loop"];
 /// The beginnings of names of the network's softirqs and of TCP's timers.
@@ -84,6 +86,11 @@ pub(super) fn is_network(inside: &[&str]) -> bool {
 /// Whether a NAPI thread runs.
 pub(super) fn is_napi_thread(names: &[&str]) -> bool {
     names.iter().any(|name| NAPI_THREAD.contains(name))
+}
+
+/// Whether a thread runs that the kernel has on each processor, as ksoftirqd.
+pub(super) fn is_processor_thread(names: &[&str]) -> bool {
+    names.contains(&PROCESSOR_THREAD)
 }
 
 /// Whether the function is the entry of a hardware interrupt.

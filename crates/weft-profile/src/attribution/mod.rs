@@ -75,6 +75,8 @@ pub struct Attribution {
     pub receiver: SideTime,
     /// Time of other processes.
     pub foreign_s: f64,
+    /// Time of softirqs and interrupts of nobody known, in the kernel's own threads and on idle processors: mostly timers.
+    pub interrupts_s: f64,
     /// Time of this program.
     pub tool_s: f64,
     /// Time of idle processors.
@@ -92,6 +94,7 @@ enum Owner {
     /// A receive path of either side.
     Shared,
     Foreign,
+    Interrupts,
     Tool,
     Idle,
 }
@@ -134,6 +137,7 @@ impl Attribution {
                 self.add_side(Side::Receiver, chain, verdict, seconds - senders);
             }
             Owner::Foreign => self.foreign_s += seconds,
+            Owner::Interrupts => self.interrupts_s += seconds,
             Owner::Tool => self.tool_s += seconds,
             Owner::Idle => self.idle_s += seconds,
         }
@@ -203,6 +207,9 @@ fn owner(chain: &Chain<'_>, table: &Categories, setting: &Setting) -> Owner {
         Processes::Known { sender, .. } if sender.contains(&pid) => Owner::Side(Side::Sender),
         Processes::Known { receiver, .. } if receiver.contains(&pid) => Owner::Side(Side::Receiver),
         _ if pid == 0 => idle(names, table),
+        // TCP's timers that need no lock of the socket run there, without a function of TCP's on the stack while the clock's
+        // interrupt is set anew.
+        _ if marks::is_processor_thread(names) => Owner::Interrupts,
         Processes::Unknown => {
             marks::side(names).filter(|_| chain.softirq.is_none()).map_or(Owner::Foreign, Owner::Side)
         }
@@ -221,7 +228,7 @@ fn napi_side(chain: &Chain<'_>, processes: &Processes) -> Option<Side> {
 fn idle(names: &[&str], table: &Categories) -> Owner {
     let idles = names.iter().any(|name| table.rule(name) == Some(crate::categories::Rule::Idle));
     let interrupts = names.iter().any(|name| marks::is_interrupt(name));
-    if interrupts && !idles { Owner::Foreign } else { Owner::Idle }
+    if interrupts && !idles { Owner::Interrupts } else { Owner::Idle }
 }
 
 #[cfg(test)]

@@ -226,6 +226,26 @@ fn requests_are_divided_and_timers_are_the_process_s() {
     assert_eq!((ms(all.sender.softirq_s), ms(all.receiver.softirq_s)), (4 + 4, 4));
 }
 
+/// TCP's timers in ksoftirqd, whose clock interrupts are set anew with no function of TCP's on the stack, counted as other
+/// processes: a fifth of the samples of a quiet machine at `noopt`.
+#[test]
+fn softirqs_of_nobody_known_are_not_another_process() {
+    const THREAD: u32 = 15;
+    let thread = ["handle_softirqs", "run_ksoftirqd", "smpboot_thread_fn", "kthread"];
+    let with = |inner: &[&'static str]| [inner, &thread].concat();
+    let (timer, tcp) = (with(&["_raw_spin_unlock_irqrestore"]), with(&["tcp_delack_timer", "call_timer_fn"]));
+    let chains: &[(u32, Mode, &[&str], u32)] = &[
+        (THREAD, Mode::Kernel, &timer, 9),
+        (THREAD, Mode::Kernel, &tcp, 4),
+        (THREAD, Mode::Kernel, &["schedule", "smpboot_thread_fn", "kthread"], 2),
+        (0, Mode::Kernel, &["sysvec_apic_timer_interrupt", "asm_sysvec_apic_timer_interrupt"], 1),
+        (STRANGER, Mode::Kernel, &["vfs_read"], 3),
+    ];
+    let all = attribute(chains, &setting());
+    assert_eq!((ms(all.interrupts_s), ms(all.foreign_s), ms(all.idle_s)), (9 + 2 + 1, 3, 0));
+    assert_eq!((ms(all.receiver.softirq_s), ms(all.sender.softirq_s)), (4, 0));
+}
+
 #[test]
 fn without_known_processes_marks_decide() {
     let chains: &[(u32, Mode, &[&str], u32)] = &[

@@ -25,9 +25,10 @@ fn figures(answer: &Answer) -> impl Iterator<Item = f64> {
     };
     let of = samples.into_iter().flat_map(|samples| {
         let time = &samples.time;
-        let own = [time.user_s, time.system_s, time.softirq_s, samples.foreign_s, samples.tool_s];
+        let others = [samples.foreign_s, samples.interrupts_s, samples.tool_s];
+        let own = [time.user_s, time.system_s, time.softirq_s].into_iter().chain(others);
         let named = time.categories_s.values().chain(samples.missing.values()).copied();
-        own.into_iter().chain(named).chain(samples.stacks.iter().map(|stack| stack.seconds))
+        own.chain(named).chain(samples.stacks.iter().map(|stack| stack.seconds))
     });
     let watched = match answer {
         Answer::Watched { share } => Some(*share),

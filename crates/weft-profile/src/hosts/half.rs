@@ -211,6 +211,7 @@ impl<'a> Running<'a> {
                 Side::Receiver => attribution.receiver,
             },
             foreign_s: attribution.foreign_s,
+            interrupts_s: attribution.interrupts_s,
             tool_s: attribution.tool_s,
             lost_samples,
             probe_cores: cores.flatten(),

@@ -63,6 +63,7 @@ pub(super) fn joined(load: Load, halves: Halves) -> Result<Trial, HostsError> {
         sender: attribution.sender.clone(),
         receiver: attribution.receiver.clone(),
         foreign_s: attribution.foreign_s,
+        interrupts_s: attribution.interrupts_s,
         tool_s: attribution.tool_s,
         leaf_unmapped: attribution.leaf_unmapped(),
         lost_samples: near.lost_samples.saturating_add(far.lost_samples),
@@ -87,6 +88,7 @@ fn attribution(near: &Samples, far: &Samples, scale: f64) -> Attribution {
         sender: scaled(&near.time, scale),
         receiver: far.time.clone(),
         foreign_s: near.foreign_s * scale + far.foreign_s,
+        interrupts_s: near.interrupts_s * scale + far.interrupts_s,
         tool_s: near.tool_s * scale + far.tool_s,
         ..Attribution::default()
     };

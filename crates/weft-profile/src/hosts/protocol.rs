@@ -16,14 +16,13 @@
 //! lengths of lines, lists and texts, numbers that are not negative, names without control characters.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use crate::level::Level;
 use weft_report::profile::{Category, Latency, SideTime, Sizes, SkbSizes};
 
 /// The version of the messages; both hosts must have the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The server's port.
 pub const PORT: u16 = 5200;
 /// The longest request, in bytes.
@@ -285,6 +284,8 @@ pub struct Samples {
     pub time: SideTime,
     /// Time of other processes.
     pub foreign_s: f64,
+    /// Time of interrupts of nobody known.
+    pub interrupts_s: f64,
     /// Time of this program.
     pub tool_s: f64,
     /// Samples that were lost.
@@ -479,15 +480,14 @@ const TIME_MAX: f64 = PROCESSORS_MAX as f64 * 2.0 * SECONDS_MAX as f64;
 
 fn check_samples(samples: &Samples) -> Result<(), &'static str> {
     let SideTime { user_s, system_s, softirq_s, categories_s } = &samples.time;
-    let seconds = [*user_s, *system_s, *softirq_s, samples.foreign_s, samples.tool_s];
+    let seconds = [*user_s, *system_s, *softirq_s, samples.foreign_s, samples.interrupts_s, samples.tool_s];
     let all = seconds.iter().chain(categories_s.values()).chain(samples.missing.values());
     let all = all.chain(samples.stacks.iter().map(|stack| &stack.seconds)).chain(&samples.probe_cores);
     ensure(all.copied().all(|time| (0.0..=TIME_MAX).contains(&time)), "a processor time")?;
     ensure(samples.cache_miss.is_none_or(|share| (0.0..=1.0).contains(&share)), "the share of cache misses")?;
     ensure(samples.sample_hz > 0, "the rate of samples")?;
-    let [stacks, frames] = STACKS_MAX;
-    let few = |stack: &Stack| stack.frames.len() <= frames;
-    ensure(samples.stacks.len() <= stacks && samples.stacks.iter().all(few), "the number of stacks")?;
+    let few = samples.stacks.iter().all(|stack| stack.frames.len() <= STACKS_MAX[1]);
+    ensure(samples.stacks.len() <= STACKS_MAX[0] && few, "the number of stacks")?;
     let sizes = samples.sizes.iter().flat_map(|s| [&s.before_gro, &s.after_gro, &s.transmit, &s.copies]);
     let good = |s: &Sizes| {
         s.counts.len() <= Sizes::BUCKETS

@@ -44,6 +44,9 @@ pub struct ConfigReport {
     pub probe_overhead: Option<f64>,
     /// The largest share of samples that other processes had.
     pub foreign_share: f64,
+    /// The median share that softirqs and interrupts of nobody known had.
+    #[serde(default)]
+    pub interrupts_share: f64,
     /// Samples that were lost.
     pub lost_samples: u64,
     /// Share of kernel time whose innermost function the table does not have.
@@ -176,6 +179,7 @@ impl ConfigReport {
             overhead: median(&runs, |run| (run.bare_bps > 0.0).then(|| 1.0 - run.bps / run.bare_bps)),
             probe_overhead: median(&runs, Run::probe_share),
             foreign_share: runs.iter().map(Run::foreign_share).fold(0.0, f64::max),
+            interrupts_share: median(&runs, |run| Some(run.interrupts_share())).unwrap_or(0.0),
             lost_samples: runs.iter().map(|run| run.lost_samples).sum(),
             leaf_unmapped: median(&runs, |run| Some(run.leaf_unmapped)).unwrap_or(0.0),
             sides,

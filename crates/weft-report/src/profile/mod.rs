@@ -293,6 +293,9 @@ pub struct Run {
     pub receiver: SideTime,
     /// Time of other processes.
     pub foreign_s: f64,
+    /// Time of softirqs and interrupts of nobody known, as timers in ksoftirqd; older documents count it as others'.
+    #[serde(default)]
+    pub interrupts_s: f64,
     /// Time of this program.
     pub tool_s: f64,
     /// Share of the sides' kernel time whose innermost function the table does not have; callers give most of it a category.
@@ -328,10 +331,20 @@ impl Run {
         self.probe_cores.filter(|_| cores > 0.0).map(|probes| probes / cores)
     }
 
-    /// The share of processor time that others had.
+    /// The share of processor time that other processes had.
     pub fn foreign_share(&self) -> f64 {
-        let all = self.sender.total_s() + self.receiver.total_s() + self.foreign_s + self.tool_s;
-        if all > 0.0 { self.foreign_s / all } else { 0.0 }
+        self.share(self.foreign_s)
+    }
+
+    /// The share that softirqs and interrupts of nobody known had.
+    pub fn interrupts_share(&self) -> f64 {
+        self.share(self.interrupts_s)
+    }
+
+    fn share(&self, seconds: f64) -> f64 {
+        let sides = self.sender.total_s() + self.receiver.total_s();
+        let all = sides + self.foreign_s + self.interrupts_s + self.tool_s;
+        if all > 0.0 { seconds / all } else { 0.0 }
     }
 }
 

@@ -80,12 +80,13 @@ fn throughput(report: &ProfileReport) -> Table {
 /// Cores in use, and what disturbs.
 fn utilisation(report: &ProfileReport) -> Table {
     let parts = ["user", "system", "softirq", "user", "system", "softirq"];
-    let title = "Cores in use: sender, then receiver; samples of other processes";
+    let title =
+        "Cores in use: sender, then receiver; samples of other processes, and of interrupts of neither side";
     let mut table = Table::new(title).columns(
         [Column::left("level")]
             .into_iter()
             .chain(parts.map(Column::right))
-            .chain(["others", "lost", "leaves unmapped"].map(Column::right)),
+            .chain(["others", "interrupts", "lost", "leaves unmapped"].map(Column::right)),
     );
     for config in &report.configs {
         let of = |side| config.sides.get(&side).map_or_else(Utilisation::default, |s| s.utilisation);
@@ -97,6 +98,7 @@ fn utilisation(report: &ProfileReport) -> Table {
             .chain(cores(of(Side::Receiver)))
             .chain([
                 Cell::toned(human::percent(config.foreign_share), tone),
+                Cell::plain(human::percent(config.interrupts_share)),
                 Cell::plain(human::count(config.lost_samples)),
                 Cell::plain(human::percent(config.leaf_unmapped)),
             ]);
