@@ -4,7 +4,7 @@ use super::*;
 use weft_host::perf_event::Sample;
 
 /// Functions of the synthetic kernel; an address is the index times 16.
-const FUNCTIONS: [&str; 33] = [
+const FUNCTIONS: [&str; 41] = [
     "none",
     "_copy_to_iter",
     "tcp_recvmsg_locked",
@@ -37,6 +37,14 @@ const FUNCTIONS: [&str; 33] = [
     "unix_stream_sendmsg",
     "ext4_file_write_iter",
     "new_driver_poll",
+    "run_ksoftirqd",
+    "smpboot_thread_fn",
+    "kthread",
+    "schedule",
+    "sysvec_apic_timer_interrupt",
+    "tcp_delack_timer",
+    "call_timer_fn",
+    "vfs_read",
     "__napi_poll",
 ];
 const SENDER: u32 = 10;
@@ -232,7 +240,7 @@ fn requests_are_divided_and_timers_are_the_process_s() {
 fn softirqs_of_nobody_known_are_not_another_process() {
     const THREAD: u32 = 15;
     let thread = ["handle_softirqs", "run_ksoftirqd", "smpboot_thread_fn", "kthread"];
-    let with = |inner: &[&'static str]| [inner, &thread].concat();
+    let with = |inner: &[&'static str]| [inner, &thread[..]].concat();
     let (timer, tcp) = (with(&["_raw_spin_unlock_irqrestore"]), with(&["tcp_delack_timer", "call_timer_fn"]));
     let chains: &[(u32, Mode, &[&str], u32)] = &[
         (THREAD, Mode::Kernel, &timer, 9),
