@@ -369,6 +369,11 @@ impl Lease {
         tree.end_lending(self.id, BitsPerSec(with.line.rate()), self.burst, with.now);
     }
 
+    /// Whether this worker has nothing of the limit.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.lent.is_none() && self.pending.is_none()
+    }
+
     /// The counters, without what the present lease has spent.
     pub(super) fn counters(&self) -> LeaseCounters {
         self.counters

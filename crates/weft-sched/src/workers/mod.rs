@@ -241,12 +241,27 @@ impl Worker {
     /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
     pub fn leave(mut self, packets: &mut PacketScheduler, now: Instant) {
         self.exchange(packets, now);
-        let tree = packets.tree_mut();
+        self.give_back(packets.tree_mut(), now);
+    }
+
+    /// As [`Self::leave`], for a tree whose packets are stored elsewhere. No turn may be outstanding.
+    pub fn leave_tree(mut self, tree: &mut PolicyTree, sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
+        self.exchange_tree(tree, sent, now);
+        self.give_back(tree, now);
+    }
+
+    fn give_back(&mut self, tree: &mut PolicyTree, now: Instant) {
         for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
             let with = Exchange { settings: &self.shared.settings, line, demand: Demand::None, now };
             lease.leave(with, tree);
         }
         tree.release_again();
+    }
+
+    /// Whether this worker has nothing of any limit. If it also has no packets, and has told what it sent, it need not exchange
+    /// until there are some.
+    pub fn is_at_rest(&self) -> bool {
+        self.leases.iter().all(Lease::is_at_rest)
     }
 
     /// The counters of this worker's leases of `limit`, or `None` for an unknown limit.
