@@ -19,7 +19,7 @@
 //!
 //! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
 
-use super::{workers, CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic};
+use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic, workers};
 use crate::counters::LagGauge;
 use crate::doorbell::check;
 use crate::link::{DeviceLink, LinkKind, LinkRate};
@@ -27,7 +27,6 @@ use crate::plan::RingPlan;
 use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
 use crate::worker::{Classes, PolicyChange, PortChange, add_to_leaf};
-use std::borrow::Cow;
 use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::Attribute;
@@ -94,17 +93,15 @@ impl SoftwareNic {
         let base = old.with_policy(&new);
         let flows = super::ports::NIC_RINGS;
         let config = NicConfig { rate, link, ..self.plan.config().clone() };
-        let several = self.plan.workers().get() > 1;
-        let (program, shared) = if several {
-            workers::check_policy(&base, link)?;
-            let program = workers::program(&new.whole.program, rate);
-            let shared = workers::share(&program, self.longest_chunk)?;
-            (Cow::Owned(program), Some(shared))
-        } else {
-            (Cow::Borrowed(&new.whole.program), None)
+        let shared = match self.plan.workers().get() {
+            1 => None,
+            _ => {
+                workers::check_policy(&base, link)?;
+                Some(workers::share(&new.whole.program, rate, self.longest_chunk)?)
+            }
         };
         let prepare = |_| {
-            PolicyTree::prepare(&program, &new.renumbered.heirs, flows)
+            PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
                 .map_err(|error| NicError::Engine(error.to_string()))
         };
         let programs = (0..self.plan.workers().get()).map(prepare).collect::<Result<_, _>>()?;
@@ -146,11 +143,8 @@ impl SoftwareNic {
             port.doorbells.guard().set_infrastructure(port.plan.infrastructure);
         }
         self.generation += 1;
-        self.plan = NicPlan::changed(
-            NicConfig { cgroups: cgroups.to_vec(), ..config },
-            base,
-            self.plan.workers(),
-        );
+        self.plan =
+            NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base, self.plan.workers());
         self.divide_infrastructure();
         Ok(ChangedPolicy { pause })
     }

@@ -1,15 +1,15 @@
 //! The scheduler of a NIC. The worker adds a flow for each ring.
 
-use super::{NicError, workers};
+use super::NicError;
 use crate::doorbell::NicMaps;
 use crate::plan::RingPlan;
 use crate::worker::SharedTree;
 use core::ops::Deref;
 use std::sync::Arc;
 use weft_host::clock;
+use weft_sched::workers::Shared;
 use weft_sched::{PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::Bytes;
 
 /// The scheduler of a mode.
 pub(super) enum Scheduler {
@@ -30,12 +30,15 @@ pub(super) fn make_engine(plan: &RingPlan) -> Result<Scheduler, NicError> {
     Ok(Scheduler::Policy(tree))
 }
 
-/// Creates the schedulers of `workers` workers that share `program`, in chunks of at most `chunk` bytes on the wire.
-pub(super) fn make_shared(program: &Program, chunk: Bytes, workers: usize) -> Result<Vec<Scheduler>, NicError> {
-    let shared = workers::share(program, chunk)?;
+/// Creates the schedulers of `workers` workers that share `program`.
+pub(super) fn make_shared(
+    program: &Program,
+    shared: &Arc<Shared>,
+    workers: usize,
+) -> Result<Vec<Scheduler>, NicError> {
     let make = |_| {
         let tree = PolicyTree::new(program).map_err(|e| NicError::Engine(e.to_string()))?;
-        let tree = SharedTree::new(tree, Arc::clone(&shared), clock::now());
+        let tree = SharedTree::new(tree, Arc::clone(shared), clock::now());
         Ok(Scheduler::Shared(Box::new(tree.map_err(|e| NicError::Engine(e.to_string()))?)))
     };
     (0..workers).map(make).collect()

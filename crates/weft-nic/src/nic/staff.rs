@@ -36,8 +36,8 @@ impl Staff {
         let unit = if several { workers::segments_per_turn(config, mtu) } else { config.segments_per_turn };
         let (chunk, longest_chunk) = (unit.longest_chunk(mtu), workers::longest(unit, mtu));
         let engines = if several {
-            let program = workers::program(&rings.program, config.rate);
-            make_shared(&program, longest_chunk, plan.workers().get())?
+            let shared = workers::share(&rings.program, config.rate, longest_chunk)?;
+            make_shared(&rings.program, &shared, plan.workers().get())?
         } else {
             vec![make_engine(rings)?]
         };
@@ -46,7 +46,8 @@ impl Staff {
         let fd =
             uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
         let fd = Arc::new(fd);
-        uplink.bound_queue(device().as_ref().map_or_else(|| queue_below(config.rate, chunk), Device::bound))?;
+        uplink
+            .bound_queue(device().as_ref().map_or_else(|| queue_below(config.rate, chunk), Device::bound))?;
         let observed = matches!(config.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
         let (mut recorder, departures) = config.departures.map(departures).unzip();
         let (now, mut counters, mut samples) = (clock::now(), Vec::new(), Vec::new());

@@ -55,11 +55,7 @@ impl Threads {
     }
 
     /// Gives a command to `worker` and waits for its answer. `None` when the thread has ended.
-    pub(super) fn ask<A>(
-        &self,
-        worker: usize,
-        make: impl FnOnce(Sender<A>) -> worker::Command,
-    ) -> Option<A> {
+    pub(super) fn ask<A>(&self, worker: usize, make: impl FnOnce(Sender<A>) -> worker::Command) -> Option<A> {
         self.workers.get(worker)?.ask(make)
     }
 
@@ -68,7 +64,8 @@ impl Threads {
     /// # Errors
     /// When a worker has ended, or its engine refuses the change.
     pub(super) fn change(&self, changes: Vec<Box<worker::PolicyChange>>) -> Result<Nanos, NicError> {
-        let order = |(worker, change): (&Commander<_>, _)| worker.order(|to| worker::Command::Change(change, to));
+        let order =
+            |(worker, change): (&Commander<_>, _)| worker.order(|to| worker::Command::Change(change, to));
         let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
         let mut pause = Nanos::ZERO;
         for answer in answers {

@@ -4,10 +4,10 @@
 //! their doorbells, a tree of the whole program, counters and samples of its own, so it shares no line of memory with the others but
 //! the limits and classes of the policy ([`weft_sched::workers`]) and the uplink's queue. Match tables and cgroups are one for all.
 //!
-//! **The link.** A link of a rate is a limit of the shared policy ([`program`]): every lane passes it, after its own. So all workers
-//! together send at most the link's rate, in the sense of [`Settings::excess`], and each may have all of it. No worker has a clock
-//! of the link: its engine's time is the wall clock, and time in which no worker runs is lost at once. There is no catch-up, no urgent
-//! class overdraws the link, and the lag behind the fluid schedule is not measured.
+//! **The link.** The workers divide the time of a link of a given rate ([`Shared::with_link`]). All together send at most its rate, in the sense
+//! of [`Settings::excess`], and each may have all of it. No worker has a clock of the link: its engine's time is the wall clock, and
+//! time in which no worker runs is soon lost. There is no catch-up, no urgent class overdraws the link, and the lag behind the fluid
+//! schedule is not measured.
 //!
 //! **Chunks** are at most those of [`CHUNK`] at the link's rate, since a slot of a limit is at least a chunk long.
 
@@ -21,18 +21,15 @@ use crate::worker::SegmentsPerTurn;
 use core::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
 use weft_packet::ethernet;
+use weft_sched::Program;
 use weft_sched::workers::{Settings, Shared};
-use weft_sched::{LimitSpec, Program};
-use weft_units::{BitsPerSec, Bytes, LimitId, Nanos};
+use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The most workers of a NIC.
 pub const WORKERS: usize = 64;
 
 /// The longest chunk in link time, unless a frame is longer.
 const CHUNK: Nanos = Nanos::from_micros(100);
-
-/// The name of the limit that is the link.
-pub(super) const LINK: &str = "link";
 
 /// The reason for which a NIC has one worker only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -94,20 +91,11 @@ pub(super) fn check_policy(plan: &RingPlan, link: LinkKind) -> Result<(), Worker
     }
 }
 
-/// The program of several workers on a link of `rate`: that of the policy, with a limit of that rate which every lane passes.
-pub(super) fn program(policy: &Program, rate: BitsPerSec) -> Program {
-    let mut program = policy.clone();
-    let link = LimitId::from_index(program.limits.len());
-    program.limits.push(LimitSpec { name: LINK.to_owned(), rate, burst: Bytes::ZERO });
-    program.lanes.iter_mut().for_each(|lane| lane.limits.push(link));
-    program
-}
-
-/// What several workers share of `program`, in chunks of at most `chunk` bytes on the wire.
-pub(super) fn share(program: &Program, chunk: Bytes) -> Result<Arc<Shared>, NicError> {
+/// What several workers share of `program`, on a link of `rate`, in chunks of at most `chunk` bytes on the wire.
+pub(super) fn share(program: &Program, rate: BitsPerSec, chunk: Bytes) -> Result<Arc<Shared>, NicError> {
     let settings = Settings { segment: chunk, ..Settings::default() };
     let shared = Shared::new(program, settings).map_err(|error| NicError::Engine(error.to_string()))?;
-    Ok(Arc::new(shared))
+    Ok(Arc::new(shared.with_link(rate)))
 }
 
 /// The unit of segmentation of several workers on a link of `rate`, with packets of `mtu` bytes.

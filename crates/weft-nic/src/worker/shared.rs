@@ -4,7 +4,7 @@
 //!   next(now)                            finish(turn)
 //!     due?  abandon the turn, exchange     bytes of the lane, as charged to shares
 //!     the tree's turn
-//!     it waits, and this worker has nothing of any limit: exchange, and ask again
+//!     it waits, for a limit or the link, and this worker has nothing of either: exchange, and ask again
 //!     it waits: until the next exchange at the latest
 //! ```
 //!
@@ -36,6 +36,8 @@ pub(crate) struct SharedTree {
     /// Whether some were sent since the last exchange.
     untold: bool,
     due: Instant,
+    /// Whether a turn waits for the link.
+    at_gate: bool,
 }
 
 impl SharedTree {
@@ -45,7 +47,7 @@ impl SharedTree {
     /// When it runs another program.
     pub(crate) fn new(mut tree: PolicyTree, shared: Arc<Shared>, now: Instant) -> Result<Self, SharedError> {
         let handle = Some(Worker::join_tree(&shared, &mut tree, now)?);
-        Ok(Self { tree, shared, handle, sent: Vec::new(), untold: false, due: now })
+        Ok(Self { tree, shared, handle, sent: Vec::new(), untold: false, due: now, at_gate: false })
     }
 
     fn exchange(&mut self, now: Instant) {
@@ -59,6 +61,23 @@ impl SharedTree {
     /// Whether this worker has nothing of any limit, and has told all that it sent.
     fn is_at_rest(&self) -> bool {
         !self.untold && self.handle.as_ref().is_none_or(Worker::is_at_rest)
+    }
+
+    /// The tree's decision, as the link has it.
+    fn ask(&mut self, now: Instant) -> Decision<Turn> {
+        self.at_gate = false;
+        match self.tree.next(now) {
+            Next::Turn(turn) if self.handle.as_mut().is_none_or(Worker::may_send) => {
+                Decision::Turn(turn.flow(), turn)
+            }
+            Next::Turn(_) => {
+                self.tree.abandon();
+                self.at_gate = true;
+                Decision::Wait(self.due)
+            }
+            Next::Wait(until) => Decision::Wait(until),
+            Next::Idle => Decision::Idle,
+        }
     }
 
     fn leave(&mut self, now: Instant) {
@@ -130,17 +149,16 @@ impl Engine for SharedTree {
         if exchanged {
             self.exchange(now);
         }
-        let mut next = self.tree.next(now);
-        if matches!(next, Next::Wait(_)) && self.is_at_rest() {
-            // Its lanes have just been parked, since nothing was lent: the next exchange takes something for them.
+        let mut next = self.ask(now);
+        if matches!(next, Decision::Wait(_)) && (self.is_at_rest() || self.at_gate && !exchanged) {
+            // What was lent is used up, or nothing was: the next exchange takes something for what is here.
             self.exchange(now);
-            next = self.tree.next(now);
+            next = self.ask(now);
         }
         match next {
-            Next::Turn(turn) => Decision::Turn(turn.flow(), turn),
-            Next::Wait(until) => Decision::Wait(until.min(self.due)),
-            Next::Idle if self.is_at_rest() => Decision::Idle,
-            Next::Idle => Decision::Wait(self.due),
+            Decision::Wait(until) => Decision::Wait(until.min(self.due)),
+            Decision::Idle if !self.is_at_rest() => Decision::Wait(self.due),
+            decided => decided,
         }
     }
 
@@ -150,6 +168,9 @@ impl Engine for SharedTree {
             self.sent.resize(lane + 1, Bytes::ZERO);
         }
         self.sent[lane] += share;
+        if let Some(handle) = self.handle.as_mut() {
+            handle.has_sent(sent);
+        }
         self.untold = true;
         Engine::finish(&mut self.tree, turn, sent, share, next, now);
     }
