@@ -78,8 +78,8 @@ impl Link {
         let (line, settings) = (shared.link.as_ref()?, &shared.settings);
         self.ahead.look(&shared.classes, tree, now);
         let wanted = match (core::mem::take(&mut self.waits), tree.active_flows()) {
+            (_, 0) => Demand::None,
             (true, _) => Demand::Waiting,
-            (false, 0) => Demand::None,
             (false, _) => Demand::Some,
         };
         let half = settings.age(line.rate(), Bytes::ZERO) / 2;
