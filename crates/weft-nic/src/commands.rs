@@ -34,10 +34,15 @@ impl<T> Commander<T> {
     /// Sends the command that `make` makes of a sender for the answer, and waits for that. `None` when the thread has
     /// ended.
     pub(crate) fn ask<A>(&self, make: impl FnOnce(Sender<A>) -> T) -> Option<A> {
+        self.order(make)?.recv().ok()
+    }
+
+    /// As [`ask`](Self::ask), without waiting: the answer comes by the channel.
+    pub(crate) fn order<A>(&self, make: impl FnOnce(Sender<A>) -> T) -> Option<Receiver<A>> {
         let (answer, answered) = channel();
         self.commands.send(make(answer)).ok()?;
         self.wake();
-        answered.recv().ok()
+        Some(answered)
     }
 
     /// Wakes the thread. A full eventfd is readable, so a failed write does no harm.

@@ -1,4 +1,4 @@
-//! The software NIC: ports, an uplink, a policy, and three threads.
+//! The software NIC: ports, an uplink, a policy, and three threads, or more with several workers (`nic/workers.rs`).
 //!
 //! [`SoftwareNic::start_without_port`], in this order:
 //! 1. The plan fixes which lane has which rings. [`NicPlan`] holds policy, configuration and rings together, so they
@@ -31,24 +31,25 @@ mod plan;
 mod port;
 mod ports;
 mod programs;
+mod samples;
 mod scheduler;
+mod staff;
 mod threads;
 mod totals;
+mod workers;
 
 use crate::counters::{Count, Counters};
-use crate::departures::{DepartureLog, Departures, departures};
+use crate::departures::{DepartureLog, Departures};
 use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
-use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
+use crate::link::{DeviceLink, LinkKind, LinkRate};
 use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
-use crate::sampler::{Sample, Sampler};
 use crate::sync::Ordering;
 pub use crate::totals::{ClassTotals, Draining, Lag, PortTotals, Totals};
-use crate::worker::{Device, ExchangeError, SegmentsPerTurn, WorkerParts};
+use crate::worker::{ExchangeError, SegmentsPerTurn};
 pub use change::{ChangedPolicy, PreparedPolicy};
-use device::device;
 #[cfg(test)]
 pub(crate) use device::limited;
 pub use kept::{Adopted, KeptNic, LostPort, PastPolicy};
@@ -56,15 +57,17 @@ pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
 pub use ports::{NIC_RINGS, WireCounters};
 use programs::close;
-use scheduler::make_engine;
+pub use samples::Samples;
+use staff::Staff;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, channel};
 use threads::Threads;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
 use weft_titan::page::QueuePage;
 use weft_units::{BitsPerSec, Bytes, Nanos};
+use workers::WorkersCounters;
+pub use workers::{WORKERS, WorkersError};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -157,6 +160,9 @@ pub enum NicError {
     /// The state or a descriptor of a former process does not fit this one.
     #[error("the ports of the former process cannot be taken over: {0}")]
     Kept(String),
+    /// Several workers cannot share the policy or the link.
+    #[error(transparent)]
+    Workers(#[from] WorkersError),
     /// The rate is zero.
     #[error("a link rate of zero sends nothing; give one above zero, such as --rate 500mbps")]
     ZeroRate,
@@ -172,10 +178,12 @@ pub struct SoftwareNic {
     threads: Threads,
     plan: NicPlan,
     maps: Arc<NicMaps>,
-    counters: Arc<Counters>,
+    counters: WorkersCounters,
     uplink: Arc<OwnedFd>,
     uplink_device: UplinkWatch,
-    samples: Receiver<Sample>,
+    /// The longest chunk on the wire, of several workers.
+    longest_chunk: Bytes,
+    samples: Samples,
     departures: Option<Departures>,
     ports: Vec<NicPort>,
     /// The number of ports added so far.
@@ -243,7 +251,8 @@ impl SoftwareNic {
     /// # Errors
     /// When the policy does not fit, the kernel refuses a map, or a thread cannot be started.
     pub fn start_without_port(plan: NicPlan, uplink: Uplink) -> Result<Self, NicError> {
-        let maps = NicMaps::create(plan.rings(), &plan.config().cgroups)?;
+        let (workers, cgroups) = (plan.workers().get(), &plan.config().cgroups);
+        let maps = NicMaps::for_workers(workers, plan.rings(), cgroups)?;
         if uplink.only_transmits() {
             // A kernel that refuses the program fills a queue that nobody reads, and drops the rest.
             let _ = redirect::discard(&uplink);
@@ -256,38 +265,14 @@ impl SoftwareNic {
         let (config, rings) = (plan.config(), plan.rings());
         maps.offer_messages(rings);
         maps.note_makers(rings);
-        let engine = make_engine(rings)?;
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
-        let chunk = config.segments_per_turn.longest_chunk(Bytes(uplink.mtu()?.into()));
-        let device = device(config, rings, chunk.min(uplink.longest_segment()?));
-        // More than the policy has, for later policies.
-        let leaves = if device.is_some() { crate::doorbell::LANES } else { 0 };
-        let counters = Arc::new(Counters::new(leaves, rings.class_slots()));
-        let fd =
-            uplink.fd.try_clone().map_err(|e| NicError::Stopped(format!("duplicate the uplink: {e}")))?;
-        let fd = Arc::new(fd);
-        uplink.bound_queue(device.as_ref().map_or_else(|| queue_below(config.rate, chunk), Device::bound))?;
         let (before, _) = uplink.arrived()?;
-        let (out, samples) = channel();
-        let now = clock::now();
-        let observed = matches!(config.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
-        let (recorder, departures) = config.departures.map(departures).unzip();
-        let parts = WorkerParts {
-            uplink: Arc::clone(&fd),
-            link: if observed { Link::observed(now) } else { Link::new(config.rate, config.catch_up, now) },
-            device,
-            segments_per_turn: config.segments_per_turn,
-            counters: Arc::clone(&counters),
-            sampler: Sampler::new(config.window, now, rings.class_slots(), out),
-            classes: rings.class_slots(),
-            default_class: plan.policy().default_class(),
-            departures: recorder,
-            cut_below: uplink.counts_failed_writes(),
-        };
+        let Staff { workers, counters, uplink: fd, samples, departures, longest_chunk } =
+            Staff::engage(&plan, &uplink)?;
         let shared_rings = rings.rings.iter().any(|ring| ring.class.is_none());
-        let threads = Threads::start(engine, parts, &maps, shared_rings)?;
+        let threads = Threads::start(workers, &maps, shared_rings)?;
         let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
         let (ports, next_id) = (Vec::new(), 0);
         let classes = vec![ClassTotals::default(); rings.classes()];
@@ -299,6 +284,7 @@ impl SoftwareNic {
             counters,
             uplink: fd,
             uplink_device,
+            longest_chunk,
             samples,
             departures,
             ports,
@@ -315,13 +301,18 @@ impl SoftwareNic {
             OnFailure::Hold => 0,
             OnFailure::Pass => self.uplink_device.device.index(),
         };
-        self.maps.summary().pass_to.store(device.into(), Ordering::Release);
+        self.maps.summaries().for_each(|summary| summary.pass_to.store(device.into(), Ordering::Release));
     }
 
-    /// The age of the worker's last heartbeat.
+    /// The age of the worker's last heartbeat; the greatest of several workers'.
     pub fn heartbeat_age(&self) -> Nanos {
-        let beat = self.maps.summary().heartbeat.load(Ordering::Acquire);
-        Nanos(clock::now().as_nanos().saturating_sub(beat))
+        let beats = self.maps.summaries().map(|summary| summary.heartbeat.load(Ordering::Acquire));
+        Nanos(clock::now().as_nanos().saturating_sub(beats.min().unwrap_or(0)))
+    }
+
+    /// The counters of the first worker.
+    fn counters(&self) -> &Counters {
+        &self.counters.0[0]
     }
 
     /// Applies the MTU and the carrier of the interface behind the uplink to the ports and the uplink's device, and the
@@ -345,11 +336,11 @@ impl SoftwareNic {
 
     /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
     fn observed_rate(&self) -> Option<BitsPerSec> {
-        Some(BitsPerSec(self.counters.observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO)
+        Some(BitsPerSec(self.counters().observed_bps.get())).filter(|rate| *rate != BitsPerSec::ZERO)
     }
 
     /// The samples of the link's time, one per window.
-    pub fn samples(&self) -> &Receiver<Sample> {
+    pub fn samples(&self) -> &Samples {
         &self.samples
     }
 
@@ -374,9 +365,9 @@ impl SoftwareNic {
         self.plan.rings()
     }
 
-    /// The processor time of the worker so far, at most 20 ms old.
+    /// The processor time of the workers so far, at most 20 ms old.
     pub fn worker_cpu(&self) -> Nanos {
-        Nanos(self.counters.worker_cpu.get())
+        Nanos(self.counters.sum(|counters| &counters.worker_cpu))
     }
 
     /// Whether the NIC still carries packets; it ends early only when the devices of all its ports are deleted.

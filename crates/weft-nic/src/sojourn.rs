@@ -94,6 +94,15 @@ impl Sojourns {
         self.counts.iter().sum()
     }
 
+    /// The waits of both.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(sum, more)| *sum += more);
+        self.sum = self.sum + other.sum;
+        self
+    }
+
     /// The waits since `base`.
     #[must_use]
     pub fn minus(&self, base: &Self) -> Self {

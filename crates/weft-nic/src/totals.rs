@@ -151,10 +151,10 @@ pub struct Totals {
     pub wakeups_lost: u64,
     /// Scheduling decisions.
     pub turns: u64,
-    /// The fraction of time in which the worker did not sleep recently, in thousandths. Near 1000 the worker, not the
+    /// The fraction of time in which the busiest worker did not sleep recently, in thousandths. Near 1000 the worker, not the
     /// link, is the bottleneck.
     pub worker_busy: u64,
-    /// The processor time of the worker.
+    /// The processor time of the workers.
     pub worker_cpu: Nanos,
     /// The link time lost.
     pub link_lost: Nanos,

@@ -35,6 +35,7 @@ mod pace;
 mod ports;
 mod pressure;
 mod queues;
+mod shared;
 mod sleep;
 mod uplink;
 mod urgency;
@@ -46,6 +47,7 @@ pub use engine::ExchangeError;
 pub(crate) use engine::{Decision, Engine};
 pub(crate) use ports::{Command, NewPort, add_to_leaf};
 pub(crate) use queues::QueueEngine;
+pub(crate) use shared::SharedTree;
 
 use crate::commands::Inbox;
 use crate::counters::Counters;
@@ -286,7 +288,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         // After 256 chunks the wall clock is read again and housekeeping runs.
         for chunk in 0..256 {
             if chunk % STAMP == STAMP - 1 {
-                self.stamp = clock::now();
+                wall = self.stamp(wall);
             }
             self.take_doorbells();
             if self.parts.link.busy_until(wall).is_some() {

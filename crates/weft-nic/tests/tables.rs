@@ -181,7 +181,7 @@ fn kernel_and_user_space_agree_on_random_packets_under_random_policies() {
     let plan = plan_of(&first);
     let maps = NicMaps::create(&plan, &[]).expect("maps");
     let load = |place, name: &str| {
-        let numbers = PortNumbers { place, name: maps.number_of(name) };
+        let numbers = PortNumbers { place, name: maps.number_of(name), ..PortNumbers::default() };
         Doorbells::for_port(&maps, &port_plan(&plan, name), numbers, RingPlace::Veth).expect("program")
     };
     let ports = ["a", "b", "c"].map(|name| (name, load(0, name)));

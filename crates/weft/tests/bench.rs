@@ -1,4 +1,4 @@
-//! `weft bench` without rights: its options, and the messages on what it cannot measure.
+//! `weft bench`: its options, and the messages on what it cannot measure. One test needs rights.
 
 mod common;
 
@@ -47,11 +47,32 @@ fn options_of_the_engine_belong_to_it() {
         (&["bench", "engine", "--flows", "10"], "--policy"),
         (&["bench", "engine", "--policy", "p.weft", "--flows", "0"], "--flows"),
         (&["bench", "engine", "--policy", "p.weft", "--rate", "0gbps"], "a rate of zero"),
+        (&["bench", "engine", "--workers", "2"], "weft bench port --workers"),
+        (&["bench", "port", "sim-hold", "--workers", "2"], "weft bench port --workers"),
+        (&["bench", "port", "--workers", "0"], "--workers"),
     ] {
         let said = run(args);
         assert_eq!(said.code, 2, "{args:?}: {}", said.err);
         assert!(said.err.contains(named) && said.out.is_empty(), "{args:?}: {}", said.err);
     }
+}
+
+#[test]
+fn workers_of_a_port_are_measured_in_turns() {
+    if !weft_host::testing::privileged("workers_of_a_port_are_measured_in_turns") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("folder");
+    let document = folder.path().join("port.json");
+    let name = document.to_str().expect("UTF-8");
+    let said = run(&["bench", "port", "--workers", "1,2", "--runs", "1", "--json", name]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let cases = &json(&document)["cases"];
+    for (at, workers) in [1, 2].into_iter().enumerate() {
+        assert_eq!(cases[at]["case"], format!("port-2-ports-{workers}-workers"), "{cases}");
+        assert!(cases[at]["ours_pps"].as_f64().is_some_and(|pps| pps > 0.0), "{cases}");
+    }
+    assert_eq!(cases[0]["ratio_to_first"], 1.0);
 }
 
 #[test]

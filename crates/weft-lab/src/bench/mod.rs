@@ -5,6 +5,7 @@ pub mod cost;
 pub mod engine;
 pub mod policy;
 pub mod port;
+pub mod port_workers;
 pub mod roofline;
 pub mod sim;
 pub mod workers;

@@ -114,7 +114,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
     for (field, size, value) in expected {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
-    let numbers = super::PortNumbers { place: 5, name: 3 };
+    let numbers = super::PortNumbers { place: 5, name: 3, worker: 0 };
     let (bytes, config) = (super::config_bytes(&small_plan(), numbers, [1234, 567]), of("weft_config"));
     assert_eq!((bytes.len(), config.offsets.len()), (config.size, 7));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());

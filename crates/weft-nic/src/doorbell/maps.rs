@@ -4,6 +4,9 @@
 //! fragments. An instance takes the shared maps in place of its own, so a change of the match tables reaches all ports,
 //! and the NIC reads one ring of records.
 //!
+//! Each worker of the NIC has records, wake-ups and a summary of its own, which are those of its ports; the other maps are the same
+//! for all. The first worker's are in the maps' own object.
+//!
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
@@ -20,12 +23,22 @@ use weft_titan::page::{self, QueuePage};
 
 /// The shared maps besides the match tables.
 const SHARED: [&str; 6] = ["records", "wakes", "summary", page::MAP, messages::MAP, makers::MAP];
+/// The first of them: those that each worker has.
+const OF_WORKER: usize = 3;
 /// The maps of each port.
 pub(crate) const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 
 /// The names of the shared maps.
 pub(crate) fn shared_maps() -> impl Iterator<Item = &'static str> {
     SHARED.into_iter().chain(weft_titan::match_table::MAPS)
+}
+
+/// The maps of a worker behind the first.
+#[derive(Debug)]
+struct WorkerMaps {
+    object: Object,
+    fds: [MapFd; OF_WORKER],
+    summary: Page<Summary>,
 }
 
 /// The maps of a NIC.
@@ -35,6 +48,8 @@ pub struct NicMaps {
     fds: [MapFd; SHARED.len()],
     tables: MatchTables,
     summary: Page<Summary>,
+    /// The workers behind the first.
+    workers: Vec<WorkerMaps>,
     queues: SharedValue<QueuePage>,
     messages: MessageOption,
     makers: SocketMakers,
@@ -51,9 +66,35 @@ impl NicMaps {
     /// # Errors
     /// When the kernel refuses a map, or the tables do not fit.
     pub fn create(plan: &RingPlan, cgroups: &[Option<CgroupEntry>]) -> Result<Arc<Self>, PrepareError> {
-        let maps = Self::over(&[])?;
+        Self::for_workers(1, plan, cgroups)
+    }
+
+    /// As [`create`](Self::create), for a NIC with several workers.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn for_workers(
+        workers: usize,
+        plan: &RingPlan,
+        cgroups: &[Option<CgroupEntry>],
+    ) -> Result<Arc<Self>, PrepareError> {
+        let mut maps = Self::over(&[])?;
+        for _ in 1..workers {
+            maps.workers.push(maps.of_another_worker()?);
+        }
         maps.prepare_tables(plan, cgroups)?.commit()?;
         Ok(Arc::new(maps))
+    }
+
+    /// New maps for another worker.
+    fn of_another_worker(&self) -> Result<WorkerMaps, BpfError> {
+        let all = self.reuse(0);
+        let reuse: Vec<(&str, &MapFd)> =
+            all.into_iter().filter(|(name, _)| !SHARED[..OF_WORKER].contains(name)).collect();
+        let object = Object::load_with(OBJECT, &options(&reuse))?;
+        let [records, wakes, summary] = [SHARED[0], SHARED[1], SHARED[2]].map(|name| object.map_fd(name));
+        let fds = [records?, wakes?, summary?];
+        Ok(WorkerMaps { fds, summary: Page::Mapped(Arc::new(object.shared("summary")?)), object })
     }
 
     /// Takes maps that were in use, by their names ([`descriptors`](Self::descriptors)). `names` are the names of ports, in
@@ -86,14 +127,7 @@ impl NicMaps {
     /// The maps: new ones, or `reuse`.
     fn over(reuse: &[(&'static str, MapFd)]) -> Result<Self, BpfError> {
         let reuse: Vec<(&str, &MapFd)> = reuse.iter().map(|(name, map)| (*name, map)).collect();
-        let options = ObjectOptions {
-            name: "doorbell",
-            skip: &PROGRAMS,
-            without: &OWN,
-            reuse: &reuse,
-            ..ObjectOptions::default()
-        };
-        let object = Object::load_with(OBJECT, &options)?;
+        let object = Object::load_with(OBJECT, &options(&reuse))?;
         let mut fds = Vec::with_capacity(SHARED.len());
         for name in SHARED {
             fds.push(object.map_fd(name)?);
@@ -105,6 +139,7 @@ impl NicMaps {
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
             tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
+            workers: Vec::new(),
             queues: object.shared(page::MAP)?,
             names: Mutex::default(),
             ports: Mutex::default(),
@@ -158,9 +193,17 @@ impl NicMaps {
         &self.tables
     }
 
-    /// The shared maps by name, for a port's instance of the programs.
-    pub(super) fn reuse(&self) -> Vec<(&'static str, &MapFd)> {
-        SHARED.into_iter().zip(&self.fds).chain(self.tables.maps()).collect()
+    /// The shared maps by name, for the programs of a port of `worker`.
+    pub(super) fn reuse(&self, worker: usize) -> Vec<(&'static str, &MapFd)> {
+        let first = &self.fds[..OF_WORKER];
+        let own = self.beside(worker).map_or(first, |maps| &maps.fds);
+        let fds = own.iter().chain(&self.fds[OF_WORKER..]);
+        SHARED.into_iter().zip(fds).chain(self.tables.maps()).collect()
+    }
+
+    /// The maps of a worker behind the first.
+    fn beside(&self, worker: usize) -> Option<&WorkerMaps> {
+        self.workers.get(worker.checked_sub(1)?)
     }
 
     /// Adds a port.
@@ -220,9 +263,19 @@ impl NicMaps {
         self.messages.socket_fields()
     }
 
-    /// The summary of all ports.
+    /// The summary of all ports of the first worker.
     pub fn summary(&self) -> &Page<Summary> {
         &self.summary
+    }
+
+    /// The summary of all ports of `worker`.
+    pub(crate) fn summary_of(&self, worker: usize) -> &Page<Summary> {
+        self.beside(worker).map_or(&self.summary, |maps| &maps.summary)
+    }
+
+    /// The summaries of all workers.
+    pub(crate) fn summaries(&self) -> impl Iterator<Item = &Page<Summary>> {
+        core::iter::once(&self.summary).chain(self.workers.iter().map(|maps| &maps.summary))
     }
 
     /// The page of the hardware queues of a multiqueue NIC.
@@ -230,15 +283,33 @@ impl NicMaps {
         &self.queues
     }
 
-    /// Maps the record ring; `on_record` receives every metadata record.
+    /// Maps the record ring of the first worker; `on_record` receives every metadata record.
     ///
     /// # Errors
     /// When it cannot be mapped.
-    pub fn records<'a>(&self, mut on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
-        self.object.records("records", "wakes", move |bytes| {
+    pub fn records<'a>(&self, on_record: impl FnMut(Record) + 'a) -> Result<Records<'a>, BpfError> {
+        self.records_of(0, on_record)
+    }
+
+    /// Maps the record ring of `worker`, as [`records`](Self::records).
+    ///
+    /// # Errors
+    /// When it cannot be mapped.
+    pub(crate) fn records_of<'a>(
+        &self,
+        worker: usize,
+        mut on_record: impl FnMut(Record) + 'a,
+    ) -> Result<Records<'a>, BpfError> {
+        let object = self.beside(worker).map_or(&self.object, |maps| &maps.object);
+        object.records("records", "wakes", move |bytes| {
             if let Some(record) = Record::parse(bytes) {
                 on_record(record);
             }
         })
     }
+}
+
+/// The options of the maps' object, which has none of the ports' maps and loads no program.
+fn options<'a>(reuse: &'a [(&'a str, &'a MapFd)]) -> ObjectOptions<'a> {
+    ObjectOptions { name: "doorbell", skip: &PROGRAMS, without: &OWN, reuse, ..ObjectOptions::default() }
 }

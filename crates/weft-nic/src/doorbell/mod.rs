@@ -103,6 +103,8 @@ pub struct PortNumbers {
     pub place: u32,
     /// The number of its name, which `port "name"` tests; 0: none.
     pub name: u16,
+    /// Its worker.
+    pub worker: usize,
 }
 
 /// The read-only data of the programs (`struct weft_config`), with the places of the kernel's fields. No count is 0.
@@ -170,7 +172,7 @@ impl Doorbells {
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
         let config = config_bytes(plan, port, maps.socket_fields());
-        let object = load_programs(maps, &config, plan.flow_table, place, own)?;
+        let object = load_programs((maps, port.worker), &config, plan.flow_table, place, own)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }
@@ -333,13 +335,13 @@ impl Doorbells {
 
 /// Loads the programs of a port with room for `flows` flows.
 fn load_programs(
-    maps: &NicMaps,
+    (maps, worker): (&NicMaps, usize),
     config: &[u8],
     flows: u32,
     place: RingPlace,
     own: &[(&'static str, MapFd)],
 ) -> Result<Object, BpfError> {
-    let (mut reuse, sizes) = (maps.reuse(), [("flows", flows)]);
+    let (mut reuse, sizes) = (maps.reuse(worker), [("flows", flows)]);
     reuse.extend(own.iter().map(|(name, map)| (*name, map)));
     let skip: &[&str] = match place {
         RingPlace::Veth => &NOT_OF_VETH,

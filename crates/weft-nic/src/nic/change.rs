@@ -10,22 +10,28 @@
 //!    3. The match tables are exchanged by one store. Each flow is classified again with its next packet; one that changes its
 //!       ring waits for its packets in the old one.
 //!
+//! Several workers get their change at once, and the match tables are exchanged when the last of them has it. What they share of
+//! the new policy is new, so while one has the new policy and another sends by the old one (at most until that looks for commands,
+//! after 256 chunks) a limit may send by both.
+//!
 //! A step that fails leaves the policy in force as it was: until the worker's exchange nothing is visible, and the last step
 //! cannot fail (only the removal of the old tables can, which has no effect on packets).
 //!
 //! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
 
-use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic};
+use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic, workers};
 use crate::counters::LagGauge;
 use crate::doorbell::check;
 use crate::link::{DeviceLink, LinkKind, LinkRate};
 use crate::plan::RingPlan;
 use crate::plan::change::{NewPolicy, PlanChange, RingUse};
 use crate::sync::Ordering;
-use crate::worker::{Classes, Command, PolicyChange, PortChange, add_to_leaf};
+use crate::worker::{Classes, PolicyChange, PortChange, add_to_leaf};
+use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::Attribute;
 use weft_policy::{CompiledPolicy, Renumbered};
+use weft_sched::workers::Shared;
 use weft_sched::{PolicyTree, Prepared};
 use weft_units::{BitsPerSec, ClassId, Instant, LaneId, Nanos};
 
@@ -35,7 +41,10 @@ pub struct PreparedPolicy {
     new: NewPolicy,
     ports: Vec<PlanChange>,
     base: RingPlan,
-    program: Prepared,
+    /// The new tree of each worker.
+    programs: Vec<Prepared>,
+    /// What several workers share of the new program.
+    shared: Option<Arc<Shared>>,
     config: NicConfig,
     /// The number of changes before it.
     generation: u64,
@@ -83,10 +92,20 @@ impl SoftwareNic {
         // The rings of the plan itself are those of the next port, which is planned anew.
         let base = old.with_policy(&new);
         let flows = super::ports::NIC_RINGS;
-        let program = PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
-            .map_err(|error| NicError::Engine(error.to_string()))?;
         let config = NicConfig { rate, link, ..self.plan.config().clone() };
-        Ok(PreparedPolicy { new, ports, base, program, config, generation: self.generation })
+        let shared = match self.plan.workers().get() {
+            1 => None,
+            _ => {
+                workers::check_policy(&base, link)?;
+                Some(workers::share(&new.whole.program, rate, self.longest_chunk)?)
+            }
+        };
+        let prepare = |_| {
+            PolicyTree::prepare(&new.whole.program, &new.renumbered.heirs, flows)
+                .map_err(|error| NicError::Engine(error.to_string()))
+        };
+        let programs = (0..self.plan.workers().get()).map(prepare).collect::<Result<_, _>>()?;
+        Ok(PreparedPolicy { new, ports, base, programs, shared, config, generation: self.generation })
     }
 
     /// Puts a prepared policy in force. `cgroups` are its cgroups, resolved.
@@ -102,16 +121,17 @@ impl SoftwareNic {
         if prepared.generation != self.generation || prepared.ports.len() != self.ports.len() {
             return Err(NicError::Stale);
         }
-        let PreparedPolicy { new, ports, base, program, config, .. } = prepared;
+        let PreparedPolicy { new, ports, base, programs, shared, config, .. } = prepared;
         self.maps.note_makers(&base);
         let tables = self.maps.prepare_tables(&base, cgroups)?;
         for (port, change) in self.ports.iter().zip(&ports) {
             port.doorbells.set_lanes(&change.plan.lanes)?;
         }
-        let change = self.worker_change(&base, &ports, program, &config);
-        let answer = self.threads.worker.ask(|answer| Command::Change(Box::new(change), answer));
-        let changed = answer.ok_or_else(super::ports::gone)?;
-        let pause = changed.outcome?;
+        let of_worker = |(worker, program)| {
+            let change = self.worker_change(&base, (&ports, worker), program, &config);
+            Box::new(PolicyChange { shared: shared.clone(), ..change })
+        };
+        let pause = self.threads.change(programs.into_iter().enumerate().map(of_worker).collect())?;
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         self.vacate(&new, clock::now());
@@ -123,7 +143,8 @@ impl SoftwareNic {
             port.doorbells.guard().set_infrastructure(port.plan.infrastructure);
         }
         self.generation += 1;
-        self.plan = NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base);
+        self.plan =
+            NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base, self.plan.workers());
         self.divide_infrastructure();
         Ok(ChangedPolicy { pause })
     }
@@ -141,7 +162,7 @@ impl SoftwareNic {
     /// Sets the time for which flows that change their class wait for packets that they have left. Holds from now on, also for
     /// those that wait (`worker/drain.rs`).
     pub fn set_drain(&self, limit: Nanos) {
-        self.counters.drain_limit.set(limit.get());
+        self.counters.0.iter().for_each(|counters| counters.drain_limit.set(limit.get()));
     }
 
     /// The number of changes so far.
@@ -152,12 +173,15 @@ impl SoftwareNic {
     fn worker_change(
         &self,
         base: &RingPlan,
-        ports: &[PlanChange],
+        (ports, worker): (&[PlanChange], usize),
         program: Prepared,
         config: &NicConfig,
     ) -> PolicyChange {
         let former = self.plan.config();
+        let several = self.plan.workers().get() > 1;
         let link = match (config.link, former.link) {
+            // The link is a limit of the policy.
+            _ if several => None,
             (LinkKind::Device(new), LinkKind::Device(old))
                 if (new.rate, config.rate) != (old.rate, former.rate) =>
             {
@@ -180,11 +204,13 @@ impl SoftwareNic {
             }
             PortChange { port: port.number, rings: change.rings.clone(), leaves }
         };
+        let at_ports = self.ports.iter().zip(ports).filter(|(port, _)| port.worker == worker);
         PolicyChange {
             program: Some(program),
-            classes: matches!(config.link, LinkKind::Device(_))
+            shared: None,
+            classes: (!several && matches!(config.link, LinkKind::Device(_)))
                 .then(|| Classes::new(&super::device::limited(base, config.rate), rate)),
-            ports: self.ports.iter().zip(ports).map(at_port).collect(),
+            ports: at_ports.map(at_port).collect(),
             link,
             outcome: Ok(Nanos::ZERO),
         }
@@ -196,7 +222,7 @@ impl SoftwareNic {
         vacancies.record(self.plan.rings().whole(), &new.whole, now);
         vacancies.release(now, |class| self.has_retired_packets(class));
         self.vacancies = vacancies;
-        self.counters.lags.iter().for_each(LagGauge::restart);
+        self.counters().lags.iter().for_each(LagGauge::restart);
     }
 
     /// Whether a retired ring of `class` has packets.

@@ -177,7 +177,7 @@ impl NicPlan {
         for change in changes {
             rings = rings.with_policy(&rings.renumber(&change.policy, &change.resting)?);
         }
-        Ok(Self::changed(config, rings))
+        Ok(Self::changed(config, rings, plan.workers()))
     }
 }
 
@@ -189,15 +189,15 @@ impl NicPlan {
     pub fn numbered(policy: &CompiledPolicy, numbers: &Numbers, config: NicConfig) -> Result<Self, NicError> {
         let plan = Self::new(policy, config)?;
         let rings = plan.rings().numbered(policy, numbers);
-        Ok(Self::changed(plan.config().clone(), rings))
+        Ok(Self::changed(plan.config().clone(), rings, plan.workers()))
     }
 }
 
 impl SoftwareNic {
-    /// The state for a successor of this process; `None` if a port, or the mode, cannot be taken over.
+    /// The state for a successor of this process; `None` if a port, the mode or several workers cannot be taken over.
     pub fn kept(&self) -> Option<KeptNic> {
         let rings = self.plan.rings();
-        if rings.rings.iter().any(|ring| ring.class.is_none()) {
+        if self.plan.workers().get() > 1 || rings.rings.iter().any(|ring| ring.class.is_none()) {
             return None;
         }
         let uplink = &self.uplink_device.device;
@@ -293,7 +293,7 @@ impl SoftwareNic {
             match nic.take_over(port) {
                 Ok(id) => ports.push((name, id)),
                 Err(error) => {
-                    nic.threads.worker.ask(|answer| worker::Command::Remove(number, answer));
+                    nic.threads.ask(0, |answer| worker::Command::Remove(number, answer));
                     lost.push(LostPort { name, error });
                 }
             }
@@ -308,7 +308,7 @@ impl SoftwareNic {
     /// Ends this process's part in the NIC, and leaves everything else to a successor: the worker sends what it has in hand,
     /// and publishes the counts. Devices and descriptors stay open until the process ends.
     pub fn hand_over(mut self) {
-        let _ = self.threads.worker.ask(worker::Command::HandOver);
+        let _ = self.threads.ask(0, worker::Command::HandOver);
         // A worker that failed has nothing in hand.
         let _ = self.threads.join();
         core::mem::forget(self);
@@ -349,7 +349,7 @@ impl SoftwareNic {
         let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let rings = fds.into_iter().zip(plan.rings.iter().copied()).collect();
         let new = NewPort { port: kept.number, page, counters: Arc::clone(&counters), rings };
-        let answer = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
+        let answer = self.threads.ask(0, |answer| worker::Command::Add(new, answer));
         answer.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         Ok(Linked { kept, port, receive, plan, counters, own, received, rx_port, base })
     }
@@ -379,6 +379,7 @@ impl SoftwareNic {
         self.ports.push(NicPort {
             id,
             number: kept.number,
+            worker: 0,
             port,
             doorbells,
             counters,

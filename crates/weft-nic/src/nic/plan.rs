@@ -1,9 +1,11 @@
 //! The plan of a NIC: a policy and a configuration, with the rings derived from both.
 
+use super::workers::{self, WorkersError};
 use super::{NicConfig, NicError};
 use crate::doorbell::check;
 use crate::layout::LaneEntry;
 use crate::plan::{PlanError, PortShare, RingPlan};
+use core::num::NonZeroUsize;
 use weft_policy::CompiledPolicy;
 use weft_units::BitsPerSec;
 
@@ -13,6 +15,7 @@ use weft_units::BitsPerSec;
 pub struct NicPlan {
     config: NicConfig,
     rings: RingPlan,
+    workers: NonZeroUsize,
 }
 
 impl NicPlan {
@@ -26,12 +29,26 @@ impl NicPlan {
             return Err(NicError::ZeroRate);
         }
         let rings = RingPlan::new(policy, config.mode, config.rings, &config.flows)?;
-        Ok(Self { config, rings })
+        Ok(Self { config, rings, workers: NonZeroUsize::MIN })
+    }
+
+    /// The plan of a NIC with `workers` workers, each of which serves some of the ports.
+    ///
+    /// # Errors
+    /// When that many workers cannot share the policy or the link.
+    pub fn with_workers(self, workers: NonZeroUsize) -> Result<Self, WorkersError> {
+        workers::check(workers, &self.config, &self.rings)?;
+        Ok(Self { workers, ..self })
+    }
+
+    /// The number of workers.
+    pub const fn workers(&self) -> NonZeroUsize {
+        self.workers
     }
 
     /// The plan of a NIC whose policy has changed.
-    pub(super) fn changed(config: NicConfig, rings: RingPlan) -> Self {
-        Self { config, rings }
+    pub(super) fn changed(config: NicConfig, rings: RingPlan, workers: NonZeroUsize) -> Self {
+        Self { config, rings, workers }
     }
 
     /// The plan with the policy's cgroups, resolved.

@@ -69,6 +69,8 @@ pub struct NicPort {
     pub(super) id: PortId,
     /// The port's bit in the summary.
     pub(super) number: usize,
+    /// The worker that serves its rings.
+    pub(super) worker: usize,
     pub(super) port: Port,
     pub(super) doorbells: Arc<Doorbells>,
     pub(super) counters: Arc<PortCounters>,
@@ -87,6 +89,11 @@ impl NicPort {
     /// Its identity.
     pub fn id(&self) -> PortId {
         self.id
+    }
+
+    /// The number of the worker that serves its rings.
+    pub fn worker(&self) -> usize {
+        self.worker
     }
 
     /// Its devices.

@@ -66,10 +66,11 @@ impl SoftwareNic {
         plan.check_port(port.name())?;
         let number = self.room_for(plan.rings.len(), receive.is_some(), port.name())?;
         plan.bound_rings(port.ring_packets);
+        let worker = self.least_loaded();
         let fds = core::mem::take(&mut port.rings);
         let first = fds.first().ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?;
         let rx_port = duplicate(first)?;
-        let (doorbells, filters) = attach_doorbells(&self.maps, &plan, &port, number as u32)?;
+        let (doorbells, filters) = attach_doorbells(&self.maps, &plan, &port, (number as u32, worker))?;
         doorbells.guard().set_link_rate(self.link_rate(), self.ports.len() + 1);
         let own = receive.is_some().then(|| port.mac());
         let device = receive.as_ref().unwrap_or(&self.uplink_device.device);
@@ -78,7 +79,7 @@ impl SoftwareNic {
         let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let (page, rings) = (doorbells.shared().clone(), fds.into_iter().zip(plan.rings.iter().copied()));
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
-        let linked = self.threads.worker.ask(|answer| worker::Command::Add(new, answer));
+        let linked = self.threads.ask(worker, |answer| worker::Command::Add(new, answer));
         linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
         let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
@@ -91,6 +92,7 @@ impl SoftwareNic {
         let port = NicPort {
             id,
             number,
+            worker,
             port,
             doorbells,
             counters,
@@ -131,6 +133,12 @@ impl SoftwareNic {
             .ok_or_else(|| NicError::Stopped("no port is free".to_owned()))
     }
 
+    /// The worker with the fewest ports, the first of several.
+    fn least_loaded(&self) -> usize {
+        let ports = |worker: &usize| self.ports.iter().filter(|port| port.worker == *worker).count();
+        (0..self.plan.workers().get()).min_by_key(ports).unwrap_or(0)
+    }
+
     /// The rate of the link: the observed one, if it has no other; the configured one while that is unknown.
     fn link_rate(&self) -> BitsPerSec {
         self.observed_rate().filter(|_| self.observes_rate()).unwrap_or(self.plan.config().rate)
@@ -163,7 +171,7 @@ impl SoftwareNic {
     /// receives by the uplink's device takes that down.
     pub(super) fn retire(&mut self, port: NicPort) -> PortTotals {
         let number = port.number;
-        let rings = self.threads.worker.ask(|answer| worker::Command::Remove(number, answer));
+        let rings = self.threads.ask(port.worker, |answer| worker::Command::Remove(number, answer));
         NicPort::hold_rest(rings.unwrap_or_default());
         let _ = self.threads.rx.ask(|answer| rx::Command::Remove(number, answer));
         let device: &Uplink = port.receive_device.as_ref().unwrap_or(&self.uplink_device.device);
@@ -199,6 +207,6 @@ impl SoftwareNic {
 
     /// The wake-ups sent by the posting side of all ports.
     pub(super) fn wakeups(&self) -> u64 {
-        self.maps.summary().wakeups.load(Ordering::Relaxed)
+        self.maps.summaries().map(|summary| summary.wakeups.load(Ordering::Relaxed)).sum()
     }
 }

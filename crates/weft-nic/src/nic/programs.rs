@@ -21,10 +21,10 @@ pub(super) fn attach_doorbells(
     maps: &Arc<NicMaps>,
     plan: &RingPlan,
     port: &Port,
-    number: u32,
+    (number, worker): (u32, usize),
 ) -> Result<(Arc<Doorbells>, Filters), NicError> {
     let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
-    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()) };
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker };
     let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let guarded = plan.queues.is_none();
@@ -51,7 +51,7 @@ pub(super) fn replace_doorbells(
     own: &[(&'static str, MapFd)],
     former: Filters,
 ) -> Result<(Arc<Doorbells>, Filters), NicError> {
-    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()) };
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker: 0 };
     let doorbells = Doorbells::over(maps, plan, numbers, RingPlace::Veth, own)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
     let (near, far) = (port.index()?, port.peer_index()?);

@@ -1,4 +1,4 @@
-//! The threads of a NIC: the transmit worker, the receive thread, and the thread that expires silent flows.
+//! The threads of a NIC: the transmit workers, the receive thread, and the thread that expires silent flows.
 
 use super::NicError;
 use super::scheduler::{Scheduler, SharedQueues};
@@ -11,35 +11,40 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
+use weft_units::Nanos;
 
 /// The running threads.
 #[derive(Debug)]
 pub(super) struct Threads {
-    pub(super) worker: Commander<worker::Command>,
+    /// The workers, by number.
+    pub(super) workers: Vec<Commander<worker::Command>>,
     pub(super) rx: Commander<rx::Command>,
     stop: Arc<AtomicBool>,
-    transmit: Option<JoinHandle<Result<(), Errno>>>,
+    transmit: Vec<JoinHandle<Result<(), Errno>>>,
     others: Vec<JoinHandle<()>>,
 }
 
 impl Threads {
     /// Starts the threads. `learn_flows`: classes share rings.
     pub(super) fn start(
-        engine: Scheduler,
-        parts: WorkerParts,
+        workers: Vec<(Scheduler, WorkerParts)>,
         maps: &Arc<NicMaps>,
         learn_flows: bool,
     ) -> Result<Self, NicError> {
         let failed = |e| NicError::Stopped(format!("make an eventfd: {e}"));
-        let ((worker, worker_inbox), (rx, rx_inbox)) =
-            (commands().map_err(failed)?, commands().map_err(failed)?);
-        let (transmit, others, stop) = (None, Vec::new(), Arc::new(AtomicBool::new(false)));
+        let (rx, rx_inbox) = commands().map_err(failed)?;
+        let (transmit, others, stop) = (Vec::new(), Vec::new(), Arc::new(AtomicBool::new(false)));
         // From here on the threads end if a step fails.
-        let mut threads = Self { worker, rx, stop, transmit, others };
-        let (of_worker, stop) = (Arc::clone(maps), Arc::clone(&threads.stop));
-        let run = move || transmit_thread(engine, parts, &of_worker, worker_inbox, learn_flows, &stop);
-        threads.transmit = Some(spawn("weft-transmit", run)?);
+        let mut threads = Self { workers: Vec::new(), rx, stop, transmit, others };
+        for (number, (engine, parts)) in workers.into_iter().enumerate() {
+            let (worker, inbox) = commands().map_err(failed)?;
+            let (maps, stop) = (Arc::clone(maps), Arc::clone(&threads.stop));
+            let run = move || transmit_thread(engine, parts, (&maps, number), inbox, learn_flows, &stop);
+            threads.transmit.push(spawn("weft-transmit", run)?);
+            threads.workers.push(worker);
+        }
         let stop = Arc::clone(&threads.stop);
         let run = move || rx::run(&rx_inbox, || stop.load(Ordering::Relaxed));
         threads.others.push(spawn("weft-receive", run)?);
@@ -49,25 +54,46 @@ impl Threads {
         Ok(threads)
     }
 
-    /// Whether the worker runs.
+    /// Gives a command to `worker` and waits for its answer. `None` when the thread has ended.
+    pub(super) fn ask<A>(&self, worker: usize, make: impl FnOnce(Sender<A>) -> worker::Command) -> Option<A> {
+        self.workers.get(worker)?.ask(make)
+    }
+
+    /// Gives each worker its change of the policy, then waits for all. Returns the longest pause.
+    ///
+    /// # Errors
+    /// When a worker has ended, or its engine refuses the change.
+    pub(super) fn change(&self, changes: Vec<Box<worker::PolicyChange>>) -> Result<Nanos, NicError> {
+        let order =
+            |(worker, change): (&Commander<_>, _)| worker.order(|to| worker::Command::Change(change, to));
+        let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
+        let mut pause = Nanos::ZERO;
+        for answer in answers {
+            let changed = answer.and_then(|answer| answer.recv().ok()).ok_or_else(super::ports::gone)?;
+            pause = pause.max(changed.outcome?);
+        }
+        Ok(pause)
+    }
+
+    /// Whether the workers run.
     pub(super) fn is_running(&self) -> bool {
-        self.transmit.as_ref().is_some_and(|thread| !thread.is_finished())
+        !self.transmit.is_empty() && self.transmit.iter().all(|thread| !thread.is_finished())
     }
 
     /// Ends the threads. Returns the worker's error, if it had one.
     pub(super) fn join(&mut self) -> Result<(), NicError> {
         self.stop.store(true, Ordering::SeqCst);
-        self.worker.wake();
+        self.workers.iter().for_each(Commander::wake);
         self.rx.wake();
         let panicked = |what: &str| NicError::Stopped(format!("the {what} panicked"));
         for thread in core::mem::take(&mut self.others) {
             thread.join().map_err(|_| panicked("receiving or the flow tables' thread"))?;
         }
-        match self.transmit.take().map(JoinHandle::join) {
-            None | Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(NicError::Stopped(format!("map the record ring: {error}"))),
-            Some(Err(_)) => Err(panicked("transmit worker")),
+        for thread in core::mem::take(&mut self.transmit) {
+            let ended = thread.join().map_err(|_| panicked("transmit worker"))?;
+            ended.map_err(|error| NicError::Stopped(format!("map the record ring: {error}")))?;
         }
+        Ok(())
     }
 }
 
@@ -88,18 +114,19 @@ fn spawn<T: Send + 'static>(
 fn transmit_thread(
     engine: Scheduler,
     parts: WorkerParts,
-    maps: &Arc<NicMaps>,
+    (maps, number): (&Arc<NicMaps>, usize),
     inbox: Inbox<worker::Command>,
     learn_flows: bool,
     stop: &AtomicBool,
 ) -> Result<(), Errno> {
     let flows = RefCell::new(FlowClasses::default());
-    let records = maps.records(|record| flows.borrow_mut().learn(record, learn_flows));
+    let records = maps.records_of(number, |record| flows.borrow_mut().learn(record, learn_flows));
     let Ok(records) = records else { return Err(Errno::NOMEM) };
     let stop = || stop.load(Ordering::Relaxed);
-    let control = (maps.summary().clone(), inbox);
+    let control = (maps.summary_of(number).clone(), inbox);
     match engine {
         Scheduler::Policy(tree) => Worker::new(tree, parts, control, records, &flows).run(stop),
+        Scheduler::Shared(tree) => Worker::new(*tree, parts, control, records, &flows).run(stop),
         Scheduler::Queues(scheduler, rings_per_queue) => {
             let engine = QueueEngine::new(scheduler, rings_per_queue, SharedQueues(Arc::clone(maps)));
             Worker::new(engine, parts, control, records, &flows).run(stop);

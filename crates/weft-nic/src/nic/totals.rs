@@ -2,8 +2,7 @@
 
 use super::{NicError, NicPort, SoftwareNic};
 use crate::readings::rest_of;
-use crate::sojourn::{SojournHistogram, Sojourns};
-use crate::totals::{Draining, Lag, PortTotals, Totals};
+use crate::totals::{Lag, PortTotals, Totals};
 use weft_sched::queues::Staleness;
 use weft_units::{Bytes, Nanos};
 
@@ -36,50 +35,45 @@ impl SoftwareNic {
         let ((arrived, device_dropped), failed) =
             self.uplink_device.readings.read(&self.uplink_device.device);
         let c = &self.counters;
-        let uplink_failed = c.uplink_failed.get();
+        let uplink_failed = c.count(|c| &c.uplink_failed);
         let counted = self.uplink_device.device.counts_failed_writes();
         let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
-            uplink_writes: c.uplink_writes.get(),
+            uplink_writes: c.count(|c| &c.uplink_writes),
             uplink_failed,
-            uplink_waits: c.uplink_waits.get().packets.get(),
-            changes: c.changes.get().packets.get(),
-            change_pause_max: Nanos(c.change_pause_max.get()),
-            draining: Draining::of(c),
-            sojourns: self.sojourns(),
+            uplink_waits: c.packets(|c| &c.uplink_waits),
+            // Each worker counts each change.
+            changes: self.counters().changes.get().packets.get(),
+            change_pause_max: Nanos(c.max(|c| &c.change_pause_max)),
+            draining: c.draining(),
+            sojourns: c.sojourns(self.plan.rings().classes()),
             lags: self.lags(),
-            overdrawn: c.overdrawn.get().packets.get(),
-            ahead_max: Nanos(c.ahead_max.get()),
+            overdrawn: c.packets(|c| &c.overdrawn),
+            ahead_max: Nanos(c.max(|c| &c.ahead_max)),
             observed_rate: self.observed_rate(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(ours),
             unread: ports.unread + failed,
             wakeups: self.wakeups(),
-            sleeps: c.sleeps.get().packets.get(),
-            wakeups_lost: c.wakeups_lost.get().packets.get(),
-            turns: c.turns.get().packets.get(),
-            worker_busy: c.worker_busy.get(),
-            worker_cpu: Nanos(c.worker_cpu.get()),
-            link_lost: Nanos(c.link_lost.get()),
-            flows: c.flows.get(),
+            sleeps: c.packets(|c| &c.sleeps),
+            wakeups_lost: c.packets(|c| &c.wakeups_lost),
+            turns: c.packets(|c| &c.turns),
+            worker_busy: c.max(|c| &c.worker_busy),
+            worker_cpu: self.worker_cpu(),
+            link_lost: Nanos(c.max(|c| &c.link_lost)),
+            flows: c.sum(|c| &c.flows),
             staleness: Staleness {
-                count: c.weights_taken.get(),
-                sum: Nanos(c.weights_age.get()),
-                max: Nanos(c.weights_age_max.get()),
+                count: c.sum(|c| &c.weights_taken),
+                sum: Nanos(c.sum(|c| &c.weights_age)),
+                max: Nanos(c.max(|c| &c.weights_age_max)),
             },
             ..Totals::from(ports)
         })
     }
 
-    /// The waits of packets, by class.
-    fn sojourns(&self) -> Vec<Sojourns> {
-        let classes = self.counters.sojourns.iter().take(self.plan.rings().classes());
-        classes.map(SojournHistogram::get).collect()
-    }
-
     /// The largest lags, by leaf that has a due.
     fn lags(&self) -> Vec<Lag> {
-        let leaves = self.plan.rings().program.leaves.iter().zip(&self.counters.lags);
+        let leaves = self.plan.rings().program.leaves.iter().zip(&self.counters().lags);
         let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &crate::counters::LagGauge)| {
             let bound = gauge.bound.get();
             let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));

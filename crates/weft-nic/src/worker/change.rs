@@ -19,8 +19,10 @@ use super::{Engine, Worker};
 use crate::link::LinkRate;
 use crate::plan::RingSpec;
 use crate::records::RecordSource;
+use std::sync::Arc;
 use weft_host::clock;
 use weft_sched::Prepared;
+use weft_sched::workers::Shared;
 use weft_units::{BitsPerSec, Nanos};
 
 /// A change of the policy, prepared outside the worker, and after the change what was replaced.
@@ -28,6 +30,8 @@ use weft_units::{BitsPerSec, Nanos};
 pub(crate) struct PolicyChange {
     /// The new program, and then the old one.
     pub(crate) program: Option<Prepared>,
+    /// What the workers share of the new program, if there are several.
+    pub(crate) shared: Option<Arc<Shared>>,
     /// The classes as the uplink's device sees them.
     pub(crate) classes: Option<Classes>,
     /// The ports, by their bits in the summary.
@@ -66,6 +70,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 }
             }
         }
+        if let Some(shared) = change.shared.take()
+            && let Err(why) = self.engine.join(shared, self.parts.link.now())
+        {
+            change.outcome = Err(why);
+        }
         for port in &mut change.ports {
             self.change_port(port);
         }
@@ -80,7 +89,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let counters = &self.parts.counters;
         counters.changes.add(1, 0);
         counters.change_pause_max.set(counters.change_pause_max.get().max(pause.get()));
-        change.outcome = Ok(pause);
+        change.outcome = change.outcome.map(|_| pause);
     }
 
     fn change_port(&mut self, change: &mut PortChange) {

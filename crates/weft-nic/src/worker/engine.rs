@@ -2,9 +2,11 @@
 
 use super::SegmentsPerTurn;
 use crate::counters::Counters;
+use std::sync::Arc;
 use weft_packet::segment::SuperPacket;
 use weft_rank::Metadata;
 use weft_sched::queues::QueueError;
+use weft_sched::workers::Shared;
 use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, Turn};
 use weft_units::{Bytes, FlowId, FlowKey, Instant, LaneId, RingId, TxQueueId, Weight};
 
@@ -28,6 +30,9 @@ pub enum ExchangeError {
     /// The policy's tree refuses the change.
     #[error(transparent)]
     Tree(#[from] ChangeError),
+    /// The policy that the workers share is not that of the change.
+    #[error("the policy that the workers share has other limits")]
+    OtherProgram,
 }
 
 /// The decision of an engine.
@@ -55,6 +60,17 @@ pub(crate) trait Engine {
     /// reason. Allocates and frees nothing.
     fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
         Err((change, ExchangeError::NoPolicy))
+    }
+    /// Shares the limits and classes of `shared`, whose program it runs, from `now` on, if it shares any.
+    ///
+    /// # Errors
+    /// When it runs another program.
+    fn join(&mut self, _shared: Arc<Shared>, _now: Instant) -> Result<(), ExchangeError> {
+        Ok(())
+    }
+    /// Whether it shares its policy with other workers, whose clock is the wall clock.
+    fn is_shared(&self) -> bool {
+        false
     }
     /// Moves a ring to another lane. Abandons the outstanding turn.
     fn move_ring(&mut self, _flow: FlowId, _lane: LaneId) {}

@@ -30,6 +30,18 @@ pub(super) enum WakeFor {
 const SPIN: Nanos = Nanos::from_micros(3);
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Reads the wall clock for the times of arrivals and departures. Workers that share a policy take it for their engine's
+    /// time, too. Returns the time of the loop, which was `wall`.
+    #[inline]
+    pub(super) fn stamp(&mut self, wall: Instant) -> Instant {
+        self.stamp = clock::now();
+        if !self.engine.is_shared() {
+            return wall;
+        }
+        self.parts.link.follow(self.stamp);
+        self.stamp
+    }
+
     /// Sleeps until there is work.
     pub(super) fn sleep_until_work(&mut self, wait: Served) {
         if matches!(wait, Served::Progress) {

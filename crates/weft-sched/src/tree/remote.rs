@@ -1,7 +1,7 @@
 //! Effects of other workers on a tree: limits that are lent, and service that a class had elsewhere. For use between turns; the module
 //! `workers` says what for. Nothing of it is on the way of a packet.
 
-use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
+use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LimitId};
 
 use super::{PolicyTree, service};
 
@@ -48,6 +48,11 @@ impl PolicyTree {
         for lane in self.lanes.iter().filter(|lane| !lane.pifo.is_empty()) {
             found(&lane.limits);
         }
+    }
+
+    /// Whether `lane` has packets and waits for no limit.
+    pub(crate) fn lane_may_send(&self, lane: LaneId) -> bool {
+        self.lanes.get(lane.index()).is_some_and(|lane| lane.takes_part())
     }
 
     /// The virtual time of a fair node; zero of others.

@@ -23,6 +23,30 @@ use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Instant, LimitId, Nanos}
 use super::line::{LimitLine, Returned};
 use crate::tree::PolicyTree;
 
+/// What bytes are lent to: an engine's limits, or the gate of a link.
+pub(super) trait Purse {
+    /// Lets packets begin while at most `allowance` bytes were sent from `now` on; without one, none.
+    fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant);
+    /// The bytes sent since a loan that was made at `since`.
+    fn spent(&self, limit: LimitId, since: Instant) -> Bytes;
+    /// Ends lending: a limit of this rate and burst of its own, if it has one.
+    fn end_lending(&mut self, limit: LimitId, rate: BitsPerSec, burst: Bytes, now: Instant);
+}
+
+impl Purse for PolicyTree {
+    fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant) {
+        Self::lend(self, limit, allowance, now);
+    }
+
+    fn spent(&self, limit: LimitId, since: Instant) -> Bytes {
+        Self::spent(self, limit, since)
+    }
+
+    fn end_lending(&mut self, limit: LimitId, rate: BitsPerSec, burst: Bytes, now: Instant) {
+        Self::end_lending(self, limit, rate, burst, now);
+    }
+}
+
 /// The times and sizes of leases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -65,7 +89,7 @@ impl Settings {
 
     /// The age from which on time is not lent any more, whether a worker had it or none: the burst of the limit, and at least what
     /// leases take to come back.
-    fn age(&self, rate: u64, burst: Bytes) -> u64 {
+    pub(super) fn age(&self, rate: u64, burst: Bytes) -> u64 {
         let usual = self.slot.get().saturating_mul(AGE);
         let usual = usual.max(self.slots(rate).full.saturating_mul(AGE_OF_SEGMENTS));
         usual.max(BitsPerSec(rate).time_for(burst).get())
@@ -165,6 +189,8 @@ pub(super) enum Demand {
     Some,
     /// A parked lane waits for the limit.
     Waiting,
+    /// There are some, and others' packets are before them: no more is taken.
+    HeldBack,
 }
 
 /// The circumstances of an exchange of leases.
@@ -182,7 +208,7 @@ impl Lease {
         id: LimitId,
         burst: Bytes,
         line: &LimitLine,
-        tree: &mut PolicyTree,
+        tree: &mut impl Purse,
         now: Instant,
     ) -> Self {
         tree.lend(id, None, now);
@@ -201,13 +227,14 @@ impl Lease {
     }
 
     /// One exchange. Returns the beginning of a slot that is pending.
-    pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> Option<Instant> {
+    pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> Option<Instant> {
         let used_up = self.look(with, tree);
         self.look_at_pending(with);
         let begun = self.pending.is_some_and(|slot| slot.start <= with.now.as_nanos());
         let wanted = match with.demand {
             Demand::None => false,
             Demand::Some => used_up || begun,
+            Demand::HeldBack => begun,
             Demand::Waiting => true,
         };
         if self.lent.is_none() && wanted {
@@ -238,7 +265,7 @@ impl Lease {
     }
 
     /// Ends a lease that is used up, has expired, or is of another rate. Returns whether it was used up, or soon will be.
-    fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> bool {
+    fn look(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> bool {
         let Some(Lent { bytes, since, until, from }) = self.lent else { return false };
         let spent = tree.spent(self.id, since).get();
         let left = bytes.saturating_sub(spent);
@@ -289,7 +316,7 @@ impl Lease {
     }
 
     /// Lends returned time, and the limit's next time if more is wanted; this is lent when it begins.
-    fn take(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
+    fn take(&mut self, with: Exchange<'_>, tree: &mut impl Purse) {
         let rate = with.line.rate();
         if rate != self.rate {
             // Less than a byte at the former rate.
@@ -337,7 +364,7 @@ impl Lease {
         taken
     }
 
-    fn lend(&mut self, with: Exchange<'_>, span: u64, from: Origin, tree: &mut PolicyTree) {
+    fn lend(&mut self, with: Exchange<'_>, span: u64, from: Origin, tree: &mut impl Purse) {
         let work = u128::from(span) * u128::from(self.rate) + u128::from(self.fraction);
         let byte = u128::from(BIT_NANOS_PER_BYTE);
         let bytes = u64::try_from(work / byte).unwrap_or(u64::MAX);
@@ -351,7 +378,7 @@ impl Lease {
 
     /// Gives back what is left, and lets the engine send at the limit's rate of its own again. A slot that has not begun is forfeited,
     /// since nobody may have it now.
-    pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
+    pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut impl Purse) {
         if let Some(Lent { bytes, since, from, .. }) = self.lent.take() {
             let spent = tree.spent(self.id, since);
             self.counters.spent += spent;
@@ -369,18 +396,23 @@ impl Lease {
         tree.end_lending(self.id, BitsPerSec(with.line.rate()), self.burst, with.now);
     }
 
+    /// Whether this worker has nothing of the limit.
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.lent.is_none() && self.pending.is_none()
+    }
+
     /// The counters, without what the present lease has spent.
     pub(super) fn counters(&self) -> LeaseCounters {
         self.counters
     }
 
     /// The bytes that the present lease has spent.
-    pub(super) fn spending(&self, tree: &PolicyTree) -> Bytes {
+    pub(super) fn spending(&self, tree: &impl Purse) -> Bytes {
         self.lent.map_or(Bytes::ZERO, |lent| tree.spent(self.id, lent.since))
     }
 
     /// The billionths of a bit that this worker has of the limit's time and has not sent.
-    pub(super) fn holds(&self, tree: &PolicyTree) -> u128 {
+    pub(super) fn holds(&self, tree: &impl Purse) -> u128 {
         let pending = self.pending.map_or(0, |slot| u128::from(slot.span) * u128::from(self.rate));
         let lent = self.lent.map_or(0, |lent| {
             let left = lent.bytes.saturating_sub(tree.spent(self.id, lent.since).get());

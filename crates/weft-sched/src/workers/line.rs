@@ -161,6 +161,11 @@ impl LimitLine {
         }
     }
 
+    /// Whether nobody has taken the limit's time from `time` on.
+    pub(crate) fn is_left(&self, time: u64) -> bool {
+        self.next.load(Ordering::Relaxed) <= time
+    }
+
     pub(crate) fn rate(&self) -> u64 {
         self.rate.load(Ordering::Relaxed)
     }

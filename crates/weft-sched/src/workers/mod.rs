@@ -32,8 +32,10 @@
 //!
 //! Time is an argument; the workers' clocks may differ by less than [`Settings::period`] without effect on the promises.
 
+mod ahead;
 mod lease;
 mod line;
+mod link;
 mod shares;
 mod sync;
 
@@ -53,6 +55,7 @@ use crate::tree::{PolicyTree, RateError};
 use crate::validate::{self, Layout, ProgramError};
 use lease::{Demand, Exchange, Lease};
 use line::{ClassLine, LimitLine};
+use link::Link;
 use shares::Shares;
 use sync::{AtomicU64, Ordering};
 
@@ -89,6 +92,8 @@ pub struct Shared {
     settings: Settings,
     limits: Box<[LimitLine]>,
     classes: Box<[ClassLine]>,
+    /// The link, if it is one for all.
+    link: Option<LimitLine>,
     /// The number of handles.
     workers: AtomicU64,
 }
@@ -105,7 +110,21 @@ impl Shared {
         }
         let limits = program.limits.iter().map(|limit| LimitLine::new(limit.rate.get().max(1))).collect();
         let classes = (0..shares::lines(program)).map(|_| ClassLine::new()).collect();
-        Ok(Self { program: program.clone(), layout, settings, limits, classes, workers: AtomicU64::new(0) })
+        Ok(Self {
+            program: program.clone(),
+            layout,
+            settings,
+            limits,
+            classes,
+            link: None,
+            workers: AtomicU64::new(0),
+        })
+    }
+
+    /// The shared state, with a link of this rate that all workers send to.
+    #[must_use]
+    pub fn with_link(self, rate: BitsPerSec) -> Self {
+        Self { link: Some(LimitLine::new(rate.get().max(1))), ..self }
     }
 
     /// The rate of `limit`, or `None` for an unknown limit.
@@ -142,6 +161,7 @@ pub struct Worker {
     leases: Box<[Lease]>,
     demand: Box<[Demand]>,
     shares: Shares,
+    link: Option<Link>,
 }
 
 impl Worker {
@@ -175,21 +195,19 @@ impl Worker {
             .collect();
         tree.release_again();
         let shares = Shares::new(&shared.program, &shared.layout);
+        let link = Link::new(shared, now);
         shared.workers.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: shared.clone(), leases, demand: vec![Demand::None; count].into(), shares })
+        Ok(Self { shared: shared.clone(), leases, demand: vec![Demand::None; count].into(), shares, link })
     }
 
     /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
     /// the last call returned, or the scheduler has to wait longer than until then.
     pub fn exchange(&mut self, packets: &mut PacketScheduler, now: Instant) -> Instant {
-        let Self { shared, shares, .. } = self;
+        let Self { shares, .. } = self;
         for (lane, total) in shares.totals.iter_mut().enumerate() {
             *total = sent_of(packets, LaneId::from_index(lane)).get();
         }
-        let tree = packets.tree_mut();
-        let workers = shared.workers.load(Ordering::Relaxed);
-        shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
-        self.exchange_limits(tree, now)
+        self.exchange_all(packets.tree_mut(), now)
     }
 
     /// As [`Self::exchange`], for a tree whose packets are stored elsewhere: `sent` is the bytes that a lane has sent here, as they
@@ -200,13 +218,37 @@ impl Worker {
         mut sent: impl FnMut(LaneId) -> Bytes,
         now: Instant,
     ) -> Instant {
-        let Self { shared, shares, .. } = self;
+        let Self { shares, .. } = self;
         for (lane, total) in shares.totals.iter_mut().enumerate() {
             *total = sent(LaneId::from_index(lane)).get();
         }
+        self.exchange_all(tree, now)
+    }
+
+    /// The exchange of shares, limits and the link, when the bytes sent are known.
+    fn exchange_all(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
+        let Self { shared, shares, .. } = self;
         let workers = shared.workers.load(Ordering::Relaxed);
         shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
-        self.exchange_limits(tree, now)
+        let next = self.exchange_limits(tree, now);
+        let Self { shared, link, .. } = self;
+        let begins = link.as_mut().and_then(|link| link.exchange(shared, tree, now));
+        begins.map_or(next, |begins| next.min(begins))
+    }
+
+    /// Whether the link that all share lets a packet begin now; true without one. If not, the packet waits for the next exchange,
+    /// which may be done at once.
+    #[inline]
+    pub fn may_send(&mut self) -> bool {
+        self.link.as_mut().is_none_or(Link::may_send)
+    }
+
+    /// Tells that `bytes` were sent on the link.
+    #[inline]
+    pub fn has_sent(&mut self, bytes: Bytes) {
+        if let Some(link) = self.link.as_mut() {
+            link.has_sent(bytes);
+        }
     }
 
     fn exchange_limits(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
@@ -241,12 +283,30 @@ impl Worker {
     /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
     pub fn leave(mut self, packets: &mut PacketScheduler, now: Instant) {
         self.exchange(packets, now);
-        let tree = packets.tree_mut();
+        self.give_back(packets.tree_mut(), now);
+    }
+
+    /// As [`Self::leave`], for a tree whose packets are stored elsewhere. No turn may be outstanding.
+    pub fn leave_tree(mut self, tree: &mut PolicyTree, sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
+        self.exchange_tree(tree, sent, now);
+        self.give_back(tree, now);
+    }
+
+    fn give_back(&mut self, tree: &mut PolicyTree, now: Instant) {
         for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
             let with = Exchange { settings: &self.shared.settings, line, demand: Demand::None, now };
             lease.leave(with, tree);
         }
+        if let Some(link) = self.link.as_mut() {
+            link.leave(&self.shared, now);
+        }
         tree.release_again();
+    }
+
+    /// Whether this worker has nothing of any limit. If it also has no packets, and has told what it sent, it need not exchange
+    /// until there are some.
+    pub fn is_at_rest(&self) -> bool {
+        self.leases.iter().all(Lease::is_at_rest) && self.link.as_ref().is_none_or(Link::is_at_rest)
     }
 
     /// The counters of this worker's leases of `limit`, or `None` for an unknown limit.

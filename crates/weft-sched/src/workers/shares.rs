@@ -60,7 +60,7 @@ struct FairNode {
 }
 
 /// The fair nodes above a lane, as positions in [`Shares::nodes`], and the slot at each.
-type Above = Box<[(u32, u32)]>;
+pub(super) type Above = Box<[(u32, u32)]>;
 
 /// A worker's part in the shares.
 #[derive(Debug)]
@@ -80,11 +80,26 @@ pub(super) fn lines(program: &Program) -> usize {
 }
 
 /// The fair nodes and their numbers of children.
-fn fair(program: &Program) -> impl Iterator<Item = (u32, usize)> {
+pub(super) fn fair(program: &Program) -> impl Iterator<Item = (u32, usize)> {
     let nodes = program.nodes.iter().enumerate();
     nodes
         .filter(|(_, spec)| matches!(spec.discipline, Discipline::Wfq(_)) && !spec.is_vacant())
         .map(|(at, spec)| (at as u32, spec.children.len()))
+}
+
+/// The fair nodes above each lane, by their positions among the fair nodes.
+pub(super) fn paths(program: &Program, layout: &Layout) -> Box<[Above]> {
+    let mut at = vec![None; program.nodes.len()];
+    for (position, (node, _)) in fair(program).enumerate() {
+        at[node as usize] = Some(position as u32);
+    }
+    let above = program.lanes.iter().map(|lane| {
+        let leaf = layout.leaf_parents.get(lane.leaf.index()).copied().flatten();
+        let up = |&(node, _): &(u32, u32)| layout.node_parents[node as usize];
+        let path = core::iter::successors(leaf, up);
+        path.filter_map(|(node, slot)| at[node as usize].map(|at| (at, slot))).collect()
+    });
+    above.collect()
 }
 
 impl Shares {
@@ -106,18 +121,8 @@ impl Shares {
             });
             first += children;
         }
-        let mut at = vec![None; program.nodes.len()];
-        for (position, fair) in nodes.iter().enumerate() {
-            at[fair.node as usize] = Some(position as u32);
-        }
-        let above = program.lanes.iter().map(|lane| {
-            let leaf = layout.leaf_parents.get(lane.leaf.index()).copied().flatten();
-            let up = |&(node, _): &(u32, u32)| layout.node_parents[node as usize];
-            let path = core::iter::successors(leaf, up);
-            path.filter_map(|(node, slot)| at[node as usize].map(|at| (at, slot))).collect()
-        });
         let nothing: Box<[u64]> = vec![0; program.lanes.len()].into();
-        Self { above: above.collect(), nodes: nodes.into(), sent: nothing.clone(), totals: nothing }
+        Self { above: paths(program, layout), nodes: nodes.into(), sent: nothing.clone(), totals: nothing }
     }
 
     /// Notes the bytes that each lane had sent before this worker began.

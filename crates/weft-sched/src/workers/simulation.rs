@@ -64,6 +64,8 @@ pub struct Scene {
     pub program: Program,
     /// The link of each worker.
     pub links: Vec<BitsPerSec>,
+    /// The wire that all workers send to under [`Way::Shared`], if they share one.
+    pub wire: Option<BitsPerSec>,
     /// The presence of each lane at each worker, by worker.
     pub presence: Vec<Vec<Presence>>,
     /// The lengths of packets, drawn with equal chances.
@@ -86,6 +88,7 @@ impl Scene {
         Self {
             program,
             links: vec![each; workers],
+            wire: None,
             presence: vec![vec![Presence::Always; lanes]; workers],
             lengths: vec![Bytes(64), Bytes(594), Bytes(1518), Bytes(1518)],
             stall: Nanos::ZERO,
@@ -185,7 +188,13 @@ impl<'a> Run<'a> {
     fn new(scene: &'a Scene, way: Way) -> Result<Self, SharedError> {
         let workers = scene.links.len();
         let shared = match way {
-            Way::Shared(settings) => Some(Arc::new(Shared::new(&scene.program, settings)?)),
+            Way::Shared(settings) => {
+                let shared = Shared::new(&scene.program, settings)?;
+                Some(Arc::new(match scene.wire {
+                    Some(wire) => shared.with_link(wire),
+                    None => shared,
+                }))
+            }
             _ => None,
         };
         let mut rng = Rng::new(scene.seed);
@@ -296,9 +305,15 @@ impl<'a> Run<'a> {
             return;
         }
         self.lock = now + hold;
+        if !self.may_send(at, now) {
+            return self.wait(worker, at, Instant::MAX, now);
+        }
         match self.engines[at].packets.dequeue(now) {
             Dequeue::Packet(departure) => {
                 let len = departure.descriptor.len;
+                if let Some(handle) = self.engines[at].handle.as_mut() {
+                    handle.has_sent(len);
+                }
                 let link = self.scene.links[worker].get();
                 let clock = &mut self.clocks[worker];
                 // A stall delays the packets behind it, and the link then has caught up after some.
@@ -308,6 +323,16 @@ impl<'a> Run<'a> {
             }
             Dequeue::Wait(until) => self.wait(worker, at, until, now),
             Dequeue::Empty => self.wait(worker, at, Instant::MAX, now),
+        }
+    }
+
+    /// Whether the wire lets a worker send. One that has used up what it had of its time exchanges at once.
+    fn may_send(&mut self, at: usize, now: Instant) -> bool {
+        let engine = &mut self.engines[at];
+        let Some(handle) = engine.handle.as_mut() else { return true };
+        handle.may_send() || {
+            engine.due = handle.exchange(&mut engine.packets, now);
+            handle.may_send()
         }
     }
 

@@ -5,3 +5,4 @@ mod random;
 mod scenes;
 mod shares;
 mod threads;
+mod wire;

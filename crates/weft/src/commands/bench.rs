@@ -6,10 +6,12 @@ mod roofline;
 mod workers;
 
 use crate::commands::demo::FIGURE_9_POLICY;
+use crate::failure::usage;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use crate::signals::Stop;
 use clap::ValueEnum;
+use core::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::{cleanup_stale, require_network_rights};
@@ -28,6 +30,7 @@ Examples:
   weft bench engine
   weft bench engine --policy my.weft # a policy of your own: Gb/s at three packet sizes
   weft bench port
+  weft bench port --workers 1,2      # one worker, and two that share the policy, through two ports
   weft bench sim-hold sim-udp sim-tcp
   weft bench engine --runs 9 --json bench.json
   weft bench cost                    # processor time beside HTB: see weft bench cost --help
@@ -46,6 +49,9 @@ pub(crate) struct Args {
     /// Write the figures to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Measure the port with these numbers of workers instead, in turns; each number has as many ports as the largest.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=16))]
+    workers: Vec<u8>,
     #[command(flatten)]
     engine: engine::Options,
 }
@@ -85,13 +91,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => {}
     }
     args.engine.check(&args.cases)?;
+    if !args.workers.is_empty() && args.cases != [Case::Port] {
+        return Err(usage("--workers is for the case port; run weft bench port --workers 1,2"));
+    }
     let json = Target::open(args.json.as_deref())?;
     let cases = if args.cases.is_empty() { Case::value_variants().to_vec() } else { args.cases };
     let mut measured = Vec::new();
     for case in cases {
         match case {
             Case::Engine => args.engine.measure(args.runs, &mut measured)?,
-            Case::Port => port(args.runs, &mut measured)?,
+            Case::Port if args.workers.is_empty() => port(args.runs, &mut measured)?,
+            Case::Port => port_workers(&args.workers, args.runs, &mut measured)?,
             Case::Titan => titan(args.runs, &mut measured)?,
             Case::SimHold => {
                 measured.extend(bench::sim::PENDING.map(|pending| bench::sim::hold(pending, args.runs)))
@@ -130,6 +140,19 @@ fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
             measured.push(case);
         }
     }
+    Ok(())
+}
+
+fn port_workers(workers: &[u8], runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
+    require_network_rights()?;
+    cleanup_stale();
+    let policy =
+        PolicyText::built_in("policies/tenants.weft", FIGURE_9_POLICY).load(&CompileOptions::default())?;
+    let stop = Stop::install()?;
+    let workers: Vec<NonZeroUsize> = workers.iter().filter_map(|n| NonZeroUsize::new((*n).into())).collect();
+    let heard = |workers, pps: f64| output::note(&format!("{workers} workers: {pps:.0} frames/s"));
+    let cases = bench::port_workers::run(&workers, runs, &policy, &|| stop.asked(), heard)?;
+    measured.extend(cases);
     Ok(())
 }
 
