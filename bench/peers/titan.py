@@ -118,7 +118,8 @@ def arguments(argv):
 
 def entry(args, name, made, seconds, runs_whole):
     """One case: runs per second of user time. `seconds` has the sums of both sides, repeat by repeat."""
-    base, ours = ([made / user for user in seconds[side]] for side in SIDES)
+    # The clock of a process may not have moved.
+    base, ours = ([made / max(user, 1e-6) for user in seconds[side]] for side in SIDES)
     ratios = [a / b for a, b in zip(ours, base, strict=True)]
     return {
         "case": name, "peer": args.named, "unit": "runs", "ours_pps": median(ours), "peer_pps": median(base),

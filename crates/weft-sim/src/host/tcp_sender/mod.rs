@@ -195,7 +195,7 @@ impl TcpSender {
     /// Returns the number of packets that this payload counts as; more than one for a segment that was not cut.
     #[inline]
     pub(crate) fn packets_of(&self, payload: u32) -> u32 {
-        payload.div_ceil(self.mss).max(1)
+        if payload <= self.mss { 1 } else { payload.div_ceil(self.mss) }
     }
 
     /// Returns the number of packets in flight.
