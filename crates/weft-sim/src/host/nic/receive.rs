@@ -191,12 +191,18 @@ impl NicReceive {
         if pair.due.is_some_and(|due| earliest >= due) {
             return;
         }
-        let late = self.parameters.latency.map_or(Nanos::ZERO, |mean| random.exponential(mean));
+        let late = match (self.parameters.latency, pair.due) {
+            (None, _) => Nanos::ZERO,
+            (Some(mean), None) => random.exponential(mean),
+            (Some(mean), Some(due)) => match random.exponential_below(mean, due - earliest) {
+                Some(late) => late,
+                // The pending interrupt comes first.
+                None => return,
+            },
+        };
         let time = earliest + late;
-        if pair.due.is_none_or(|due| time < due) {
-            pair.due = Some(time);
-            agenda.push(time, Event::Interrupt { host: self.host, queue });
-        }
+        pair.due = Some(time);
+        agenda.push(time, Event::Interrupt { host: self.host, queue });
     }
 
     /// Handles an interrupt: returns the core that polls; `None` if an earlier interrupt superseded this one.

@@ -91,8 +91,9 @@ pub(crate) struct TcpSender {
     window: Window,
     uses_ecn: bool,
     mss: u32,
-    /// The maximum payload of an skb (`tcp_xmit_size_goal`).
+    /// The maximum payload of an skb (`tcp_xmit_size_goal`), also in packets.
     size_goal: u64,
+    goal_packets: u32,
 
     // Write side.
     /// Bytes that the application has not written yet.
@@ -150,6 +151,7 @@ impl TcpSender {
             window: Window::INITIAL,
             mss: parameters.mss,
             size_goal: packets * mss,
+            goal_packets: packets as u32,
             unwritten: Unwritten::Bytes(0),
             written: 0,
             queue: VecDeque::new(),
