@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import os
 import sys
 import tempfile
 import unittest
@@ -12,6 +13,7 @@ import campaign
 import compare
 import merge
 import sched
+import titan
 
 SCHEMA = Path(__file__).resolve().parents[2] / "docs/schemas/weft-bench.schema.json"
 HOST = {"kernel": "6.1", "cores": 2, "detected": {}}
@@ -282,6 +284,39 @@ class Running(unittest.TestCase):
         status, _, err = self.run_campaign()
         self.assertEqual(status, 1)
         self.assertIn("weft: exit status 1: no room", err)
+
+    def test_titans_tables_are_made_by_both_builds_in_turns(self):
+        for name in ("base", "ours"):
+            self.program(name, "print('{\"runs\": 1, \"events\": 7, \"digest\": \"a\"}')")
+        target = self.folder / "out.json"
+        programs = ["--base-program", str(self.folder / "base"), "--ours-program", str(self.folder / "ours")]
+        more = ["--experiments", str(SCHEMA.parents[2] / "experiments"), "--named", "abc", "--every", "40", "--json", str(target)]
+        out, err = io.StringIO(), io.StringIO()
+        before = os.sched_getaffinity(0)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = titan.main([*programs, *more])
+        self.assertEqual(status, 0, err.getvalue())
+        self.assertEqual(os.sched_getaffinity(0), before)
+        sides = [line.split()[0] for line in self.log.read_text(encoding="utf-8").splitlines()]
+        self.assertEqual(sides[:8], ["base", "ours", "ours", "base", "ours", "base", "base", "ours"])
+        self.assertEqual(len(sides), 5 * 2 * 2)
+        document = json.loads(target.read_text(encoding="utf-8"))
+        schema = json.loads(SCHEMA.read_text(encoding="utf-8"))
+        self.assertEqual(schema_errors(document, schema, schema["$defs"]), [])
+        self.assertEqual((document["cases"][0]["case"], document["cases"][0]["events_per_run"]), ("titan-tables", 7.0))
+        self.program("ours", "print('{\"runs\": 1, \"events\": 7, \"digest\": \"b\"}')")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            self.assertEqual(titan.main([*programs, *more]), 1)
+        self.assertIn("the outcomes differ", err.getvalue())
+
+    def test_the_cells_of_titans_tables_are_those_of_the_experiments(self):
+        cells = titan.cells(SCHEMA.parents[2] / "experiments")
+        # Table 4 has the scenarios of Table 3 with three flows.
+        self.assertEqual(len(cells), 16 * 3 + 9 * 3)
+        name, _, settings = next(cell for cell in cells if cell[0] == "titan-atc17-table3 Cvanilla 48")
+        self.assertEqual(settings[-2:], ["host.stack.small_queue_floor=true", "flows.0.count=48"])
+        self.assertIn("host.stack.small_queue_floor=false", settings)
+        self.assertEqual(titan.value({"a": {"b": [1, True]}}), '{ "a" = { "b" = [1, true] } }')
 
     def test_a_case_that_drops_packets_is_left_out_and_named(self):
         self.program("hqos", "print('{\"pps\": 30.0}')")

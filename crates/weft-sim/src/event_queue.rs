@@ -1,27 +1,29 @@
-//! The queue of future events: a radix heap.
+//! The queue of future events: a radix heap, and a short sorted list of its next events.
 //!
 //! Simulated time never decreases, so the queue only needs a monotone order (Ahuja et al. 1990, "Faster algorithms for the
 //! shortest path problem"). That makes it three to five times as fast as a binary heap.
 //!
 //! 1. A time is a number of 64 bits in digits of 6. Each level of the queue belongs to a digit and has a bucket per value of the
 //!    digit.
-//! 2. `push` compares the event's time with `last`, the time of the last removed event. The highest digit in which they differ
-//!    selects the level, the event's digit there selects the bucket.
-//! 3. `pop` removes events from the first bucket of the lowest level, in which all times are equal.
-//! 4. When the lowest level is empty, `spread_next` takes the first bucket of the lowest occupied level, sets `last` to its
-//!    earliest time, and distributes its events over the levels below.
+//! 2. `push` compares the event's time with `origin`. The highest digit in which they differ selects the level, the event's digit
+//!    there selects the bucket. An event before `horizon` goes to its place in the list instead.
+//! 3. `pop` removes the last event of the list, which is sorted by falling time.
+//! 4. When the list is empty, `refill` takes the first bucket of the lowest occupied level. Few events are sorted into the list, with
+//!    the bucket's end as the horizon. Otherwise `origin` becomes the time of the earliest, and they are distributed over the levels
+//!    below.
 //!
-//! An event moves down at most once per level, usually once or twice, and all accesses are to the ends of arrays.
+//! An event moves down at most once per level, usually once, and all accesses to buckets are to the ends of arrays. In a steady state
+//! most events are pushed into the list, whose few cache lines stay in the processor's nearest cache.
 //!
 //! Rules that must hold:
 //!
 //! * Events of equal times are removed in the order of their insertion. They always share a bucket, since an event's bucket only
-//!   changes when it is spread, and spreading keeps the order.
-//! * `last` never decreases. A `push` with an earlier time is clamped to `last`.
+//!   changes when it is spread, and spreading keeps the order; or the list, where a new event comes after its equals.
+//! * `last` and `origin` never decrease. A `push` with an earlier time than `last` is clamped to it.
+//! * All events of the list are before `horizon`, all others are not.
 //! * Buckets keep their memory, so a run in its steady state does not allocate.
 //!
 //! The clamp in `push` is the only rare branch. It has no counter: it is the documented meaning of an event that is due at once.
-//! belongs to changes only when that bucket is spread, and spreading keeps the order.
 
 use weft_units::Nanos;
 
@@ -29,6 +31,9 @@ const DIGIT_BITS: u32 = 6;
 const DIGITS: usize = 1 << DIGIT_BITS;
 /// The number of 6-bit digits in 64 bits of time.
 const LEVELS: usize = 11;
+
+/// The greatest number of events that are sorted into the list at once. More are spread first, unless their times are equal.
+const LIST_MAX: usize = 16;
 
 /// An event and its time.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +47,19 @@ struct Entry<E> {
 pub struct EventQueue<E> {
     /// Time of the last removed event.
     last: u64,
-    len: usize,
+    /// The next events, the earliest last.
+    list: Vec<Entry<E>>,
+    /// The time before which all events are in the list.
+    horizon: u64,
+    /// The time to which the buckets' digits refer.
+    origin: u64,
     /// `LEVELS` times `DIGITS` buckets.
     buckets: Vec<Vec<Entry<E>>>,
     /// By level, the set of occupied buckets.
     occupied: [u64; LEVELS],
     /// The set of occupied levels.
     levels: u16,
-    /// Number of events already removed from the current bucket.
-    taken: usize,
+    len: usize,
     /// Reusable memory for the bucket that is being spread.
     spread: Vec<Entry<E>>,
 }
@@ -64,8 +73,17 @@ impl<E: Copy> Default for EventQueue<E> {
 impl<E: Copy> EventQueue<E> {
     /// Creates an empty queue at time zero.
     pub fn new() -> Self {
-        let buckets = (0..LEVELS * DIGITS).map(|_| Vec::new()).collect();
-        Self { last: 0, len: 0, buckets, occupied: [0; LEVELS], levels: 0, taken: 0, spread: Vec::new() }
+        Self {
+            last: 0,
+            list: Vec::with_capacity(2 * LIST_MAX),
+            horizon: 0,
+            origin: 0,
+            buckets: (0..LEVELS * DIGITS).map(|_| Vec::new()).collect(),
+            occupied: [0; LEVELS],
+            levels: 0,
+            len: 0,
+            spread: Vec::new(),
+        }
     }
 
     /// The number of queued events.
@@ -82,13 +100,33 @@ impl<E: Copy> EventQueue<E> {
     #[inline]
     pub fn push(&mut self, time: Nanos, event: E) {
         self.len += 1;
-        self.place(Entry { time: time.0.max(self.last), event });
+        let entry = Entry { time: time.0.max(self.last), event };
+        if entry.time < self.horizon {
+            self.insert(entry);
+        } else {
+            self.place(entry);
+        }
     }
 
-    /// Returns the level and digit of a time, relative to the time of the last event.
+    /// Puts an entry into the list, after those of its time.
+    #[inline]
+    fn insert(&mut self, entry: Entry<E>) {
+        self.list.push(entry);
+        let list = self.list.as_mut_slice();
+        for at in (1..list.len()).rev() {
+            if list[at - 1].time > entry.time {
+                list[at] = entry;
+                return;
+            }
+            list[at] = list[at - 1];
+        }
+        list[0] = entry;
+    }
+
+    /// Returns the level and digit of a time, relative to the origin.
     #[inline]
     const fn bucket_of(&self, time: u64) -> (usize, usize) {
-        let differing = time ^ self.last;
+        let differing = time ^ self.origin;
         let level = if differing == 0 { 0 } else { (differing.ilog2() / DIGIT_BITS) as usize };
         let digit = (time >> (level as u32 * DIGIT_BITS)) as usize & (DIGITS - 1);
         (level, digit)
@@ -102,68 +140,79 @@ impl<E: Copy> EventQueue<E> {
         self.buckets[level * DIGITS + digit].push(entry);
     }
 
-    /// Returns a lower bound on the times of all queued events. It is exact if the lowest level is occupied, and otherwise the
-    /// start of the next bucket.
+    /// Returns a lower bound on the times of all queued events. It is exact if the list is not empty, and otherwise the start of the
+    /// next bucket.
     #[inline]
     pub fn earliest_possible(&self) -> Nanos {
+        if let Some(next) = self.list.last() {
+            return Nanos(next.time);
+        }
         if self.len == 0 {
             return Nanos::MAX;
         }
         let level = self.levels.trailing_zeros();
-        let digit = u64::from(self.occupied[level as usize].trailing_zeros());
+        Nanos(self.bucket_start(level, self.occupied[level as usize].trailing_zeros()))
+    }
+
+    /// Returns the earliest time of a bucket.
+    #[inline]
+    fn bucket_start(&self, level: u32, digit: u32) -> u64 {
         let shift = level * DIGIT_BITS;
-        // The bits above this level's digit equal those of the last event's time.
+        // The bits above this level's digit equal those of the origin.
         let above = self
-            .last
+            .origin
             .checked_shr(shift + DIGIT_BITS)
             .and_then(|high| high.checked_shl(shift + DIGIT_BITS))
             .unwrap_or(0);
-        Nanos(above | digit << shift)
+        above | u64::from(digit) << shift
     }
 
     /// Removes the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Nanos, E)> {
-        if self.len == 0 {
-            return None;
+        if self.list.is_empty() {
+            self.refill();
         }
-        if self.occupied[0] == 0 {
-            self.spread_next();
-        }
-        let digit = self.occupied[0].trailing_zeros() as usize;
-        let bucket = &mut self.buckets[digit];
-        let entry = bucket[self.taken];
-        self.taken += 1;
-        if self.taken == bucket.len() {
-            bucket.clear();
-            self.taken = 0;
-            self.occupied[0] &= self.occupied[0] - 1;
-            if self.occupied[0] == 0 {
-                self.levels &= !1;
-            }
-        }
+        let entry = self.list.pop()?;
         self.last = entry.time;
         self.len -= 1;
         Some((Nanos(entry.time), entry.event))
     }
 
-    /// Spreads the earliest bucket above the lowest level over the levels below it.
-    fn spread_next(&mut self) {
-        let level = self.levels.trailing_zeros() as usize;
-        let digit = self.occupied[level].trailing_zeros() as usize;
-        self.occupied[level] &= self.occupied[level] - 1;
-        if self.occupied[level] == 0 {
-            self.levels &= !(1 << level);
+    /// Fills the empty list with the earliest bucket that is small enough.
+    #[inline(never)]
+    fn refill(&mut self) {
+        while self.levels != 0 {
+            let level = self.levels.trailing_zeros();
+            let digit = self.occupied[level as usize].trailing_zeros();
+            let start = self.bucket_start(level, digit);
+            self.occupied[level as usize] &= self.occupied[level as usize] - 1;
+            if self.occupied[level as usize] == 0 {
+                self.levels &= !(1 << level);
+            }
+            let mut entries = std::mem::take(&mut self.spread);
+            std::mem::swap(&mut entries, &mut self.buckets[level as usize * DIGITS + digit as usize]);
+            let few = level == 0 || entries.len() <= LIST_MAX;
+            if few {
+                self.origin = start;
+                // The last nanosecond of time has no end; nothing comes after it.
+                self.horizon = start.saturating_add(1 << (level * DIGIT_BITS));
+                if level == 0 {
+                    self.list.extend(entries.iter().rev());
+                } else {
+                    entries.iter().for_each(|&entry| self.insert(entry));
+                }
+            } else {
+                // Relative to its earliest event, every event of the bucket differs only in lower digits.
+                self.origin = entries.iter().map(|entry| entry.time).min().unwrap_or(start);
+                entries.iter().for_each(|&entry| self.place(entry));
+            }
+            entries.clear();
+            self.spread = entries;
+            if few {
+                return;
+            }
         }
-        let mut entries = std::mem::take(&mut self.spread);
-        std::mem::swap(&mut entries, &mut self.buckets[level * DIGITS + digit]);
-        // Relative to its earliest event, every event of the bucket differs only in lower digits.
-        self.last = entries.iter().map(|entry| entry.time).min().unwrap_or(self.last);
-        for &entry in &entries {
-            self.place(entry);
-        }
-        entries.clear();
-        self.spread = entries;
     }
 }
 

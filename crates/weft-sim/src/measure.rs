@@ -143,7 +143,7 @@ impl Measurements {
     pub(crate) fn backlog_changes(&mut self, class: u16, change: i64, now: Nanos) {
         let backlog = &mut self.classes[usize::from(class)].backlog;
         let from = backlog.since.max(self.begin);
-        backlog.integral += backlog.bytes as f64 * now.saturating_sub(from).0 as f64;
+        backlog.integral += backlog.bytes as f64 * now.saturating_sub(from).0 as i64 as f64;
         backlog.bytes += change;
         backlog.since = now.max(backlog.since);
     }

@@ -95,12 +95,19 @@ impl Outgoing {
     /// Returns the number of its packets on the wire.
     #[inline]
     pub(crate) fn packets(&self) -> u32 {
-        self.payload.div_ceil(self.packet_payload.max(1)).max(1)
+        if self.payload <= self.packet_payload {
+            1
+        } else {
+            self.payload.div_ceil(self.packet_payload.max(1))
+        }
     }
 
     /// Returns the bytes of all its frames (`qdisc_pkt_len_init`).
     #[inline]
     pub(crate) fn len(&self) -> u32 {
+        if self.payload <= self.packet_payload {
+            return self.body.frame(self.payload);
+        }
         let packets = self.packets();
         let last = self.payload - (packets - 1) * self.packet_payload.min(self.payload);
         (packets - 1) * self.body.frame(self.packet_payload) + self.body.frame(last)

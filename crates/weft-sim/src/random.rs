@@ -31,8 +31,39 @@ impl Random {
         self.uniform() < probability
     }
 
+    /// Returns an exponentially distributed time if it is less than `limit`. Draws as [`exponential`](Self::exponential) does, but takes
+    /// the logarithm only if a bound does not decide: -ln(1 - u) is at least 2u / (2 - u).
+    #[inline]
+    pub(crate) fn exponential_below(&mut self, mean: Nanos, limit: Nanos) -> Option<Nanos> {
+        let uniform = self.uniform();
+        // Far more than the rounding errors of both sides.
+        let least = 2.0 * uniform / (2.0 - uniform) * (1.0 - 1e-9);
+        if least * mean.0 as f64 >= limit.0 as f64 {
+            return None;
+        }
+        let time = Nanos((-(1.0 - uniform).ln() * mean.0 as f64) as u64);
+        (time < limit).then_some(time)
+    }
+
     /// Returns an exponentially distributed time.
     pub(crate) fn exponential(&mut self, mean: Nanos) -> Nanos {
         Nanos((-(1.0 - self.uniform()).ln() * mean.0 as f64) as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_does_not_change_what_is_drawn() {
+        let mean = Nanos(10_000);
+        for limit in [0, 1, 9, 1000, 5000, 10_000, 30_000, 200_000, u64::MAX].map(Nanos) {
+            let (mut plain, mut bounded) = (Random::new(limit.0), Random::new(limit.0));
+            for _ in 0..10_000 {
+                let drawn = plain.exponential(mean);
+                assert_eq!(bounded.exponential_below(mean, limit), (drawn < limit).then_some(drawn));
+            }
+        }
     }
 }

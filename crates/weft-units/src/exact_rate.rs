@@ -14,6 +14,14 @@ pub struct ExactRate {
     carry: u64,
 }
 
+/// The time of a length at a rate, divided once: most packets are as long as the one before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Divided {
+    whole: Nanos,
+    /// In units of 1/rate nanoseconds; less than the rate.
+    rest: u64,
+}
+
 impl ExactRate {
     /// A rate without a carried fraction; `None` for a rate of zero, at which no transmission would end.
     pub const fn new(rate: BitsPerSec) -> Option<Self> {
@@ -47,6 +55,27 @@ impl ExactRate {
                 Nanos(work / self.rate)
             }
             None => self.take_wide(bytes),
+        }
+    }
+
+    /// The time of `bytes` for [`Self::take_divided`], at this rate only; `None` on overflow.
+    pub const fn divide(&self, bytes: Bytes) -> Option<Divided> {
+        match bytes.0.checked_mul(BIT_NANOS_PER_BYTE) {
+            Some(work) => Some(Divided { whole: Nanos(work / self.rate), rest: work % self.rate }),
+            None => None,
+        }
+    }
+
+    /// As [`Self::take`], without a division.
+    #[inline]
+    pub fn take_divided(&mut self, Divided { whole, rest }: Divided) -> Nanos {
+        let missing = self.rate - rest;
+        if self.carry >= missing {
+            self.carry -= missing;
+            whole + Nanos(1)
+        } else {
+            self.carry += rest;
+            whole
         }
     }
 
@@ -91,7 +120,12 @@ mod tests {
             let mut exact = ExactRate::new(BitsPerSec(rate)).expect("a rate");
             let mut end = 0_u128;
             for k in 1..=1000_u128 {
-                end += u128::from(exact.take(Bytes(length)).0);
+                let divided = exact.divide(Bytes(length)).filter(|_| k % 3 > 0);
+                let time = match divided {
+                    Some(divided) => exact.take_divided(divided),
+                    None => exact.take(Bytes(length)),
+                };
+                end += u128::from(time.0);
                 assert_eq!(end, k * u128::from(length) * 8_000_000_000 / u128::from(rate));
             }
         }

@@ -14,7 +14,7 @@ mod quantity;
 #[doc(hidden)]
 pub mod testing;
 
-pub use exact_rate::{BIT_NANOS_PER_BYTE, ExactRate};
+pub use exact_rate::{BIT_NANOS_PER_BYTE, Divided, ExactRate};
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, LoggedFlowId, NodeId, RingId, RxQueueId, TxQueueId};
 pub use instant::Instant;
 pub use packet::{FlowKey, PacketMeta, ProcessName, Protocol, VlanTag};

@@ -17,14 +17,13 @@ pub(crate) enum Passage {
     Arrives {
         /// The host.
         host: HostId,
-        packet: Packet,
         /// The time of arrival.
         at: Nanos,
     },
     /// A link lost it at `at`.
-    Lost { packet: Packet, at: Nanos },
+    Lost { at: Nanos },
     /// A switch had no room for it.
-    Dropped(Packet),
+    Dropped,
 }
 
 /// The properties of a stream that switches use.
@@ -56,19 +55,19 @@ impl Transit {
     pub(crate) fn leave_host(
         &mut self,
         from: HostId,
-        packet: Packet,
+        packet: &Packet,
         departure: Nanos,
         random: &mut Random,
         agenda: &mut Agenda,
     ) -> Passage {
         if self.loss > 0.0 && random.chance(self.loss) {
             self.lost.count(1, u64::from(packet.len));
-            return Passage::Lost { packet, at: departure };
+            return Passage::Lost { at: departure };
         }
         match self.fabric.leave_host(from, departure) {
-            (at, Hop::Host(host)) => Passage::Arrives { host, packet, at },
+            (at, Hop::Host(host)) => Passage::Arrives { host, at },
             (at, Hop::Switch(switch)) => {
-                let packet = self.packets.insert(packet);
+                let packet = self.packets.insert(*packet);
                 agenda.push(at, Event::AtSwitch { switch, packet });
                 Passage::UnderWay
             }
@@ -81,7 +80,7 @@ impl Transit {
         &self.packets[id]
     }
 
-    /// Handles a packet that reaches a switch.
+    /// Handles a packet that reaches a switch; returns it as it leaves the switch.
     #[inline]
     pub(crate) fn at_switch(
         &mut self,
@@ -90,27 +89,28 @@ impl Transit {
         header: &Header,
         now: Nanos,
         agenda: &mut Agenda,
-    ) -> Passage {
+    ) -> (Packet, Passage) {
         let packet = self.packets[id];
         let Header { to, hash, ecn_capable } = *header;
         match self.fabric.forward(switch, to, hash, packet.bytes(), ecn_capable, now) {
             Forward::Dropped => {
                 self.packets.remove(id);
-                Passage::Dropped(packet)
+                (packet, Passage::Dropped)
             }
             Forward::Queued { arrives, at, marked } => {
                 let packet = Packet { marked: packet.marked || marked, ..packet };
-                match at {
+                let passage = match at {
                     Hop::Host(host) => {
                         self.packets.remove(id);
-                        Passage::Arrives { host, packet, at: arrives }
+                        Passage::Arrives { host, at: arrives }
                     }
                     Hop::Switch(next) => {
                         self.packets[id] = packet;
                         agenda.push(arrives, Event::AtSwitch { switch: next, packet: id });
                         Passage::UnderWay
                     }
-                }
+                };
+                (packet, passage)
             }
         }
     }
@@ -154,13 +154,13 @@ mod tests {
     }
 
     fn leave(transit: &mut Transit, agenda: &mut Agenda) -> Passage {
-        transit.leave_host(HostId(0), packet(), Nanos(5), &mut Random::new(1), agenda)
+        transit.leave_host(HostId(0), &packet(), Nanos(5), &mut Random::new(1), agenda)
     }
 
     #[test]
     fn back_to_back_a_packet_arrives_without_an_event() {
         let (mut transit, mut agenda) = (transit(Topology::BackToBack, 2, 0.0), Agenda::new());
-        let arrives = Passage::Arrives { host: HostId(1), packet: packet(), at: Nanos(1005) };
+        let arrives = Passage::Arrives { host: HostId(1), at: Nanos(1005) };
         assert_eq!(leave(&mut transit, &mut agenda), arrives);
         assert!(agenda.is_empty());
     }
@@ -169,7 +169,7 @@ mod tests {
     fn through_a_switch_it_is_held_until_it_is_forwarded() {
         let (mut transit, mut agenda) = (transit(Topology::Star, 3, 0.0), Agenda::new());
         assert_eq!(leave(&mut transit, &mut agenda), Passage::UnderWay);
-        let Some((now, Event::AtSwitch { switch, packet })) = agenda.pop() else { panic!("no event") };
+        let Some((now, Event::AtSwitch { switch, packet: id })) = agenda.pop() else { panic!("no event") };
         let amount = |packets: u64| Amount {
             packets: weft_units::Packets(packets),
             bytes: weft_units::Bytes(60 * packets),
@@ -177,7 +177,8 @@ mod tests {
         let balances = transit.balances(amount(1), Amount::ZERO, Amount::ZERO, now);
         assert!(balances[0].is_balanced() && balances[0].held == amount(1));
         let header = Header { to: HostId(2), hash: 0, ecn_capable: false };
-        let passage = transit.at_switch(switch, packet, &header, now, &mut agenda);
+        let (left, passage) = transit.at_switch(switch, id, &header, now, &mut agenda);
+        assert_eq!(left, packet());
         assert!(matches!(passage, Passage::Arrives { host: HostId(2), .. }), "{passage:?}");
         assert!(transit.balances(amount(1), amount(1), Amount::ZERO, Nanos::MAX)[0].is_balanced());
     }
@@ -185,7 +186,7 @@ mod tests {
     #[test]
     fn what_a_link_loses_is_counted() {
         let (mut transit, mut agenda) = (transit(Topology::Star, 3, 1.0), Agenda::new());
-        assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost { packet: packet(), at: Nanos(5) });
+        assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost { at: Nanos(5) });
         let sent = Amount { packets: weft_units::Packets(1), bytes: weft_units::Bytes(60) };
         assert!(transit.balances(sent, Amount::ZERO, Amount::ZERO, Nanos(5))[0].is_balanced());
     }

@@ -37,6 +37,12 @@ pub trait Qdisc: Send {
     /// Returns the next segment. Segments dropped on the way (CoDel) are pushed to `dropped`.
     fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued;
 
+    /// Whether an empty one remembers nothing: to dequeue from it changes nothing, and neither does a segment that enters it and is the
+    /// next to leave, at whatever times (`TCQ_F_CAN_BYPASS`). The layer above then keeps such a segment itself.
+    fn is_forgetful(&self) -> bool {
+        false
+    }
+
     /// Returns the discipline's own count of its backlog.
     fn backlog(&self) -> Backlog;
 

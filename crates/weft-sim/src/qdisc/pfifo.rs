@@ -48,6 +48,10 @@ impl Qdisc for Pfifo {
         Dequeued::Segment(segment)
     }
 
+    fn is_forgetful(&self) -> bool {
+        self.limit > 0
+    }
+
     fn backlog(&self) -> Backlog {
         self.backlog
     }

@@ -45,6 +45,10 @@ impl Qdisc for PfifoFast {
         Dequeued::Segment(segment)
     }
 
+    fn is_forgetful(&self) -> bool {
+        self.limit > 0
+    }
+
     fn backlog(&self) -> Backlog {
         self.backlog
     }

@@ -52,6 +52,10 @@ impl Qdisc for Prio {
         answer
     }
 
+    fn is_forgetful(&self) -> bool {
+        !self.bands.is_empty() && self.bands.iter().all(|band| band.is_forgetful())
+    }
+
     fn backlog(&self) -> Backlog {
         self.backlog
     }

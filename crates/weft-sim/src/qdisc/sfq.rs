@@ -243,6 +243,10 @@ impl Qdisc for Sfq {
         Dequeued::Segment(segment)
     }
 
+    fn is_forgetful(&self) -> bool {
+        true
+    }
+
     fn backlog(&self) -> Backlog {
         self.backlog
     }

@@ -7,7 +7,7 @@ use crate::host::nic::{Merged, POLL_WEIGHT};
 use crate::ids::{HostId, RxQueueId};
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
-use weft_units::{Bytes, TxQueueId};
+use weft_units::{Bytes, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
     pub(super) fn interrupt(&mut self, host: HostId, queue: RxQueueId) {
@@ -75,16 +75,17 @@ impl<O: Observer> World<'_, O> {
         while taken < POLL_WEIGHT {
             let now = work.now();
             let on_drop = |at, packet: &Packet| dropped.push((at, *packet));
-            let packet = self.hosts[work.host].receive.take_packet(queue, now, on_drop);
-            for (at, packet) in dropped.drain(..) {
-                self.steering.taken(packet.stream);
-                self.observe(work.host, PacketEventKind::Dropped, at, &packet, None);
-                self.forget(packet.body);
+            let host = &mut self.hosts[work.host];
+            let packet = host.receive.take_packet(queue, now, on_drop);
+            if packet.is_some() {
+                host.cpu.charge(Operation::ReceivePacket, 1.0, work);
+            }
+            if !dropped.is_empty() {
+                self.forget_dropped(&mut dropped, work);
             }
             let Some(packet) = packet else { break };
             taken += 1;
             self.steering.taken(packet.stream);
-            self.hosts[work.host].cpu.charge(Operation::ReceivePacket, 1.0, work);
             self.observe(work.host, PacketEventKind::Delivered, now, &packet, None);
             self.receive(&packet, work);
         }
@@ -94,6 +95,16 @@ impl<O: Observer> World<'_, O> {
             self.hosts[work.host].receive.reuse_merged(merged);
         }
         taken
+    }
+
+    /// Releases packets that found no room in the ring, and empties the list.
+    #[cold]
+    fn forget_dropped(&mut self, dropped: &mut Vec<(Nanos, Packet)>, work: &Work) {
+        for (at, packet) in dropped.drain(..) {
+            self.steering.taken(packet.stream);
+            self.observe(work.host, PacketEventKind::Dropped, at, &packet, None);
+            self.forget(packet.body);
+        }
     }
 
     #[inline]

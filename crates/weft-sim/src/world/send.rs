@@ -2,9 +2,12 @@
 
 use super::World;
 use crate::cost::Operation;
+use crate::event::Agenda;
+use crate::host::Host;
 use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
+use crate::outcome::Counters;
 use crate::packet::{Body, Outgoing};
 use crate::scenario::Doorbells;
 use crate::segment::Segment;
@@ -87,23 +90,29 @@ impl<O: Observer> World<'_, O> {
             self.observe_segment(work.host, PacketEventKind::Posted, *at, (queue, segment));
         }
         self.release_dropped(work.host, queue, work.now());
-        self.hosts[work.host].cpu.charge(Operation::TransmitSegment, handed.segments as f64, work);
+        let host = &mut self.hosts[work.host];
         if handed.segments > 0 {
-            self.doorbell(queue, handed, work);
+            host.cpu.charge(Operation::TransmitSegment, handed.segments as i64 as f64, work);
+            Self::doorbell(host, queue, handed, work, (&mut self.counters, &mut self.agenda));
         }
-        self.hosts[work.host].qdiscs.end_run(queue, work);
+        host.qdiscs.end_run(queue, work);
     }
 
     /// Posts all segments that a run has put into its ring, with as many register writes as the NIC's driver needs. All are posted
     /// when the writes are done.
-    fn doorbell(&mut self, queue: TxQueueId, handed: Handed, work: &mut Work) {
-        self.counters.segments += handed.segments;
-        let host = &mut self.hosts[work.host];
+    fn doorbell(
+        host: &mut Host,
+        queue: TxQueueId,
+        handed: Handed,
+        work: &mut Work,
+        (counters, agenda): (&mut Counters, &mut Agenda),
+    ) {
+        counters.segments += handed.segments;
         let writes = handed.doorbells(host.settings.doorbells);
-        self.counters.doorbells += writes;
-        self.counters.doorbells_unbatched += handed.doorbells(Doorbells::PerFlow);
-        host.cpu.charge(Operation::RegisterWrite, writes as f64, work);
-        host.transmit.doorbell(queue, (work.event_time(), work.now()), &mut self.agenda);
+        counters.doorbells += writes;
+        counters.doorbells_unbatched += handed.doorbells(Doorbells::PerFlow);
+        host.cpu.charge(Operation::RegisterWrite, writes as i64 as f64, work);
+        host.transmit.doorbell(queue, (work.event_time(), work.now()), agenda);
     }
 
     /// Handles the watchdog of a rate limit.

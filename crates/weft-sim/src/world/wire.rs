@@ -31,29 +31,31 @@ impl<O: Observer> World<'_, O> {
 
     /// Sends the packets of a queue's turn; returns the time of the NIC's next fetch.
     fn send_turn(&mut self, host: HostId, queue: TxQueueId) -> Nanos {
-        while let Some(fetched) = self.hosts[host].transmit.fetch(queue, self.now, &mut self.skbs) {
-            let stream = &self.streams[fetched.packet.stream];
+        loop {
+            let state = &mut self.hosts[host];
+            let Some(fetched) = state.transmit.fetch(queue, self.now, &mut self.skbs) else {
+                return state.transmit.end_turn(queue, self.now);
+            };
+            let packet = &fetched.packet;
             self.counters.packets += 1;
-            if let Some(policy) = &mut self.hosts[host].policy {
-                policy.count(fetched.packet.stream, fetched.packet.len);
+            if let Some(policy) = &mut state.policy {
+                policy.count(packet.stream, packet.len);
             }
-            if let Some(flow) = stream.flow {
-                self.measure.sent(flow, fetched.class, fetched.packet.len);
+            if let Some(flow) = self.streams[packet.stream].flow {
+                self.measure.sent(flow, fetched.class, packet.len);
             }
-            let departure = fetched.departure;
             self.observe_sent(host, queue, &fetched);
-            let passage =
-                self.network.leave_host(host, fetched.packet, departure, &mut self.random, &mut self.agenda);
-            self.pass(passage);
+            let (random, agenda) = (&mut self.random, &mut self.agenda);
+            let passage = self.network.leave_host(host, packet, fetched.departure, random, agenda);
+            self.pass(packet, passage);
             let state = &mut self.hosts[host];
             if let Some(segment) = fetched.done {
                 state.receive.completes((queue, segment), self.now, &mut self.random, &mut self.agenda);
             }
             if !state.transmit.turn_goes_on(&fetched) {
-                break;
+                return state.transmit.end_turn(queue, self.now);
             }
         }
-        self.hosts[host].transmit.end_turn(queue, self.now)
     }
 
     /// Handles a packet that reaches a switch.
@@ -62,24 +64,24 @@ impl<O: Observer> World<'_, O> {
         let facts = &self.streams[stream];
         let ecn_capable = self.senders[stream].uses_ecn();
         let header = Header { to: facts.to, hash: facts.hash, ecn_capable };
-        let passage = self.network.at_switch(switch, id, &header, self.now, &mut self.agenda);
-        self.pass(passage);
+        let (packet, passage) = self.network.at_switch(switch, id, &header, self.now, &mut self.agenda);
+        self.pass(&packet, passage);
     }
 
     /// Continues according to a packet's passage.
     #[inline]
-    fn pass(&mut self, passage: Passage) {
+    fn pass(&mut self, packet: &Packet, passage: Passage) {
         match passage {
             Passage::UnderWay => {}
-            Passage::Arrives { host, packet, at } => self.arrive(host, packet, at),
-            Passage::Lost { packet, at } => {
+            Passage::Arrives { host, at } => self.arrive(host, packet, at),
+            Passage::Lost { at } => {
                 let from = self.streams[packet.stream].from;
-                self.observe(from, PacketEventKind::Dropped, at, &packet, None);
+                self.observe(from, PacketEventKind::Dropped, at, packet, None);
                 self.forget(packet.body);
             }
-            Passage::Dropped(packet) => {
+            Passage::Dropped => {
                 let to = self.streams[packet.stream].to;
-                self.observe(to, PacketEventKind::Dropped, self.now, &packet, None);
+                self.observe(to, PacketEventKind::Dropped, self.now, packet, None);
                 self.forget(packet.body);
             }
         }
@@ -87,13 +89,13 @@ impl<O: Observer> World<'_, O> {
 
     /// Adds a packet to a host's receive ring, with its arrival at `at`.
     #[inline]
-    fn arrive(&mut self, to: HostId, packet: Packet, at: Nanos) {
+    fn arrive(&mut self, to: HostId, packet: &Packet, at: Nanos) {
         debug_assert_eq!(to, self.streams[packet.stream].to);
         let host = &mut self.hosts[to];
-        let learnt = if host.settings.learns_queues {
-            self.sockets[packet.stream.reverse()].queue.map(|queue| host.receive.beside(queue))
-        } else {
-            None
+        let (learns, sockets, receive) = (host.settings.learns_queues, &self.sockets, &host.receive);
+        let learnt = || {
+            let queue = if learns { sockets[packet.stream.reverse()].queue } else { None };
+            queue.map(|queue| receive.beside(queue))
         };
         let queue = self.steering.arrives(packet.stream, learnt);
         host.receive.arrives(queue, packet, at, &mut self.random, &mut self.agenda);

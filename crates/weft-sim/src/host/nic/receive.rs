@@ -82,6 +82,31 @@ struct QueuePair {
 }
 
 impl QueuePair {
+    /// Decides about the packets that arrived since the last accepted one was taken. Only polls free descriptors, so the first
+    /// packets fill the ring of this capacity and the others are dropped.
+    #[inline]
+    fn settle(
+        &mut self,
+        capacity: u32,
+        passed: &mut Passed,
+        now: Nanos,
+        mut on_drop: impl FnMut(Nanos, &Packet),
+    ) {
+        let (mut arrived, mut bytes) = (0_u32, 0);
+        for (_, packet) in self.ring.iter().take_while(|(at, _)| *at <= now) {
+            arrived += 1;
+            bytes += u64::from(packet.len);
+        }
+        passed.entered.count(u64::from(arrived), bytes);
+        self.accepted = arrived.min(capacity);
+        if arrived > self.accepted {
+            for (at, packet) in self.ring.drain(self.accepted as usize..arrived as usize) {
+                passed.dropped.count(1, u64::from(packet.len));
+                on_drop(at, &packet);
+            }
+        }
+    }
+
     fn waiting(&self) -> impl Iterator<Item = &Packet> {
         self.ring.range(..self.accepted as usize).map(|(_, packet)| packet)
     }
@@ -120,7 +145,12 @@ impl NicReceive {
     /// Returns the receive queue of a transmit queue's pair.
     #[inline]
     pub(crate) const fn beside(&self, queue: TxQueueId) -> RxQueueId {
-        RxQueueId(queue.0 % self.parameters.queues)
+        // Most NICs have as many queues in both directions.
+        if queue.0 < self.parameters.queues {
+            RxQueueId(queue.0)
+        } else {
+            RxQueueId(queue.0 % self.parameters.queues)
+        }
     }
 
     /// Adds a packet that arrives in a receive ring at `at`. Calls are in the order of `at`.
@@ -128,12 +158,12 @@ impl NicReceive {
     pub(crate) fn arrives(
         &mut self,
         queue: RxQueueId,
-        packet: Packet,
+        packet: &Packet,
         at: Nanos,
         random: &mut Random,
         agenda: &mut Agenda,
     ) {
-        self.pairs[queue].ring.push_back((at, packet));
+        self.pairs[queue].ring.push_back((at, *packet));
         self.arm(queue, at, random, agenda);
     }
 
@@ -161,12 +191,18 @@ impl NicReceive {
         if pair.due.is_some_and(|due| earliest >= due) {
             return;
         }
-        let late = self.parameters.latency.map_or(Nanos::ZERO, |mean| random.exponential(mean));
+        let late = match (self.parameters.latency, pair.due) {
+            (None, _) => Nanos::ZERO,
+            (Some(mean), None) => random.exponential(mean),
+            (Some(mean), Some(due)) => match random.exponential_below(mean, due - earliest) {
+                Some(late) => late,
+                // The pending interrupt comes first.
+                None => return,
+            },
+        };
         let time = earliest + late;
-        if pair.due.is_none_or(|due| time < due) {
-            pair.due = Some(time);
-            agenda.push(time, Event::Interrupt { host: self.host, queue });
-        }
+        pair.due = Some(time);
+        agenda.push(time, Event::Interrupt { host: self.host, queue });
     }
 
     /// Handles an interrupt: returns the core that polls; `None` if an earlier interrupt superseded this one.
@@ -206,33 +242,14 @@ impl NicReceive {
         now: Nanos,
         on_drop: impl FnMut(Nanos, &Packet),
     ) -> Option<Packet> {
-        if self.pairs[queue].accepted == 0 {
-            self.settle(queue, now, on_drop);
-        }
         let pair = &mut self.pairs[queue];
+        if pair.accepted == 0 {
+            pair.settle(self.parameters.ring, &mut self.passed, now, on_drop);
+        }
         pair.accepted = pair.accepted.checked_sub(1)?;
         let (_, packet) = pair.ring.pop_front()?;
         self.passed.left.count(1, u64::from(packet.len));
         Some(packet)
-    }
-
-    /// Decides about the packets that arrived since the last accepted one was taken. Only polls free descriptors, so the first
-    /// packets fill the ring and the others are dropped.
-    fn settle(&mut self, queue: RxQueueId, now: Nanos, mut on_drop: impl FnMut(Nanos, &Packet)) {
-        let pair = &mut self.pairs[queue];
-        let (mut arrived, mut bytes) = (0_u32, 0);
-        for (_, packet) in pair.ring.iter().take_while(|(at, _)| *at <= now) {
-            arrived += 1;
-            bytes += u64::from(packet.len);
-        }
-        self.passed.entered.count(u64::from(arrived), bytes);
-        pair.accepted = arrived.min(self.parameters.ring);
-        if arrived > pair.accepted {
-            for (at, packet) in pair.ring.drain(pair.accepted as usize..arrived as usize) {
-                self.passed.dropped.count(1, u64::from(packet.len));
-                on_drop(at, &packet);
-            }
-        }
     }
 
     /// Merges a packet of data with its predecessors; returns the merge to pass up the stack first.
@@ -329,12 +346,12 @@ mod tests {
     fn interrupts_are_moderated_and_off_while_polling() {
         let (mut nic, mut random, mut agenda) = (nic(), Random::new(1), Agenda::new());
         let interrupt = |at| Some((Nanos(at), Event::Interrupt { host: HOST, queue: QUEUE }));
-        nic.arrives(QUEUE, packet(0), Nanos(500), &mut random, &mut agenda);
-        nic.arrives(QUEUE, packet(1), Nanos(600), &mut random, &mut agenda);
+        nic.arrives(QUEUE, &packet(0), Nanos(500), &mut random, &mut agenda);
+        nic.arrives(QUEUE, &packet(1), Nanos(600), &mut random, &mut agenda);
         assert_eq!((agenda.pop(), agenda.pop()), (interrupt(500), None));
         assert_eq!(nic.interrupt(QUEUE, Nanos(499), &mut random), None, "it is not that one");
         assert_eq!(nic.interrupt(QUEUE, Nanos(500), &mut random), Some(CoreId(1)));
-        nic.arrives(QUEUE, packet(2), Nanos(700), &mut random, &mut agenda);
+        nic.arrives(QUEUE, &packet(2), Nanos(700), &mut random, &mut agenda);
         assert_eq!(agenda.pop(), None);
         assert!(nic.take_packet(QUEUE, Nanos(550), |_, _| ()).is_some());
         assert_eq!(nic.take_packet(QUEUE, Nanos(550), |_, _| ()), None);
@@ -346,7 +363,7 @@ mod tests {
     fn a_full_ring_drops_what_comes_last() {
         let (mut nic, mut random, mut agenda) = (nic(), Random::new(1), Agenda::new());
         for number in 0..6 {
-            nic.arrives(QUEUE, packet(number), Nanos(number), &mut random, &mut agenda);
+            nic.arrives(QUEUE, &packet(number), Nanos(number), &mut random, &mut agenda);
         }
         let mut dropped = Vec::new();
         let first = nic.take_packet(QUEUE, Nanos(4), |_, lost| dropped.push(lost.body));

@@ -22,12 +22,16 @@ impl Steering {
     }
 
     /// Returns the receive queue of a stream's next packet, and counts the packet as in transit. A learnt queue takes effect only
-    /// while no packet of the stream is in transit, to keep their order.
+    /// while no packet of the stream is in transit, to keep their order; only then is it asked for.
     #[inline]
-    pub(crate) fn arrives(&mut self, stream: StreamId, learnt: Option<RxQueueId>) -> RxQueueId {
+    pub(crate) fn arrives(
+        &mut self,
+        stream: StreamId,
+        learnt: impl FnOnce() -> Option<RxQueueId>,
+    ) -> RxQueueId {
         let steered = &mut self.streams[stream];
-        if let Some(queue) = learnt
-            && steered.under_way == 0
+        if steered.under_way == 0
+            && let Some(queue) = learnt()
         {
             steered.queue = queue;
         }
@@ -50,10 +54,10 @@ mod tests {
     fn a_stream_moves_only_while_nothing_is_under_way() {
         let (stream, old, new) = (StreamId(0), RxQueueId(3), RxQueueId(5));
         let mut steering = Steering::new([old].into_iter());
-        assert_eq!(steering.arrives(stream, None), old);
-        assert_eq!(steering.arrives(stream, Some(new)), old);
+        assert_eq!(steering.arrives(stream, || None), old);
+        assert_eq!(steering.arrives(stream, || Some(new)), old);
         steering.taken(stream);
         steering.taken(stream);
-        assert_eq!(steering.arrives(stream, Some(new)), new);
+        assert_eq!(steering.arrives(stream, || Some(new)), new);
     }
 }

@@ -160,7 +160,7 @@ impl QdiscLayer {
         let now = kernel.work.now();
         self.passed.entered.count_segment(&segment);
         self.choice.occupancy[queue].bytes += Bytes(u64::from(segment.len));
-        state.qdisc.enqueue(segment, now, &mut self.dropped);
+        state.enqueue(segment, now, &mut self.dropped);
         state.unlocked = now;
         (queue, segment)
     }
@@ -266,7 +266,7 @@ impl QdiscLayer {
         let mut handed = Handed::default();
         let state = &mut self.queues[queue];
         while state.limit.available() && nic.has_room(queue) {
-            match state.qdisc.dequeue(kernel.work.now(), &mut self.dropped) {
+            match state.dequeue(kernel.work.now(), &mut self.dropped) {
                 Dequeued::Segment(segment) => {
                     state.limit.queued(Bytes(u64::from(segment.len)));
                     let last = state.last_stream.replace(segment.flow);
@@ -326,7 +326,7 @@ impl QdiscLayer {
     /// Replaces all qdiscs.
     #[cfg(test)]
     pub(crate) fn replace_qdiscs(&mut self, make: impl Fn() -> Box<dyn Qdisc>) {
-        self.queues.iter_mut().for_each(|queue| queue.qdisc = make());
+        self.queues.iter_mut().for_each(|queue| queue.replace_qdisc(make()));
     }
 }
 
@@ -359,7 +359,7 @@ impl Stage for QdiscLayer {
     fn held(&self) -> Amount {
         let mut held = Amount::default();
         for queue in self.queues.iter() {
-            queue.qdisc.walk(&mut |segment| held.count_segment(segment));
+            queue.walk(&mut |segment| held.count_segment(segment));
         }
         held
     }

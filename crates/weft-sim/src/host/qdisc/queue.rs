@@ -5,6 +5,7 @@ use crate::host::cpu::Work;
 use crate::ids::{CoreId, StreamId};
 use crate::qdisc::Qdisc;
 use crate::scenario::ByteQueueLimit;
+use crate::segment::{Dequeued, Segment};
 use weft_units::Nanos;
 
 /// The core that runs a queue's qdisc next.
@@ -25,7 +26,13 @@ pub(crate) enum Runner {
 
 /// A transmit queue.
 pub(super) struct TransmitQueue {
-    pub(super) qdisc: Box<dyn Qdisc>,
+    qdisc: Box<dyn Qdisc>,
+    /// Whether the qdisc is forgetful, so that a single segment passes beside it.
+    forgetful: bool,
+    /// The only segment of the queue, with the time of its enqueueing; the qdisc is then empty.
+    single: Option<(Segment, Nanos)>,
+    /// Number of segments in the qdisc.
+    queued: u32,
     pub(super) limit: ByteQueue,
     /// The core that held the queue's lock last.
     pub(super) last_core: Option<CoreId>,
@@ -44,7 +51,10 @@ pub(super) struct TransmitQueue {
 impl TransmitQueue {
     pub(super) fn new(qdisc: Box<dyn Qdisc>, limit: ByteQueueLimit) -> Self {
         Self {
+            forgetful: qdisc.is_forgetful(),
             qdisc,
+            single: None,
+            queued: 0,
             limit: ByteQueue::new(limit),
             last_core: None,
             unlocked: Nanos::ZERO,
@@ -54,6 +64,54 @@ impl TransmitQueue {
             retry: None,
             last_stream: None,
         }
+    }
+
+    /// Enqueues a segment; dropped ones are pushed to `dropped`.
+    #[inline]
+    pub(super) fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
+        if self.forgetful && self.queued == 0 && self.single.is_none() {
+            self.single = Some((segment, now));
+            return;
+        }
+        if let Some((first, at)) = self.single.take() {
+            self.put(first, at, dropped);
+        }
+        self.put(segment, now, dropped);
+    }
+
+    fn put(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
+        let before = dropped.len();
+        self.qdisc.enqueue(segment, now, dropped);
+        self.queued += 1;
+        self.queued -= (dropped.len() - before) as u32;
+    }
+
+    /// Returns the next segment; dropped ones are pushed to `dropped`.
+    #[inline]
+    pub(super) fn dequeue(&mut self, now: Nanos, dropped: &mut Vec<Segment>) -> Dequeued {
+        if let Some((segment, _)) = self.single.take() {
+            return Dequeued::Segment(segment);
+        }
+        if self.forgetful && self.queued == 0 {
+            return Dequeued::Empty;
+        }
+        let before = dropped.len();
+        let answer = self.qdisc.dequeue(now, dropped);
+        let left = usize::from(matches!(answer, Dequeued::Segment(_)));
+        self.queued -= (left + dropped.len() - before) as u32;
+        answer
+    }
+
+    /// Visits every segment.
+    pub(super) fn walk(&self, visit: &mut dyn FnMut(&Segment)) {
+        self.single.iter().for_each(|(segment, _)| visit(segment));
+        self.qdisc.walk(visit);
+    }
+
+    #[cfg(test)]
+    pub(super) fn replace_qdisc(&mut self, qdisc: Box<dyn Qdisc>) {
+        self.forgetful = qdisc.is_forgetful();
+        self.qdisc = qdisc;
     }
 
     #[inline]

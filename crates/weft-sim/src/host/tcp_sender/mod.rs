@@ -91,8 +91,9 @@ pub(crate) struct TcpSender {
     window: Window,
     uses_ecn: bool,
     mss: u32,
-    /// The maximum payload of an skb (`tcp_xmit_size_goal`).
+    /// The maximum payload of an skb (`tcp_xmit_size_goal`), also in packets.
     size_goal: u64,
+    goal_packets: u32,
 
     // Write side.
     /// Bytes that the application has not written yet.
@@ -150,6 +151,7 @@ impl TcpSender {
             window: Window::INITIAL,
             mss: parameters.mss,
             size_goal: packets * mss,
+            goal_packets: packets as u32,
             unwritten: Unwritten::Bytes(0),
             written: 0,
             queue: VecDeque::new(),
@@ -195,7 +197,7 @@ impl TcpSender {
     /// Returns the number of packets that this payload counts as; more than one for a segment that was not cut.
     #[inline]
     pub(crate) fn packets_of(&self, payload: u32) -> u32 {
-        payload.div_ceil(self.mss).max(1)
+        if payload <= self.mss { 1 } else { payload.div_ceil(self.mss) }
     }
 
     /// Returns the number of packets in flight.

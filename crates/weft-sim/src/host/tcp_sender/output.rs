@@ -63,14 +63,17 @@ impl TcpSender {
         };
         let in_flight = self.in_flight();
         let quota = self.window.cwnd.saturating_sub(in_flight);
+        if quota == 0 {
+            return Next::Stop(Stop::Window);
+        }
         let room = self.receive_window.saturating_sub(in_flight * self.mss) / self.mss;
-        if quota.min(room) == 0 {
-            return Next::Stop(if quota == 0 { Stop::Window } else { Stop::Nothing });
+        if room == 0 {
+            return Next::Stop(Stop::Nothing);
         }
         let pacing = self.pacing_rate();
         // `tcp_tso_autosize`: the pacing rate's bytes in 1/1024 s, at least two packets.
         let autosized = ((pacing / 1024.0) as u32 / self.mss).max(2);
-        let most = autosized.min((self.size_goal / u64::from(self.mss)) as u32).max(1);
+        let most = autosized.min(self.goal_packets).max(1);
         let mut payload = head.min(quota.min(room).min(most) * self.mss);
         if payload < head {
             // `tso_fragment` at packet boundaries.
