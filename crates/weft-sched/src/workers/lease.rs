@@ -20,7 +20,7 @@
 
 use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Instant, LimitId, Nanos};
 
-use super::line::{LimitLine, Returned};
+use super::line::{LimitLine, Parts, Returned};
 use crate::tree::PolicyTree;
 
 /// The times and sizes of leases.
@@ -108,17 +108,8 @@ struct Lent {
     bytes: u64,
     since: Instant,
     until: u64,
-    from: Origin,
-}
-
-/// The times at which a lease's time began: it may have some of its own, and some that others returned, which is sent first.
-#[derive(Clone, Copy, Debug)]
-struct Origin {
-    /// The span of its own time.
-    own: u64,
-    /// The beginning of its own time, and of the oldest.
-    start: u64,
-    oldest: u64,
+    /// Its time: some of its own, and some that others returned. The oldest is sent first.
+    parts: Parts,
 }
 
 /// A slot that was taken and is not lent yet.
@@ -239,7 +230,7 @@ impl Lease {
 
     /// Ends a lease that is used up, has expired, or is of another rate. Returns whether it was used up, or soon will be.
     fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> bool {
-        let Some(Lent { bytes, since, until, from }) = self.lent else { return false };
+        let Some(Lent { bytes, since, until, parts }) = self.lent else { return false };
         let spent = tree.spent(self.id, since).get();
         let left = bytes.saturating_sub(spent);
         // What an exchange takes at this pace would not last until the next one.
@@ -259,7 +250,7 @@ impl Lease {
         self.counters.spent += Bytes(spent);
         let exchanges = if used_up { MORE } else { 1 };
         self.span = self.next_span(with, spent, with.now.saturating_since(since), exchanges);
-        self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), from);
+        self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), parts);
         used_up
     }
 
@@ -273,12 +264,19 @@ impl Lease {
     }
 
     /// Gives back time worth `work` billionths of a bit, and the fraction.
-    fn give_back_work(&mut self, with: Exchange<'_>, work: u128, from: Origin) {
+    fn give_back_work(&mut self, with: Exchange<'_>, work: u128, mut parts: Parts) {
         let work = work + u128::from(self.fraction);
         let rate = u128::from(self.rate);
-        let span = u64::try_from(work / rate).unwrap_or(u64::MAX);
+        let mut span = u64::try_from(work / rate).unwrap_or(u64::MAX);
         self.fraction = u64::try_from(work % rate).unwrap_or(0);
-        self.give_back(with, (span, if span > from.own { from.oldest } else { from.start }));
+        let oldest = parts.oldest();
+        while let Some(part) = parts.remove_newest(&mut span) {
+            self.give_back(with, part);
+        }
+        // A nanosecond of fractions of earlier leases.
+        if let (Some(origin), true) = (oldest, span > 0) {
+            self.give_back(with, (span, origin));
+        }
     }
 
     fn give_back(&mut self, with: Exchange<'_>, (span, origin): (u64, u64)) {
@@ -299,7 +297,7 @@ impl Lease {
         let slots = with.settings.slots(rate);
         self.span = self.span.clamp(slots.least, slots.full);
         let begun = self.pending.is_some_and(|slot| slot.start <= now);
-        let mut returned = Returned { span: 0, origin: now, lost: 0 };
+        let mut returned = Returned::default();
         if !begun {
             returned = self.take_returned(with, (slots.least, self.span));
         }
@@ -314,17 +312,12 @@ impl Lease {
         if let (Some(slot), 0) = (own, returned.span) {
             returned = self.take_returned(with, (1, slot.span));
         }
-        let Returned { span, origin, .. } = returned;
-        match own {
-            Some(slot) => {
-                let oldest = if span > 0 { slot.start.min(origin) } else { slot.start };
-                let from = Origin { own: slot.span, start: slot.start, oldest };
-                self.lend(with, slot.span.saturating_add(span), from, tree);
-            }
-            None if span > 0 => {
-                self.lend(with, span, Origin { own: span, start: origin, oldest: origin }, tree);
-            }
-            None => {}
+        let mut parts = returned.parts;
+        if let Some(slot) = own {
+            parts.add(slot.span, slot.start);
+        }
+        if parts.span() > 0 {
+            self.lend(with, parts, tree);
         }
     }
 
@@ -337,7 +330,8 @@ impl Lease {
         taken
     }
 
-    fn lend(&mut self, with: Exchange<'_>, span: u64, from: Origin, tree: &mut PolicyTree) {
+    fn lend(&mut self, with: Exchange<'_>, parts: Parts, tree: &mut PolicyTree) {
+        let span = parts.span();
         let work = u128::from(span) * u128::from(self.rate) + u128::from(self.fraction);
         let byte = u128::from(BIT_NANOS_PER_BYTE);
         let bytes = u64::try_from(work / byte).unwrap_or(u64::MAX);
@@ -346,17 +340,17 @@ impl Lease {
         let until = with.now.as_nanos().saturating_add(expires);
         tree.lend(self.id, Some(Bytes(bytes).saturating_sub(with.settings.segment)), with.now);
         (self.seen, self.still) = (0, 0);
-        self.lent = Some(Lent { bytes, since: with.now, until, from });
+        self.lent = Some(Lent { bytes, since: with.now, until, parts });
     }
 
     /// Gives back what is left, and lets the engine send at the limit's rate of its own again. A slot that has not begun is forfeited,
     /// since nobody may have it now.
     pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) {
-        if let Some(Lent { bytes, since, from, .. }) = self.lent.take() {
+        if let Some(Lent { bytes, since, parts, .. }) = self.lent.take() {
             let spent = tree.spent(self.id, since);
             self.counters.spent += spent;
             let left = u128::from(bytes.saturating_sub(spent.get()));
-            self.give_back_work(with, left * u128::from(BIT_NANOS_PER_BYTE), from);
+            self.give_back_work(with, left * u128::from(BIT_NANOS_PER_BYTE), parts);
         }
         if let Some(Slot { start, span }) = self.pending.take() {
             if start <= with.now.as_nanos() {
