@@ -147,6 +147,15 @@ pub(super) struct Lease {
     counters: LeaseCounters,
 }
 
+/// The end of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    /// Its bytes were sent, or will be before the next exchange.
+    UsedUp,
+    /// It was returned before.
+    Unused,
+}
+
 /// The packets at a worker that pass a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
@@ -165,6 +174,8 @@ pub(super) struct Exchange<'a> {
     pub(super) line: &'a LimitLine,
     pub(super) demand: Demand,
     pub(super) now: Instant,
+    /// The number of workers, at least one.
+    pub(super) workers: u64,
 }
 
 impl Lease {
@@ -193,12 +204,14 @@ impl Lease {
 
     /// One exchange. Returns the beginning of a slot that is pending.
     pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> Option<Instant> {
-        let used_up = self.look(with, tree);
+        let ended = self.look(with, tree);
+        // Nobody else takes time that lies there, so a lane whose turn is rare keeps a lease for it.
+        let renewed = ended == Some(Ended::Unused) && with.line.next() <= with.now.as_nanos();
         self.look_at_pending(with);
         let begun = self.pending.is_some_and(|slot| slot.start <= with.now.as_nanos());
         let wanted = match with.demand {
             Demand::None => false,
-            Demand::Some => used_up || begun,
+            Demand::Some => ended == Some(Ended::UsedUp) || begun || renewed,
             Demand::Waiting => true,
         };
         if self.lent.is_none() && wanted {
@@ -206,6 +219,35 @@ impl Lease {
         }
         let start = self.pending?.start;
         (start > with.now.as_nanos()).then(|| Instant::from_nanos(start))
+    }
+
+    /// Whether a lease began at `now`.
+    pub(super) fn is_new(&self, now: Instant) -> bool {
+        self.lent.is_some_and(|lent| lent.since == now)
+    }
+
+    /// The bytes of a lease that began at `now`.
+    pub(super) fn new_bytes(&self, now: Instant) -> Bytes {
+        Bytes(self.lent.filter(|lent| lent.since == now).map_or(0, |lent| lent.bytes))
+    }
+
+    /// Takes a lease of `need` bytes, of time that is there now, for a lane that has as many of another limit.
+    pub(super) fn complete(&mut self, with: Exchange<'_>, need: Bytes, tree: &mut PolicyTree) {
+        if let Some(Lent { bytes, since, parts, .. }) = self.lent {
+            let spent = tree.spent(self.id, since);
+            let left = bytes.saturating_sub(spent.get());
+            if left >= need.get() {
+                return;
+            }
+            tree.lend(self.id, None, with.now);
+            self.lent = None;
+            self.counters.spent += spent;
+            self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), parts);
+        }
+        let kept = self.span;
+        self.span = BitsPerSec(with.line.rate()).time_for(need).get();
+        self.take(with, tree);
+        self.span = kept;
     }
 
     /// Whether a slot was taken that has not begun, and nothing is lent.
@@ -228,9 +270,9 @@ impl Lease {
         }
     }
 
-    /// Ends a lease that is used up, has expired, or is of another rate. Returns whether it was used up, or soon will be.
-    fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> bool {
-        let Some(Lent { bytes, since, until, parts }) = self.lent else { return false };
+    /// Ends a lease that is used up or soon will be, that has expired, or that is of another rate.
+    fn look(&mut self, with: Exchange<'_>, tree: &mut PolicyTree) -> Option<Ended> {
+        let Lent { bytes, since, until, parts } = self.lent?;
         let spent = tree.spent(self.id, since).get();
         let left = bytes.saturating_sub(spent);
         // What an exchange takes at this pace would not last until the next one.
@@ -243,7 +285,7 @@ impl Lease {
         let patience = if with.demand == Demand::None { IDLE } else { STILL };
         if !used_up && self.still < patience && with.now.as_nanos() <= until && with.line.rate() == self.rate
         {
-            return false;
+            return None;
         }
         tree.lend(self.id, None, with.now);
         self.lent = None;
@@ -251,7 +293,7 @@ impl Lease {
         let exchanges = if used_up { MORE } else { 1 };
         self.span = self.next_span(with, spent, with.now.saturating_since(since), exchanges);
         self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), parts);
-        used_up
+        Some(if used_up { Ended::UsedUp } else { Ended::Unused })
     }
 
     /// The span of a slot for some exchanges, at the pace of a lease of which `spent` bytes were sent in `lasted`.
@@ -296,6 +338,11 @@ impl Lease {
         let now = with.now.as_nanos();
         let slots = with.settings.slots(rate);
         self.span = self.span.clamp(slots.least, slots.full);
+        // Time that nobody took is for longer leases, by which lanes wait less. Those of all workers together shall not outlast it.
+        let idle = now.saturating_sub(with.line.next()).min(with.settings.age(rate, self.burst));
+        if idle >= slots.full {
+            self.span = self.span.max(idle / with.workers).max(2 * slots.least).min(slots.full);
+        }
         let begun = self.pending.is_some_and(|slot| slot.start <= now);
         let mut returned = Returned::default();
         if !begun {

@@ -155,6 +155,11 @@ impl LimitLine {
         Self { next: AtomicU64::new(0), returned, rate: AtomicU64::new(rate) }
     }
 
+    /// The beginning of the time that nobody has yet.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Takes the next `span` of the limit's time, and none before `earliest`. Returns the beginning of the slot.
     pub(crate) fn take(&self, span: u64, earliest: u64) -> u64 {
         let mut next = self.next.load(Ordering::Relaxed);
