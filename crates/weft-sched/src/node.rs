@@ -197,6 +197,11 @@ impl Node {
         if let Self::Wfq(node) = self { node.virtual_time } else { 0 }
     }
 
+    /// Whether the child at `slot` of a fair node waits for a limit, with the tag that it had.
+    pub(crate) fn holds(&self, slot: usize) -> bool {
+        if let Self::Wfq(node) = self { node.shares[slot].held != NOT_HELD } else { false }
+    }
+
     /// Charges service that the child at `slot` had elsewhere, so that its tag is at most `lead` ahead of virtual time.
     pub(crate) fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
         if let Self::Wfq(node) = self {
@@ -420,8 +425,12 @@ impl WfqNode {
     }
 
     fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
-        let account = &mut self.shares[slot].account;
+        let Share { account, held } = &mut self.shares[slot];
         let most = self.virtual_time.saturating_add(lead);
+        if *held != NOT_HELD {
+            *held = (*held).max(held.saturating_add(units).min(most));
+            return;
+        }
         if !self.tree.contains(slot) {
             account.enter(self.virtual_time);
             account.postpone(units, most);

@@ -60,9 +60,10 @@ impl PolicyTree {
         self.nodes[node as usize].node.fair_time()
     }
 
-    /// Whether the child at `slot` of a node has a backlogged flow in a lane that is not parked.
+    /// Whether the child at `slot` of a node has a backlogged flow, in a lane that is not parked or with the tag that it had before.
     pub(crate) fn child_takes_part(&self, node: u32, slot: usize) -> bool {
-        self.nodes[node as usize].node.contains(slot)
+        let node = &self.nodes[node as usize].node;
+        node.contains(slot) || node.holds(slot)
     }
 
     /// Charges service that the child at `slot` of a fair node had elsewhere. [`Self::offer_again`] must follow.

@@ -20,7 +20,7 @@
 
 use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Instant, LimitId, Nanos};
 
-use super::line::{LimitLine, Returned};
+use super::line::{LimitLine, Parts, Returned};
 use crate::tree::PolicyTree;
 
 /// What bytes are lent to: an engine's limits, or the gate of a link.
@@ -132,17 +132,8 @@ struct Lent {
     bytes: u64,
     since: Instant,
     until: u64,
-    from: Origin,
-}
-
-/// The times at which a lease's time began: it may have some of its own, and some that others returned, which is sent first.
-#[derive(Clone, Copy, Debug)]
-struct Origin {
-    /// The span of its own time.
-    own: u64,
-    /// The beginning of its own time, and of the oldest.
-    start: u64,
-    oldest: u64,
+    /// Its time: some of its own, and some that others returned. The oldest is sent first.
+    parts: Parts,
 }
 
 /// A slot that was taken and is not lent yet.
@@ -180,6 +171,15 @@ pub(super) struct Lease {
     counters: LeaseCounters,
 }
 
+/// The end of a lease.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Ended {
+    /// Its bytes were sent, or will be before the next exchange.
+    UsedUp,
+    /// It was returned before.
+    Unused,
+}
+
 /// The packets at a worker that pass a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
@@ -200,6 +200,8 @@ pub(super) struct Exchange<'a> {
     pub(super) line: &'a LimitLine,
     pub(super) demand: Demand,
     pub(super) now: Instant,
+    /// The number of workers, at least one.
+    pub(super) workers: u64,
 }
 
 impl Lease {
@@ -228,12 +230,14 @@ impl Lease {
 
     /// One exchange. Returns the beginning of a slot that is pending.
     pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> Option<Instant> {
-        let used_up = self.look(with, tree);
+        let ended = self.look(with, tree);
+        // Nobody else takes time that lies there, so a lane whose turn is rare keeps a lease for it.
+        let renewed = ended == Some(Ended::Unused) && with.line.next() <= with.now.as_nanos();
         self.look_at_pending(with);
         let begun = self.pending.is_some_and(|slot| slot.start <= with.now.as_nanos());
         let wanted = match with.demand {
             Demand::None => false,
-            Demand::Some => used_up || begun,
+            Demand::Some => ended == Some(Ended::UsedUp) || begun || renewed,
             Demand::HeldBack => begun,
             Demand::Waiting => true,
         };
@@ -242,6 +246,35 @@ impl Lease {
         }
         let start = self.pending?.start;
         (start > with.now.as_nanos()).then(|| Instant::from_nanos(start))
+    }
+
+    /// Whether a lease began at `now`.
+    pub(super) fn is_new(&self, now: Instant) -> bool {
+        self.lent.is_some_and(|lent| lent.since == now)
+    }
+
+    /// The bytes of a lease that began at `now`.
+    pub(super) fn new_bytes(&self, now: Instant) -> Bytes {
+        Bytes(self.lent.filter(|lent| lent.since == now).map_or(0, |lent| lent.bytes))
+    }
+
+    /// Takes a lease of `need` bytes, of time that is there now, for a lane that has as many of another limit.
+    pub(super) fn complete(&mut self, with: Exchange<'_>, need: Bytes, tree: &mut impl Purse) {
+        if let Some(Lent { bytes, since, parts, .. }) = self.lent {
+            let spent = tree.spent(self.id, since);
+            let left = bytes.saturating_sub(spent.get());
+            if left >= need.get() {
+                return;
+            }
+            tree.lend(self.id, None, with.now);
+            self.lent = None;
+            self.counters.spent += spent;
+            self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), parts);
+        }
+        let kept = self.span;
+        self.span = BitsPerSec(with.line.rate()).time_for(need).get();
+        self.take(with, tree);
+        self.span = kept;
     }
 
     /// Whether a slot was taken that has not begun, and nothing is lent.
@@ -264,9 +297,9 @@ impl Lease {
         }
     }
 
-    /// Ends a lease that is used up, has expired, or is of another rate. Returns whether it was used up, or soon will be.
-    fn look(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> bool {
-        let Some(Lent { bytes, since, until, from }) = self.lent else { return false };
+    /// Ends a lease that is used up or soon will be, that has expired, or that is of another rate.
+    fn look(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> Option<Ended> {
+        let Lent { bytes, since, until, parts } = self.lent?;
         let spent = tree.spent(self.id, since).get();
         let left = bytes.saturating_sub(spent);
         // What an exchange takes at this pace would not last until the next one.
@@ -279,15 +312,15 @@ impl Lease {
         let patience = if with.demand == Demand::None { IDLE } else { STILL };
         if !used_up && self.still < patience && with.now.as_nanos() <= until && with.line.rate() == self.rate
         {
-            return false;
+            return None;
         }
         tree.lend(self.id, None, with.now);
         self.lent = None;
         self.counters.spent += Bytes(spent);
         let exchanges = if used_up { MORE } else { 1 };
         self.span = self.next_span(with, spent, with.now.saturating_since(since), exchanges);
-        self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), from);
-        used_up
+        self.give_back_work(with, u128::from(left) * u128::from(BIT_NANOS_PER_BYTE), parts);
+        Some(if used_up { Ended::UsedUp } else { Ended::Unused })
     }
 
     /// The span of a slot for some exchanges, at the pace of a lease of which `spent` bytes were sent in `lasted`.
@@ -300,12 +333,19 @@ impl Lease {
     }
 
     /// Gives back time worth `work` billionths of a bit, and the fraction.
-    fn give_back_work(&mut self, with: Exchange<'_>, work: u128, from: Origin) {
+    fn give_back_work(&mut self, with: Exchange<'_>, work: u128, mut parts: Parts) {
         let work = work + u128::from(self.fraction);
         let rate = u128::from(self.rate);
-        let span = u64::try_from(work / rate).unwrap_or(u64::MAX);
+        let mut span = u64::try_from(work / rate).unwrap_or(u64::MAX);
         self.fraction = u64::try_from(work % rate).unwrap_or(0);
-        self.give_back(with, (span, if span > from.own { from.oldest } else { from.start }));
+        let oldest = parts.oldest();
+        while let Some(part) = parts.remove_newest(&mut span) {
+            self.give_back(with, part);
+        }
+        // A nanosecond of fractions of earlier leases.
+        if let (Some(origin), true) = (oldest, span > 0) {
+            self.give_back(with, (span, origin));
+        }
     }
 
     fn give_back(&mut self, with: Exchange<'_>, (span, origin): (u64, u64)) {
@@ -325,8 +365,13 @@ impl Lease {
         let now = with.now.as_nanos();
         let slots = with.settings.slots(rate);
         self.span = self.span.clamp(slots.least, slots.full);
+        // Time that nobody took is for longer leases, by which lanes wait less. Those of all workers together shall not outlast it.
+        let idle = now.saturating_sub(with.line.next()).min(with.settings.age(rate, self.burst));
+        if idle >= slots.full {
+            self.span = self.span.max(idle / with.workers).max(2 * slots.least).min(slots.full);
+        }
         let begun = self.pending.is_some_and(|slot| slot.start <= now);
-        let mut returned = Returned { span: 0, origin: now, lost: 0 };
+        let mut returned = Returned::default();
         if !begun {
             returned = self.take_returned(with, (slots.least, self.span));
         }
@@ -341,17 +386,12 @@ impl Lease {
         if let (Some(slot), 0) = (own, returned.span) {
             returned = self.take_returned(with, (1, slot.span));
         }
-        let Returned { span, origin, .. } = returned;
-        match own {
-            Some(slot) => {
-                let oldest = if span > 0 { slot.start.min(origin) } else { slot.start };
-                let from = Origin { own: slot.span, start: slot.start, oldest };
-                self.lend(with, slot.span.saturating_add(span), from, tree);
-            }
-            None if span > 0 => {
-                self.lend(with, span, Origin { own: span, start: origin, oldest: origin }, tree);
-            }
-            None => {}
+        let mut parts = returned.parts;
+        if let Some(slot) = own {
+            parts.add(slot.span, slot.start);
+        }
+        if parts.span() > 0 {
+            self.lend(with, parts, tree);
         }
     }
 
@@ -364,7 +404,8 @@ impl Lease {
         taken
     }
 
-    fn lend(&mut self, with: Exchange<'_>, span: u64, from: Origin, tree: &mut impl Purse) {
+    fn lend(&mut self, with: Exchange<'_>, parts: Parts, tree: &mut impl Purse) {
+        let span = parts.span();
         let work = u128::from(span) * u128::from(self.rate) + u128::from(self.fraction);
         let byte = u128::from(BIT_NANOS_PER_BYTE);
         let bytes = u64::try_from(work / byte).unwrap_or(u64::MAX);
@@ -373,17 +414,17 @@ impl Lease {
         let until = with.now.as_nanos().saturating_add(expires);
         tree.lend(self.id, Some(Bytes(bytes).saturating_sub(with.settings.segment)), with.now);
         (self.seen, self.still) = (0, 0);
-        self.lent = Some(Lent { bytes, since: with.now, until, from });
+        self.lent = Some(Lent { bytes, since: with.now, until, parts });
     }
 
     /// Gives back what is left, and lets the engine send at the limit's rate of its own again. A slot that has not begun is forfeited,
     /// since nobody may have it now.
     pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut impl Purse) {
-        if let Some(Lent { bytes, since, from, .. }) = self.lent.take() {
+        if let Some(Lent { bytes, since, parts, .. }) = self.lent.take() {
             let spent = tree.spent(self.id, since);
             self.counters.spent += spent;
             let left = u128::from(bytes.saturating_sub(spent.get()));
-            self.give_back_work(with, left * u128::from(BIT_NANOS_PER_BYTE), from);
+            self.give_back_work(with, left * u128::from(BIT_NANOS_PER_BYTE), parts);
         }
         if let Some(Slot { start, span }) = self.pending.take() {
             if start <= with.now.as_nanos() {

@@ -11,8 +11,9 @@
 //! +----------------------------+        +--------------------------+
 //! ```
 //!
-//! The origin of returned time is when the oldest of it began, in units of 8 us. Time of different origins lies in different words, so
-//! that what is old does not make void what is new.
+//! The origin of returned time is when the oldest of it began, in microseconds (of 1,024 ns). Time of different origins lies in different
+//! words, so that what is old does not make void what is new. Whoever takes from several words knows the parts, spends the oldest
+//! first, and returns what is left of each with the origin that it had.
 //!
 //! A line is a pair of cache lines of 64 bytes, since processors fetch them in pairs.
 //!
@@ -37,15 +38,17 @@ fn place(origin: u64, age: u64) -> usize {
     ((origin / (age / KEPT as u64).max(1)) % KEPT as u64) as usize
 }
 
-/// The binary logarithm of the unit of origins, in nanoseconds. They wrap around after ten hours; time that lies there for just so
-/// long counts as new, once.
-const UNIT: u32 = 13;
+/// The binary logarithm of the unit of origins, in nanoseconds. An origin is rounded once for each worker that has the time, so a
+/// larger unit ages it. They wrap around after 73 minutes; time that lies there for just so long counts as new, once.
+const UNIT: u32 = 10;
+
+/// The units by which the clock of a worker may be behind that of another: a millisecond.
+const BEHIND: u32 = 1 << 10;
 
 /// The age of the origin in `word`, rounded up.
 fn age_of(word: u64, now: u64) -> u64 {
     let units = ((now >> UNIT) as u32).wrapping_sub((word >> 32) as u32);
-    // A clock that is a little behind.
-    let units = if units > u32::MAX / 2 { 0 } else { units };
+    let units = if units > u32::MAX - BEHIND { 0 } else { units };
     (u64::from(units) + 1) << UNIT
 }
 
@@ -71,13 +74,65 @@ fn take_from(place: &AtomicU64, most: u64, now: u64, age: u64) -> (u64, u64) {
     }
 }
 
+/// The parts that time of a worker may have: those of each word, and of a slot of its own.
+const PARTS: usize = KEPT + 1;
+
+/// Time in parts of different origins, the oldest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Parts {
+    /// Span and origin of each.
+    parts: [(u64, u64); PARTS],
+    count: usize,
+}
+
+impl Parts {
+    /// Adds `span` of `origin`. What finds no place, which is more than a worker can take at once, joins the newest.
+    pub(crate) fn add(&mut self, span: u64, origin: u64) {
+        if span == 0 {
+            return;
+        }
+        let at = self.parts[..self.count].partition_point(|(_, of)| *of <= origin);
+        if self.count == PARTS {
+            self.parts[at.saturating_sub(1)].0 += span;
+            return;
+        }
+        self.parts.copy_within(at..self.count, at + 1);
+        self.parts[at] = (span, origin);
+        self.count += 1;
+    }
+
+    /// Removes `span` from the newest parts, or what there is. Returns a part, or `None` if nothing of `span` is left.
+    pub(crate) fn remove_newest(&mut self, span: &mut u64) -> Option<(u64, u64)> {
+        let last = self.count.checked_sub(1).filter(|_| *span > 0)?;
+        let (kept, origin) = &mut self.parts[last];
+        let removed = (*kept).min(*span);
+        (*kept, *span) = (*kept - removed, *span - removed);
+        if *kept == 0 {
+            self.count = last;
+        }
+        Some((removed, *origin))
+    }
+
+    /// The sum of the parts.
+    pub(crate) fn span(&self) -> u64 {
+        self.parts[..self.count].iter().map(|(span, _)| span).sum()
+    }
+
+    /// The beginning of the oldest.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.parts[..self.count].first().map(|(_, origin)| *origin)
+    }
+}
+
 /// Returned time that was taken.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Returned {
     /// The time; zero if there was not enough.
     pub(crate) span: u64,
     /// The beginning of the oldest of it.
     pub(crate) origin: u64,
+    /// The same time, by origins.
+    pub(crate) parts: Parts,
     /// The time that was void when it was put back.
     pub(crate) lost: u64,
 }
@@ -100,6 +155,11 @@ impl LimitLine {
         Self { next: AtomicU64::new(0), returned, rate: AtomicU64::new(rate) }
     }
 
+    /// The beginning of the time that nobody has yet.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
     /// Takes the next `span` of the limit's time, and none before `earliest`. Returns the beginning of the slot.
     pub(crate) fn take(&self, span: u64, earliest: u64) -> u64 {
         let mut next = self.next.load(Ordering::Relaxed);
@@ -115,7 +175,7 @@ impl LimitLine {
 
     /// Takes from `least` to `most` of the time that was returned, the oldest first, and none that is older than `age` at `now`.
     pub(crate) fn take_returned(&self, (least, most): (u64, u64), now: u64, age: u64) -> Returned {
-        let mut got = Returned { span: 0, origin: now, lost: 0 };
+        let mut got = Returned { span: 0, origin: now, parts: Parts::default(), lost: 0 };
         let all = self.returned.iter().map(|word| fresh(word.load(Ordering::Relaxed), now, age));
         let all = all.fold(0, u64::saturating_add);
         if all == 0 || all < least {
@@ -125,15 +185,17 @@ impl LimitLine {
         for at in 0..KEPT {
             let word = &self.returned[(oldest + at) % KEPT];
             let (span, origin) = take_from(word, most - got.span, now, age);
-            if span > 0 {
-                (got.span, got.origin) = (got.span + span, got.origin.min(origin));
-            }
+            got.span += span;
+            got.parts.add(span, origin);
         }
         if got.span < least {
             // Others took some of it meanwhile.
-            got.lost = self.give_back((got.span, got.origin), now, age);
-            got.span = 0;
+            let mut left = core::mem::take(&mut got.span);
+            while let Some(part) = got.parts.remove_newest(&mut left) {
+                got.lost += self.give_back(part, now, age);
+            }
         }
+        got.origin = got.parts.oldest().unwrap_or(now);
         got
     }
 
@@ -214,5 +276,47 @@ impl Known {
         let news = others.wrapping_sub(self.others);
         self.others = others;
         news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_parts_is_the_newest() {
+        let mut parts = Parts::default();
+        for (span, origin) in [(10, 300), (20, 100), (0, 50), (30, 200)] {
+            parts.add(span, origin);
+        }
+        assert_eq!((parts.span(), parts.oldest()), (60, Some(100)));
+        let mut left = 45;
+        let mut removed = || parts.remove_newest(&mut left);
+        assert_eq!(
+            [removed(), removed(), removed(), removed()],
+            [Some((10, 300)), Some((30, 200)), Some((5, 100)), None]
+        );
+        assert_eq!((parts.span(), parts.oldest()), (15, Some(100)));
+        let mut more = 20;
+        assert_eq!(parts.remove_newest(&mut more), Some((15, 100)));
+        assert_eq!((parts.remove_newest(&mut more), more, parts.oldest()), (None, 5, None));
+    }
+
+    #[test]
+    fn parts_beyond_the_places_lose_no_time() {
+        let mut parts = Parts::default();
+        (0..2 * PARTS as u64).for_each(|at| parts.add(1, at));
+        assert_eq!((parts.span(), parts.oldest()), (2 * PARTS as u64, Some(0)));
+    }
+
+    #[test]
+    fn an_age_survives_clocks_that_differ_and_hours() {
+        let word = |origin: u64| ((origin >> UNIT) & SPAN) << 32;
+        let now = 7_200_000_000_000;
+        for aged in [0, 1, 1_000, 400_000, 1_000_000_000, 2_400_000_000_000] {
+            let age = age_of(word(now - aged), now);
+            assert!((aged..=aged + (2 << UNIT)).contains(&age), "{aged}: {age}");
+        }
+        assert_eq!(age_of(word(now + 20_000), now), 1 << UNIT, "a clock that is behind");
     }
 }

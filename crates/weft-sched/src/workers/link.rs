@@ -14,6 +14,7 @@ use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
 use super::Shared;
 use super::ahead::Ahead;
 use super::lease::{Demand, Exchange, Lease, Purse};
+use super::sync::Ordering;
 use crate::tree::PolicyTree;
 
 /// The bytes that a worker may send on the link.
@@ -86,13 +87,14 @@ impl Link {
         let others_use_it = !line.is_left(now.as_nanos().saturating_sub(half));
         let held = wanted != Demand::None && others_use_it && self.ahead.is_ahead(tree);
         let demand = if held { Demand::HeldBack } else { wanted };
-        self.lease.exchange(Exchange { settings, line, demand, now }, &mut self.gate)
+        let workers = shared.workers.load(Ordering::Relaxed).max(1);
+        self.lease.exchange(Exchange { settings, line, demand, now, workers }, &mut self.gate)
     }
 
     /// Gives back what this worker has.
     pub(super) fn leave(&mut self, shared: &Shared, now: Instant) {
         let Some(line) = shared.link.as_ref() else { return };
-        let with = Exchange { settings: &shared.settings, line, demand: Demand::None, now };
+        let with = Exchange { settings: &shared.settings, line, demand: Demand::None, now, workers: 1 };
         self.lease.leave(with, &mut self.gate);
     }
 }

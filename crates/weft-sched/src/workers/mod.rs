@@ -92,6 +92,8 @@ pub struct Shared {
     settings: Settings,
     limits: Box<[LimitLine]>,
     classes: Box<[ClassLine]>,
+    /// Whether some lane has several limits.
+    layers: bool,
     /// The link, if it is one for all.
     link: Option<LimitLine>,
     /// The number of handles.
@@ -110,15 +112,9 @@ impl Shared {
         }
         let limits = program.limits.iter().map(|limit| LimitLine::new(limit.rate.get().max(1))).collect();
         let classes = (0..shares::lines(program)).map(|_| ClassLine::new()).collect();
-        Ok(Self {
-            program: program.clone(),
-            layout,
-            settings,
-            limits,
-            classes,
-            link: None,
-            workers: AtomicU64::new(0),
-        })
+        let layers = program.lanes.iter().any(|lane| lane.limits.len() > 1);
+        let (program, workers) = (program.clone(), AtomicU64::new(0));
+        Ok(Self { program, layout, settings, limits, classes, layers, link: None, workers })
     }
 
     /// The shared state, with a link of this rate that all workers send to.
@@ -160,6 +156,8 @@ pub struct Worker {
     shared: Arc<Shared>,
     leases: Box<[Lease]>,
     demand: Box<[Demand]>,
+    /// By limit: the bytes of it that a lane needs that has as many of another.
+    needs: Box<[Bytes]>,
     shares: Shares,
     link: Option<Link>,
 }
@@ -197,7 +195,8 @@ impl Worker {
         let shares = Shares::new(&shared.program, &shared.layout);
         let link = Link::new(shared, now);
         shared.workers.fetch_add(1, Ordering::Relaxed);
-        Ok(Self { shared: shared.clone(), leases, demand: vec![Demand::None; count].into(), shares, link })
+        let (demand, needs) = (vec![Demand::None; count].into(), vec![Bytes::ZERO; count].into());
+        Ok(Self { shared: shared.clone(), leases, demand, needs, shares, link })
     }
 
     /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
@@ -253,6 +252,7 @@ impl Worker {
 
     fn exchange_limits(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
         let Self { shared, leases, demand, .. } = self;
+        let workers = shared.workers.load(Ordering::Relaxed).max(1);
         let mut next = now + shared.settings.period;
         if leases.is_empty() {
             return next;
@@ -270,14 +270,39 @@ impl Worker {
                 }
             }
         });
+        let mut several = false;
         for ((lease, line), demand) in leases.iter_mut().zip(&shared.limits).zip(&**demand) {
-            let with = Exchange { settings: &shared.settings, line, demand: *demand, now };
+            let with = Exchange { settings: &shared.settings, line, demand: *demand, now, workers };
             if let Some(begins) = lease.exchange(with, tree) {
                 next = next.min(begins);
             }
+            several |= lease.is_new(now);
+        }
+        if several && shared.layers {
+            self.complete(tree, now);
         }
         tree.release_again();
         next
+    }
+
+    /// Gives lanes that have a new lease of one limit as much of their others. With less of these a lane would leave the rest of it to
+    /// lanes of lower priority.
+    fn complete(&mut self, tree: &mut PolicyTree, now: Instant) {
+        let Self { shared, leases, needs, .. } = self;
+        let workers = shared.workers.load(Ordering::Relaxed).max(1);
+        needs.fill(Bytes::ZERO);
+        tree.each_backlogged_lane(|limits| {
+            let new = limits.iter().map(|limit| leases[limit.index()].new_bytes(now));
+            let new = new.max().unwrap_or(Bytes::ZERO);
+            limits.iter().for_each(|limit| needs[limit.index()] = needs[limit.index()].max(new));
+        });
+        for ((lease, line), need) in leases.iter_mut().zip(&shared.limits).zip(&**needs) {
+            if *need > Bytes::ZERO {
+                let with =
+                    Exchange { settings: &shared.settings, line, demand: Demand::Waiting, now, workers };
+                lease.complete(with, *need, tree);
+            }
+        }
     }
 
     /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
@@ -294,7 +319,8 @@ impl Worker {
 
     fn give_back(&mut self, tree: &mut PolicyTree, now: Instant) {
         for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
-            let with = Exchange { settings: &self.shared.settings, line, demand: Demand::None, now };
+            let with =
+                Exchange { settings: &self.shared.settings, line, demand: Demand::None, now, workers: 1 };
             lease.leave(with, tree);
         }
         if let Some(link) = self.link.as_mut() {

@@ -4,7 +4,7 @@
 //! one, learns the bytes of the others, and lets the child's tag in its own tree advance by these, as if they had been sent here.
 //! So all trees agree on who is behind, and each goes on serving the child that is furthest behind of those that it has.
 //!
-//! * Only a child that takes part here (it is backlogged, or was served since the last exchange) is charged. A class that comes back
+//! * Only a child that takes part here (it is backlogged, also if it waits for a limit, or was served since the last exchange) is charged. A class that comes back
 //!   starts at virtual time, as in one tree: no credit for the time that it was away, and no debt for what it had elsewhere.
 //! * The least charge of the node's children is deducted from all, since only differences of tags matter. Virtual time stays that
 //!   of this worker's own service.

@@ -8,7 +8,7 @@ use weft_units::{Instant, LimitId, Nanos};
 const WORKERS: [usize; 4] = [2, 5, 16, 64];
 
 /// Classes that are always backlogged at all workers, each of which could send all of them, get their limit and no more: to a
-/// thousandth (and a packet) up to five workers. Of many workers' leases a few parts end unused.
+/// thousandth and a packet.
 #[test]
 fn a_backlogged_class_gets_its_limit_over_all_workers() {
     for workers in WORKERS {
@@ -20,7 +20,7 @@ fn a_backlogged_class_gets_its_limit_over_all_workers() {
             let (most, least) = (most(&outcome, lane) as f64, least(&outcome, lane) as f64);
             let allowed = allowed(rate);
             assert!(most <= allowed * 1.01, "{workers} workers, {rate} Gb/s: {most} of {allowed}");
-            let due = allowed * if workers <= 5 { 0.999 } else { 0.996 } - 1518.0;
+            let due = allowed * 0.999 - 1518.0;
             assert!(least >= due, "{workers} workers, {rate} Gb/s: {least} of {allowed}");
         }
     }
@@ -61,7 +61,7 @@ fn a_class_that_moves_between_workers_keeps_its_limit() {
 /// lasts, and what it cannot use comes back in time for others.
 #[test]
 fn a_limit_is_reached_by_many_slow_links() {
-    for (workers, lost) in [(8, 0.005), (16, 0.005), (64, 0.02)] {
+    for (workers, lost) in [(8, 0.002), (16, 0.002), (64, 0.002)] {
         let mut scene = Scene::backlogged(limited(4, &[2.0]), workers, gigabits(40.0));
         scene.span = Nanos::from_millis(150);
         for of in scene.presence.iter_mut().skip(1) {
@@ -102,7 +102,7 @@ fn workers_that_use_little_of_a_limit_leave_it_to_the_others() {
 /// The rate changes while leases are out: from then on every 100 ms has the bytes of the rates in force.
 #[test]
 fn a_rate_that_changes_while_leases_are_out() {
-    for workers in [2, 8] {
+    for workers in [2, 8, 64] {
         let mut scene = Scene::backlogged(limited(4, &[1.5]), workers, gigabits(20.0));
         let rates = [(50, 0.5), (120, 1.8), (121, 1.0), (200, 1.5)];
         scene.changes = rates
