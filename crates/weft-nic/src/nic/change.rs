@@ -43,7 +43,7 @@ pub struct PreparedPolicy {
     base: RingPlan,
     /// The new tree of each worker.
     programs: Vec<Prepared>,
-    /// What several workers share of the new program.
+    /// The state of the new program that several workers share.
     shared: Option<Arc<Shared>>,
     config: NicConfig,
     /// The number of changes before it.
