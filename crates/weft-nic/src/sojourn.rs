@@ -99,7 +99,7 @@ impl Sojourns {
     pub fn plus(mut self, other: &Self) -> Self {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);
         self.counts.iter_mut().zip(&other.counts).for_each(|(sum, more)| *sum += more);
-        self.sum = self.sum + other.sum;
+        self.sum += other.sum;
         self
     }
 

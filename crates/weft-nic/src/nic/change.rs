@@ -43,7 +43,7 @@ pub struct PreparedPolicy {
     base: RingPlan,
     /// The new tree of each worker.
     programs: Vec<Prepared>,
-    /// What several workers share of the new program.
+    /// The state of the new program that several workers share.
     shared: Option<Arc<Shared>>,
     config: NicConfig,
     /// The number of changes before it.
@@ -129,7 +129,7 @@ impl SoftwareNic {
         }
         let of_worker = |(worker, program)| {
             let change = self.worker_change(&base, (&ports, worker), program, &config);
-            Box::new(PolicyChange { shared: shared.clone(), ..change })
+            PolicyChange { shared: shared.clone(), ..change }
         };
         let pause = self.threads.change(programs.into_iter().enumerate().map(of_worker).collect())?;
         // Only the removal of the former tables can fail, and only memory is lost then.

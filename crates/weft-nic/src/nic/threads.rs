@@ -63,9 +63,10 @@ impl Threads {
     ///
     /// # Errors
     /// When a worker has ended, or its engine refuses the change.
-    pub(super) fn change(&self, changes: Vec<Box<worker::PolicyChange>>) -> Result<Nanos, NicError> {
-        let order =
-            |(worker, change): (&Commander<_>, _)| worker.order(|to| worker::Command::Change(change, to));
+    pub(super) fn change(&self, changes: Vec<worker::PolicyChange>) -> Result<Nanos, NicError> {
+        let order = |(worker, change): (&Commander<_>, _)| {
+            worker.order(|to| worker::Command::Change(Box::new(change), to))
+        };
         let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
         let mut pause = Nanos::ZERO;
         for answer in answers {

@@ -91,7 +91,7 @@ pub(super) fn check_policy(plan: &RingPlan, link: LinkKind) -> Result<(), Worker
     }
 }
 
-/// What several workers share of `program`, on a link of `rate`, in chunks of at most `chunk` bytes on the wire.
+/// The shared state of several workers for `program`, on a link of `rate`, in chunks of at most `chunk` bytes on the wire.
 pub(super) fn share(program: &Program, rate: BitsPerSec, chunk: Bytes) -> Result<Arc<Shared>, NicError> {
     let settings = Settings { segment: chunk, ..Settings::default() };
     let shared = Shared::new(program, settings).map_err(|error| NicError::Engine(error.to_string()))?;

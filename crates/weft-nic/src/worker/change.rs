@@ -30,7 +30,7 @@ use weft_units::{BitsPerSec, Nanos};
 pub(crate) struct PolicyChange {
     /// The new program, and then the old one.
     pub(crate) program: Option<Prepared>,
-    /// What the workers share of the new program, if there are several.
+    /// The state of the new program that several workers share.
     pub(crate) shared: Option<Arc<Shared>>,
     /// The classes as the uplink's device sees them.
     pub(crate) classes: Option<Classes>,

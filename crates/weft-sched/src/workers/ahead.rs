@@ -48,7 +48,7 @@ struct Node {
     least: u64,
 }
 
-/// What a worker knows of the levels.
+/// The levels, as a worker knows them.
 #[derive(Debug)]
 pub(super) struct Ahead {
     nodes: Box<[Node]>,

@@ -23,7 +23,7 @@ use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, Instant, LimitId, Nanos}
 use super::line::{LimitLine, Parts, Returned};
 use crate::tree::PolicyTree;
 
-/// What bytes are lent to: an engine's limits, or the gate of a link.
+/// The taker of lent bytes: an engine's limits, or the gate of a link.
 pub(super) trait Purse {
     /// Lets packets begin while at most `allowance` bytes were sent from `now` on; without one, none.
     fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant);
