@@ -18,10 +18,14 @@ fn main() -> ExitCode {
         for &workers in &numbers {
             match errors(way, workers) {
                 Ok(found) => println!(
-                    "{{\"way\":\"{name}\",\"workers\":{workers},\"share_error\":{:.6},\"limit_above\":{:.6},\"limit_below\":{:.6},\"sent_bps\":{}}}",
+                    "{{\"way\":\"{name}\",\"workers\":{workers},\"share_error\":{:.6},\"limit_above\":{:.6},\"limit_below\":{:.6},\"moving_above\":{:.6},\"moving_below\":{:.6},\"changes_above\":{:.6},\"changes_below\":{:.6},\"sent_bps\":{}}}",
                     found.share,
                     found.above,
                     found.below,
+                    found.moving_above,
+                    found.moving_below,
+                    found.changes_above,
+                    found.changes_below,
                     found.sent.get()
                 ),
                 Err(error) => {

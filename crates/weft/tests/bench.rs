@@ -83,8 +83,9 @@ fn workers_are_measured_beside_one_and_beside_a_lock() {
     let said = run(&["bench", "workers", "--runs", "1", "--flows", "64", "--json", name]);
     assert_eq!(said.code, 0, "{}", said.err);
     assert!(said.out.contains("2, one policy") && said.out.contains("2, one lock"), "{}", said.out);
+    assert!(said.out.contains("2, nothing shared"), "{}", said.out);
     let speed = &json(&document)["speed"];
-    for way in ["one", "shared", "lock"] {
+    for way in ["one", "shared", "lock", "apart"] {
         assert!(speed[format!("{way}_pps")].as_f64().is_some_and(|pps| pps > 0.0), "{way}: {speed}");
         assert_eq!(speed[format!("{way}_runs_pps")].as_array().map(Vec::len), Some(1));
     }
@@ -103,6 +104,12 @@ fn errors_of_workers_are_simulated_and_drawn() {
     assert_eq!(ways, ["shared", "one-lock", "equal-split"]);
     // In virtual time, so the same on every machine.
     assert!(rows[0]["share_error"].as_f64().is_some_and(|error| error < 0.001), "{}", rows[0]);
+    for error in ["limit", "moving", "changes"] {
+        for side in ["above", "below"] {
+            let found = rows[0][format!("{error}_{side}")].as_f64();
+            assert!(found.is_some_and(|found| found < 0.005), "{error}_{side}: {}", rows[0]);
+        }
+    }
     let svg = std::fs::read_to_string(drawing).expect("the drawing");
     assert!(svg.starts_with("<svg ") && svg.contains("equal-split: share"), "{svg}");
     let both = run(&["bench", "workers", "--errors", "--svg", "-", "--json", "-"]);

@@ -25,7 +25,7 @@ pub struct WorkersOptions {
     pub workers: u32,
     /// Number of flows of each engine.
     pub flows: u32,
-    /// Number of runs, each of all three ways.
+    /// Number of runs, each of all four ways.
     pub runs: u32,
 }
 
@@ -49,29 +49,32 @@ enum Way {
     One,
     Shared,
     Lock,
+    /// Engines without a common policy: the most that as many processors give.
+    Apart,
 }
 
 /// The ways, in the order of the document.
-const WAYS: [Way; 3] = [Way::One, Way::Shared, Way::Lock];
+const WAYS: [Way; 4] = [Way::One, Way::Shared, Way::Lock, Way::Apart];
 
-/// Measures the three ways `runs` times, in an order that rotates. `heard` gets each run's speeds: one worker, sharing workers,
-/// workers with a lock.
+/// Measures the four ways `runs` times, in an order that rotates. `heard` gets each run's speeds: one worker, sharing workers,
+/// workers with a lock, engines that share nothing.
 ///
 /// # Errors
 /// When an engine cannot be built.
 pub fn speed(
     options: WorkersOptions,
-    mut heard: impl FnMut([f64; 3]),
+    mut heard: impl FnMut([f64; 4]),
 ) -> Result<WorkersSpeed, WorkersBenchError> {
     let mut runs = Vec::with_capacity(options.runs as usize);
     for run in 0..options.runs as usize {
-        let mut speeds = [0.0; 3];
+        let mut speeds = [0.0; 4];
         for turn in 0..WAYS.len() {
             let way = (run + turn) % WAYS.len();
             speeds[way] = match WAYS[way] {
                 Way::One => of_engines(1, options.flows, false)?,
                 Way::Shared => of_engines(options.workers, options.flows, true)?,
                 Way::Lock => of_lock(options.workers, options.flows)?,
+                Way::Apart => of_engines(options.workers, options.flows, false)?,
             };
         }
         heard(speeds);
@@ -164,14 +167,18 @@ pub fn simulate(
     let mut rows = Vec::new();
     for (name, way) in ways() {
         for workers in WORKERS.into_iter().filter(|workers| *workers <= most as usize) {
-            let Errors { share, above, below, sent } = errors(way, workers)?;
+            let found: Errors = errors(way, workers)?;
             let row = WorkersError {
                 way: name.to_owned(),
                 workers: workers as u32,
-                share_error: share,
-                limit_above: above,
-                limit_below: below,
-                sent_bps: sent.get() as f64,
+                share_error: found.share,
+                limit_above: found.above,
+                limit_below: found.below,
+                moving_above: found.moving_above,
+                moving_below: found.moving_below,
+                changes_above: found.changes_above,
+                changes_below: found.changes_below,
+                sent_bps: found.sent.get() as f64,
             };
             heard(&row);
             rows.push(row);

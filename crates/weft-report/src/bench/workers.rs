@@ -35,24 +35,32 @@ pub struct WorkersSpeed {
     pub shared_runs_pps: Vec<f64>,
     /// Packets per second of as many workers that take turns with one engine, by a lock.
     pub lock_runs_pps: Vec<f64>,
+    /// Packets per second of as many engines that share nothing: the most that this machine gives them.
+    pub apart_runs_pps: Vec<f64>,
     /// Median of one worker.
     pub one_pps: f64,
     /// Median of the workers that share the policy.
     pub shared_pps: f64,
     /// Median of the workers with a lock.
     pub lock_pps: f64,
+    /// Median of the engines that share nothing.
+    pub apart_pps: f64,
     /// Median of the ratios of sharing workers to one, run by run.
     pub shared_ratio_median: Option<f64>,
     /// Median of the ratios of workers with a lock to one, run by run.
     pub lock_ratio_median: Option<f64>,
+    /// Median of the ratios of engines that share nothing to one, run by run.
+    pub apart_ratio_median: Option<f64>,
+    /// Median of the ratios of sharing workers to engines that share nothing, run by run: what sharing leaves.
+    pub shared_of_apart_median: Option<f64>,
 }
 
 impl WorkersSpeed {
-    /// The medians of runs, each a triple of one worker, sharing workers, and workers with a lock.
-    pub fn new(workers: u32, flows: u32, runs: &[[f64; 3]]) -> Self {
+    /// The medians of runs, each of one worker, sharing workers, workers with a lock, and engines that share nothing.
+    pub fn new(workers: u32, flows: u32, runs: &[[f64; 4]]) -> Self {
         let of = |way: usize| -> Vec<f64> { runs.iter().map(|run| run[way]).collect() };
-        let ratios = |way: usize| -> Vec<f64> {
-            runs.iter().filter(|run| run[0] > 0.0).map(|run| run[way] / run[0]).collect()
+        let ratios = |way: usize, to: usize| -> Vec<f64> {
+            runs.iter().filter(|run| run[to] > 0.0).map(|run| run[way] / run[to]).collect()
         };
         let median = |way: usize| stats::median(&of(way)).unwrap_or(0.0);
         Self {
@@ -61,11 +69,15 @@ impl WorkersSpeed {
             one_runs_pps: of(0),
             shared_runs_pps: of(1),
             lock_runs_pps: of(2),
+            apart_runs_pps: of(3),
             one_pps: median(0),
             shared_pps: median(1),
             lock_pps: median(2),
-            shared_ratio_median: stats::median(&ratios(1)),
-            lock_ratio_median: stats::median(&ratios(2)),
+            apart_pps: median(3),
+            shared_ratio_median: stats::median(&ratios(1, 0)),
+            lock_ratio_median: stats::median(&ratios(2, 0)),
+            apart_ratio_median: stats::median(&ratios(3, 0)),
+            shared_of_apart_median: stats::median(&ratios(1, 3)),
         }
     }
 
@@ -81,6 +93,12 @@ impl WorkersSpeed {
             ("1".to_owned(), &self.one_runs_pps, self.one_pps, None),
             (format!("{many}, one policy"), &self.shared_runs_pps, self.shared_pps, self.shared_ratio_median),
             (format!("{many}, one lock"), &self.lock_runs_pps, self.lock_pps, self.lock_ratio_median),
+            (
+                format!("{many}, nothing shared"),
+                &self.apart_runs_pps,
+                self.apart_pps,
+                self.apart_ratio_median,
+            ),
         ] {
             let spread = stats::min(runs).zip(stats::max(runs));
             table.row([
@@ -107,6 +125,14 @@ pub struct WorkersError {
     pub limit_above: f64,
     /// Of a limit that is not reached, as a part of it.
     pub limit_below: f64,
+    /// As `limit_above`, of the limit of a class that is at one worker after the other.
+    pub moving_above: f64,
+    /// As `limit_below`, of that limit.
+    pub moving_below: f64,
+    /// As `limit_above`, of a limit whose rate changes while all classes are backlogged.
+    pub changes_above: f64,
+    /// As `limit_below`, of that limit.
+    pub changes_below: f64,
     /// The rate of all classes together.
     pub sent_bps: f64,
 }
@@ -154,6 +180,10 @@ impl WorkersReport {
             Column::right("share"),
             Column::right("above the limit"),
             Column::right("below the limit"),
+            Column::right("moving, above"),
+            Column::right("below"),
+            Column::right("changes, above"),
+            Column::right("below"),
             Column::right("sent"),
         ]);
         for row in &self.errors {
@@ -163,6 +193,10 @@ impl WorkersReport {
                 human::percent(row.share_error).into(),
                 human::percent(row.limit_above.max(0.0)).into(),
                 human::percent(row.limit_below.max(0.0)).into(),
+                human::percent(row.moving_above.max(0.0)).into(),
+                human::percent(row.moving_below.max(0.0)).into(),
+                human::percent(row.changes_above.max(0.0)).into(),
+                human::percent(row.changes_below.max(0.0)).into(),
                 human::rate(row.sent_bps).into(),
             ]);
         }

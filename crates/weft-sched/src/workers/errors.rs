@@ -1,8 +1,8 @@
-//! The errors of several workers with one policy, in virtual time: two scenes that any number of workers can play.
+//! The errors of several workers with one policy, in virtual time: scenes that any number of workers can play.
 
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Instant, LimitId, Nanos};
 
-use super::simulation::{Outcome, Presence, Scene, Way, run};
+use super::simulation::{BUCKET, Outcome, Presence, RateChange, Scene, Way, run};
 use super::{Settings, SharedError};
 use crate::workload::{limit_lanes, wfq_program};
 
@@ -23,6 +23,14 @@ const HOLD: Nanos = Nanos(100);
 const LINK: BitsPerSec = BitsPerSec(40_000_000_000);
 /// The limit of the limited class.
 const LIMIT: BitsPerSec = BitsPerSec(2_000_000_000);
+/// The limit of a class that is at one worker after the other, below the link of each of 64.
+const MOVING: BitsPerSec = BitsPerSec(500_000_000);
+/// The span for which it is at each.
+const STAY: Nanos = Nanos::from_millis(3);
+/// The links of all workers together where rates change.
+const LINK_OF_CHANGES: BitsPerSec = BitsPerSec(20_000_000_000);
+/// The rates of a limit that changes, in Mb/s, by the milliseconds from which on they hold. The class's share is 2 Gb/s.
+const CHANGES: [(usize, u64); 5] = [(0, 1500), (40, 500), (80, 1800), (81, 1000), (110, 1500)];
 
 /// The ways that are compared, by name.
 pub fn ways() -> [(&'static str, Way); 3] {
@@ -42,11 +50,19 @@ pub struct Errors {
     pub above: f64,
     /// Of a limit that is not reached, though its class has enough to send.
     pub below: f64,
+    /// As above, of the limit of a class that is at one worker after the other.
+    pub moving_above: f64,
+    /// As below, of that limit.
+    pub moving_below: f64,
+    /// As above, of a limit whose rate changes.
+    pub changes_above: f64,
+    /// As below, of that limit.
+    pub changes_below: f64,
     /// The rate of all classes together.
     pub sent: BitsPerSec,
 }
 
-/// Runs both scenes with `workers` workers.
+/// Runs all scenes with `workers` workers.
 ///
 /// # Errors
 /// When a program cannot be shared, which is a defect of ours.
@@ -55,8 +71,10 @@ pub fn errors(way: Way, workers: usize) -> Result<Errors, SharedError> {
     let share = error_of_shares(&outcome);
     let bytes: u64 = (0..8).map(|lane| outcome.bytes(lane, BEGIN, SPAN)).sum();
     let sent = BitsPerSec(bytes * 8 * 1000 / SPAN as u64);
-    let (above, below) = errors_of_limit(&run(&limits(workers), way)?);
-    Ok(Errors { share, above, below, sent })
+    let (above, below) = errors_of_limit(&run(&limits(workers), way)?, |_| LIMIT);
+    let (moving_above, moving_below) = errors_of_limit(&run(&moving(workers), way)?, |_| MOVING);
+    let (changes_above, changes_below) = errors_of_limit(&run(&changes(workers), way)?, rate_at);
+    Ok(Errors { share, above, below, moving_above, moving_below, changes_above, changes_below, sent })
 }
 
 /// Eight classes of weights 1 to 8. Workers with even numbers lack the heaviest, the others the two lightest.
@@ -84,6 +102,37 @@ fn limits(workers: usize) -> Scene {
     scene
 }
 
+/// Four classes, of which one has a limit and is at one worker after the other.
+fn moving(workers: usize) -> Scene {
+    let mut program = wfq_program(4);
+    limit_lanes(&mut program, 1, MOVING);
+    let mut scene = Scene::backlogged(program, workers, LINK);
+    scene.span = RUN;
+    scene.presence.iter_mut().for_each(|of| of[0] = Presence::InTurn(STAY));
+    scene
+}
+
+/// Four classes that are always backlogged, of which one has a limit whose rate changes.
+fn changes(workers: usize) -> Scene {
+    let mut program = wfq_program(4);
+    limit_lanes(&mut program, 1, rate_at(0));
+    let mut scene = Scene::backlogged(program, workers, LINK_OF_CHANGES);
+    scene.span = RUN;
+    let change = |&(at, _): &(usize, u64)| RateChange {
+        at: Instant::from_millis(at as u64),
+        limit: LimitId(0),
+        rate: rate_at(at),
+    };
+    scene.changes = CHANGES.iter().skip(1).map(change).collect();
+    scene
+}
+
+/// The rate of the limit that changes, in a bucket.
+fn rate_at(bucket: usize) -> BitsPerSec {
+    let in_force = CHANGES.iter().rev().find(|(from, _)| *from <= bucket);
+    BitsPerSec(in_force.map_or(0, |(_, megabits)| megabits * 1_000_000))
+}
+
 fn error_of_shares(outcome: &Outcome) -> f64 {
     let error = |lanes: Vec<u64>| {
         let all: u64 = lanes.iter().sum();
@@ -93,9 +142,15 @@ fn error_of_shares(outcome: &Outcome) -> f64 {
     outcome.windows(SPAN, BEGIN).map(error).fold(0.0, f64::max)
 }
 
-fn errors_of_limit(outcome: &Outcome) -> (f64, f64) {
-    let allowed = LIMIT.bytes_in(Nanos::from_millis(SPAN as u64)).get() as f64;
-    let part = |bytes: Option<u64>| bytes.unwrap_or(0) as f64 / allowed;
-    let sums = || outcome.windows(SPAN, BEGIN).map(|lanes| lanes[0]);
-    (part(sums().max()) - 1.0, 1.0 - part(sums().min()))
+/// The largest excess and the largest lack of the first class in any span, beside the rates that were in force in its buckets.
+fn errors_of_limit(outcome: &Outcome, rate: impl Fn(usize) -> BitsPerSec) -> (f64, f64) {
+    let allowed = |first: usize| -> u64 {
+        let each = (first..first + SPAN).map(|bucket| rate(bucket).bytes_in(BUCKET).get());
+        each.sum()
+    };
+    let part = |(at, lanes): (usize, Vec<u64>)| lanes[0] as f64 / allowed(BEGIN + at) as f64;
+    let parts: Vec<f64> = outcome.windows(SPAN, BEGIN).enumerate().map(part).collect();
+    let most = parts.iter().copied().fold(0.0, f64::max);
+    let least = parts.iter().copied().fold(f64::INFINITY, f64::min);
+    (most - 1.0, 1.0 - least)
 }

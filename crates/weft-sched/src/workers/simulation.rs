@@ -44,6 +44,15 @@ pub enum Presence {
     Always,
     /// On and off for random spans of this mean.
     OnAndOff(Nanos),
+    /// At one worker after the other, for this span at each.
+    InTurn(Nanos),
+}
+
+impl Presence {
+    /// Whether the lane has packets at `worker`, one of `workers`, when the run begins.
+    fn begins(self, worker: usize) -> bool {
+        !matches!(self, Self::InTurn(_)) || worker == 0
+    }
 }
 
 /// A change of a limit's rate.
@@ -132,7 +141,7 @@ struct Sender {
     lane: usize,
     flow: FlowId,
     on: bool,
-    mean: Option<Nanos>,
+    presence: Presence,
     toggles: Instant,
     held: usize,
 }
@@ -239,11 +248,9 @@ impl<'a> Run<'a> {
     fn add_senders(&mut self) {
         for (worker, lanes) in self.scene.presence.iter().enumerate() {
             for (lane, presence) in lanes.iter().enumerate() {
-                let mean = match presence {
-                    Presence::Never => continue,
-                    Presence::Always => None,
-                    Presence::OnAndOff(mean) => Some(*mean),
-                };
+                if *presence == Presence::Never {
+                    continue;
+                }
                 let at = worker.min(self.engines.len() - 1);
                 let engine = &mut self.engines[at];
                 // A lane of the program has no bound of flows.
@@ -251,8 +258,9 @@ impl<'a> Run<'a> {
                     continue;
                 };
                 engine.senders.push(self.senders.len());
-                let toggles = mean.map_or(Instant::MAX, |mean| self.later(Instant::ZERO, mean));
-                let sender = Sender { worker, lane, flow, on: true, mean, toggles, held: 0 };
+                let (on, presence) = (presence.begins(worker), *presence);
+                let toggles = self.toggles(presence, worker, Instant::ZERO);
+                let sender = Sender { worker, lane, flow, on, presence, toggles, held: 0 };
                 self.senders.push(sender);
                 self.fill(self.senders.len() - 1, Instant::ZERO);
             }
@@ -263,6 +271,20 @@ impl<'a> Run<'a> {
     fn later(&mut self, now: Instant, mean: Nanos) -> Instant {
         let twice = u32::try_from(mean.get().saturating_mul(2)).unwrap_or(u32::MAX).max(1);
         now + Nanos(1 + u64::from(self.rng.below(twice)))
+    }
+
+    /// The time after `now` at which a lane of this presence next comes to `worker` or goes.
+    fn toggles(&mut self, presence: Presence, worker: usize, now: Instant) -> Instant {
+        match presence {
+            Presence::Never | Presence::Always => Instant::MAX,
+            Presence::OnAndOff(mean) => self.later(now, mean),
+            Presence::InTurn(span) => {
+                let (span, workers) = (span.get().max(1), self.clocks.len() as u64);
+                let turn = now.as_nanos() / span;
+                let ahead = (worker as u64 + workers - turn % workers) % workers;
+                Instant::from_nanos((turn + ahead.max(1)) * span)
+            }
+        }
     }
 
     fn engine_of(&self, worker: usize) -> usize {
@@ -370,11 +392,18 @@ impl<'a> Run<'a> {
 
     fn toggle(&mut self, worker: usize, now: Instant) {
         for at in 0..self.senders.len() {
-            let Sender { worker: of, mean, toggles, .. } = self.senders[at];
-            let Some(mean) = mean.filter(|_| of == worker && toggles <= now) else { continue };
-            let toggles = self.later(now, mean);
+            let Sender { worker: of, presence, toggles, .. } = self.senders[at];
+            if of != worker || toggles > now {
+                continue;
+            }
+            let toggles = self.toggles(presence, worker, now);
             let sender = &mut self.senders[at];
-            sender.on = !sender.on;
+            sender.on = match presence {
+                Presence::InTurn(span) => {
+                    now.as_nanos() / span.get().max(1) % self.clocks.len() as u64 == worker as u64
+                }
+                _ => !sender.on,
+            };
             sender.toggles = toggles;
             self.fill(at, now);
         }
