@@ -8,7 +8,7 @@
 use core::num::{NonZeroU32, NonZeroUsize};
 use core::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::socket::{setsockopt, sockopt};
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 use weft_host::link::{self, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
@@ -17,7 +17,7 @@ use weft_nic::link::LinkKind;
 use weft_nic::nic::{NicConfig, NicError, NicPlan, PortParts, SoftwareNic, WorkersError};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, PortError, Uplink};
-use weft_nic::testbed::{RECEIVER, Testbed, TestbedError, WIRE};
+use weft_nic::testbed::{RECEIVER, SENDER, Testbed, TestbedError, WIRE};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
@@ -195,13 +195,22 @@ fn add_port(
     let receive = Some(Uplink::tap(of_nic, &format!("rx{number}"))?);
     nic.add_port(PortParts { port, plan, receive })?;
     link::wait_running(app, &name, UP)?;
-    link::add_address(app, &name, Ipv4Addr::new(10, 99, 1, host).into(), PREFIX)?;
+    link::add_address(app, &name, address(number), PREFIX)?;
     link::add_neighbor(app, &name, RECEIVER, wire)?;
     let socket = app.run(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))??;
     socket.set_write_timeout(Some(PATIENCE))?;
     setsockopt(&socket, sockopt::SndBufForce, &BUFFER).map_err(std::io::Error::from)?;
     setsockopt(&socket, sockopt::UdpGsoSegment, &(PAYLOAD as i32)).map_err(std::io::Error::from)?;
     Ok(socket)
+}
+
+/// The address of a port: in the receiver's network, behind the testbed's own.
+fn address(number: usize) -> IpAddr {
+    const BEHIND: u32 = 1 << 9;
+    match SENDER {
+        IpAddr::V4(first) => Ipv4Addr::from_bits(first.to_bits() + BEHIND + number as u32).into(),
+        other => other,
+    }
 }
 
 fn send(socket: &UdpSocket, stop: &AtomicBool) {
