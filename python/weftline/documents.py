@@ -318,7 +318,7 @@ class BenchRooflineWork:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchWorkers:
-    """The document of `weft bench workers --json FILE`. Several workers with one policy: their speed on this machine beside one worker and one lock, and the errors of shares and limits in the simulation. All numbers in SI base units (bits per second) unless the name says otherwise."""
+    """The document of `weft bench workers --json FILE`. Several workers with one policy: their speed on this machine beside one worker, one lock and engines that share nothing, and the errors of shares and limits in the simulation. All numbers in SI base units (bits per second) unless the name says otherwise."""
     schema: Literal['weft-bench-workers/1']
     """Name and version of this schema."""
     host: Host
@@ -342,16 +342,24 @@ class Speed:
     """All workers that share the policy, run by run."""
     lock_runs_pps: list[float]
     """As many workers that take turns with one engine, by a lock, run by run."""
+    apart_runs_pps: list[float]
+    """As many engines that share nothing, run by run: the most that this machine gives them."""
     one_pps: float
     """Median of one worker."""
     shared_pps: float
     """Median of the workers that share the policy."""
     lock_pps: float
     """Median of the workers with a lock."""
+    apart_pps: float
+    """Median of the engines that share nothing."""
     shared_ratio_median: float | None
     """Median of the ratios of sharing workers to one, run by run."""
     lock_ratio_median: float | None
     """Median of the ratios of workers with a lock to one, run by run."""
+    apart_ratio_median: float | None
+    """Median of the ratios of engines that share nothing to one, run by run."""
+    shared_of_apart_median: float | None
+    """Median of the ratios of sharing workers to engines that share nothing, run by run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -367,6 +375,14 @@ class Error:
     """Of a limit that is exceeded, as a part of it; negative if it never is."""
     limit_below: float
     """Of a limit that is not reached, as a part of it."""
+    moving_above: float
+    """As limit_above, of the limit of a class that is at one worker after the other."""
+    moving_below: float
+    """As limit_below, of that limit."""
+    changes_above: float
+    """As limit_above, of a limit whose rate changes while all classes are backlogged."""
+    changes_below: float
+    """As limit_below, of that limit."""
     sent_bps: float
     """The rate of all classes together."""
 

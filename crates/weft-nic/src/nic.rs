@@ -82,7 +82,7 @@ pub struct NicConfig {
     pub segments_per_turn: SegmentsPerTurn,
     /// The maximum lag of the link's clock behind the wall clock before link time is lost.
     pub catch_up: Nanos,
-    /// The length of the windows of [`Sample`]s.
+    /// The length of the windows of [`Sample`](crate::sampler::Sample)s.
     pub window: Nanos,
     /// The policy's cgroups, resolved; `None` for a cgroup that does not exist.
     pub cgroups: Vec<Option<CgroupEntry>>,

@@ -132,7 +132,7 @@ impl Rig {
         Reading { before, after: Instant::now(), of }
     }
 
-    /// Stops the NIC and checks that it lost nothing: over all, and at each port.
+    /// Stops the NIC and checks that it lost nothing, over all ports together.
     fn finish(self) -> Totals {
         let totals = self.nic.stop(Nanos::from_secs(1)).expect("stop");
         conserved(&totals);
