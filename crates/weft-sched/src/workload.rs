@@ -1,8 +1,10 @@
 //! Synthetic programs and loops, used by the benchmarks, by `weft bench engine` and by tests.
 
 mod on_link;
+mod prototype;
 
 pub use on_link::{BETWEEN_FRAMES, LinkLoop};
+pub use prototype::PrototypeLoop;
 
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,

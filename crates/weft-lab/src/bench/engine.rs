@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use weft_report::bench::BenchCase;
-use weft_sched::workload::{ClosedLoop, Refill, WorkloadError, figure1_program};
+use weft_sched::workload::{ClosedLoop, PrototypeLoop, Refill, WorkloadError, figure1_program};
 
 /// Numbers of flows that are measured.
 pub const FLOWS: [u32; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];
@@ -13,24 +13,43 @@ const SPAN: Duration = Duration::from_millis(300);
 /// Packets between two readings of the clock.
 const STEP: u64 = 65_536;
 
-/// Measures the engine with `flows` flows, `runs` times: packets enqueued and dequeued per second on one core.
+/// The floor that the engine is measured against.
+const PEER: &str = "prototype of Figure 1";
+
+/// Measures the engine with `flows` flows and, in turns, [a prototype](PrototypeLoop) of the same policy, `runs` times each:
+/// packets enqueued and dequeued per second on one core.
 ///
 /// # Errors
 /// Fails when the program cannot be run.
 pub fn run(flows: u32, runs: u32) -> Result<BenchCase, WorkloadError> {
-    let mut workload = ClosedLoop::new(&figure1_program(), flows, Refill::Shuffled, SEED)?;
+    let mut engine = ClosedLoop::new(&figure1_program(), flows, Refill::Shuffled, SEED)?;
+    let mut prototype = PrototypeLoop::new(flows, Refill::Shuffled, SEED);
     // Warms caches and branch predictors.
-    workload.run(u64::from(flows).max(STEP));
-    let mut speeds = Vec::with_capacity(runs as usize);
-    for _ in 0..runs {
-        let (mut packets, start) = (0, Instant::now());
-        while start.elapsed() < SPAN {
-            packets += workload.run(STEP);
+    engine.run(u64::from(flows).max(STEP));
+    prototype.run(u64::from(flows).max(STEP));
+    let mut pairs = Vec::with_capacity(runs as usize);
+    for at in 0..runs {
+        let mut both = [0.0; 2];
+        for side in if at % 2 == 0 { [0, 1] } else { [1, 0] } {
+            both[side] = match side {
+                0 => speed(|| engine.run(STEP)),
+                _ => speed(|| prototype.run(STEP)),
+            };
         }
-        speeds.push(packets as f64 / start.elapsed().as_secs_f64());
+        pairs.push((both[0], both[1]));
     }
-    let mut case = BenchCase::alone(format!("engine, {flows} flows"), &speeds);
+    let mut case = BenchCase::against(format!("engine, {flows} flows"), PEER, &pairs);
     case.other.insert("flows".to_owned(), flows.into());
+    let speeds: Vec<f64> = pairs.iter().map(|(ours, _)| *ours).collect();
     case.other.insert("runs_pps".to_owned(), speeds.into());
     Ok(case)
+}
+
+/// The packets per second of steps that return their number.
+fn speed(mut step: impl FnMut() -> u64) -> f64 {
+    let (mut packets, start) = (0, Instant::now());
+    while start.elapsed() < SPAN {
+        packets += step();
+    }
+    packets as f64 / start.elapsed().as_secs_f64()
 }
