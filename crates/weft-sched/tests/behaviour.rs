@@ -8,7 +8,7 @@ use weft_sched::{
     ProgramError, RateError, TreeCounters,
 };
 use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, NodeId, Packets, Weight,
+    BitsPerSec, Bytes, ClassId, ExactRate, FlowId, Instant, LaneId, LeafId, LimitId, NodeId, Packets, Weight,
 };
 
 const MEGABIT: u64 = 1_000_000;
@@ -213,6 +213,53 @@ fn wfq_shares_are_exact_within_a_thousandth() {
     for (at, bytes) in total.iter().enumerate() {
         let error = *bytes as f64 / sum as f64 * 10.0 / (at + 1) as f64 - 1.0;
         assert!(error.abs() < 0.001, "class {at} is off by {error}");
+    }
+}
+
+/// Rates by weight and by limits in each span of ten thousand packets of a class, with packets of all lengths.
+#[test]
+fn rates_are_within_a_thousandth_in_every_ten_thousand_packets() {
+    const SPAN: u64 = 10_000;
+    // A link of 10 Gb/s: two limited classes, and four that share what these leave by their weights.
+    let link = BitsPerSec(10_000_000_000);
+    let limited = [1_234_567_891_u64, 777_777_777];
+    let limits = limited.iter().map(|rate| limit(*rate, 3000)).collect();
+    let bound = |at: u32| if at < 2 { vec![at] } else { vec![] };
+    let lanes = (0..6).map(|at| lane(at, at, &bound(at))).collect();
+    let program = flat(wfq(&[1000, 1000, 1, 2, 3, 4]), 6, lanes, limits);
+    let mut tree = PolicyTree::new(&program).unwrap();
+    for at in 0..6 {
+        let flow = tree.add_flow(LaneId(at), Weight::ONE).unwrap();
+        tree.activate(flow);
+    }
+    let rest = link.get() - limited.iter().sum::<u64>();
+    let due = |class: usize| match class {
+        0 | 1 => limited[class],
+        _ => rest * (class as u64 - 1) / 10,
+    };
+    let (mut now, mut draw, mut exact) = (Instant::ZERO, 1_u64, ExactRate::at_least_one(link));
+    let (mut packets, mut bytes, mut begin) = ([0_u64; 6], [0_u64; 6], [Instant::ZERO; 6]);
+    let mut spans = [0; 6];
+    while spans.iter().any(|spans| *spans < 5) {
+        let Next::Turn(granted) = tree.next(now) else { panic!("four classes have no limit") };
+        let class = granted.lane().index();
+        draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let len = [64, 594, 1518, 1518][(draw >> 40) as usize % 4];
+        now += exact.take(Bytes(len));
+        tree.finish(granted, Bytes(len), true, now).unwrap();
+        (packets[class], bytes[class]) = (packets[class] + 1, bytes[class] + len);
+        if packets[class] == SPAN {
+            let seconds = now.saturating_since(begin[class]).get() as f64 / 1e9;
+            let error = bytes[class] as f64 * 8.0 / seconds / due(class) as f64 - 1.0;
+            // The first span includes the beginning, at which no class has a debt.
+            assert!(
+                spans[class] == 0 || error.abs() < 0.001,
+                "class {class}, span {}: {error}",
+                spans[class]
+            );
+            (packets[class], bytes[class], begin[class]) = (0, 0, now);
+            spans[class] += 1;
+        }
     }
 }
 
