@@ -81,7 +81,7 @@ impl Load {
             Self::Figure1 => {
                 let mut engine = ClosedLoop::new(&figure1_program(), flows, Refill::Shuffled, seed)?;
                 engine.run(u64::from(flows));
-                Ok(Engine::Figure1(engine))
+                Ok(Engine::Figure1(Box::new(engine)))
             }
             Self::Policy(policy) => {
                 let link = policy.part_of_link(workers);
@@ -109,7 +109,7 @@ impl PolicyLoad {
 
 /// An engine with packets that replace those that left.
 pub(super) enum Engine {
-    Figure1(ClosedLoop),
+    Figure1(Box<ClosedLoop>),
     Policy(Box<LinkLoop>),
 }
 
