@@ -336,6 +336,7 @@ class Speed:
     """Number of workers."""
     flows: int
     """Number of flows of each engine."""
+    policy: BenchWorkersPolicy | None = field(default=None, metadata={'required': False})
     one_runs_pps: list[float]
     """One worker, run by run."""
     shared_runs_pps: list[float]
@@ -360,6 +361,21 @@ class Speed:
     """Median of the ratios of engines that share nothing to one, run by run."""
     shared_of_apart_median: float | None
     """Median of the ratios of sharing workers to engines that share nothing, run by run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchWorkersPolicy:
+    """The policy that was given. Absent where Figure 1's was measured."""
+    file: str
+    """The name of its file."""
+    lanes: int
+    """Number of lanes."""
+    limits: int
+    """Number of limits."""
+    packet_bytes: int
+    """Length of all packets."""
+    link_bps: float
+    """The rate of the link in whose time limits bind."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1549,7 +1565,7 @@ class ProfileAttached:
     """The profiler's own cost, as shares of all processors' time."""
     windows: list[ProfileAttachedWindow]
     """The parts of the span."""
-    policies: list[Policy]
+    policies: list[ProfileAttachedPolicy]
     """The policies that weftline enforces; empty without it."""
     labels: list[str]
     """Findings of the preflight, and limits of the figures."""
@@ -1810,7 +1826,7 @@ class Moved:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Policy:
+class ProfileAttachedPolicy:
     """A policy in force."""
     uplink: str | None = field(default=None, metadata={'required': False})
     """The uplink, if it has a name."""
@@ -1818,7 +1834,7 @@ class Policy:
     """Its name."""
     generation: int
     """Its number."""
-    classes: list[PolicyClass]
+    classes: list[ProfileAttachedPolicyClass]
     """The classes."""
     not_told_apart_s: float
     """Time in the network stack of processes whose packets several classes may take."""
@@ -1827,7 +1843,7 @@ class Policy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyClass:
+class ProfileAttachedPolicyClass:
     """A class."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""
@@ -2534,12 +2550,12 @@ class PolicyChange:
     """The differences, in the policy's words."""
     warnings: list[str]
     """Tenants that do without their files, and effects that the author may not have meant."""
-    classes: list[SimPolicyClass]
+    classes: list[PolicyClass]
     """The classes of the policies before and after."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SimPolicyClass:
+class PolicyClass:
     """A class of a policy that changes."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""

@@ -47,6 +47,7 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::bench_report());
     check(&fixture::roofline_report());
     check(&fixture::workers_report());
+    check(&fixture::workers_report_of_a_policy());
     check(&fixture::simulated::campaign_status());
     check(&fixture::cost::cost_report());
     check(&fixture::profile::profile_report());
@@ -98,6 +99,8 @@ fn workers_are_set_beside_one() {
     let report = fixture::workers_report();
     let table = report.tables()[0].render(false);
     assert!(table.contains("2, one policy") && table.contains("1.90x") && table.contains("0.77x"), "{table}");
+    let of_a_policy = fixture::workers_report_of_a_policy().tables()[0].render(false);
+    assert!(of_a_policy.contains("my.weft") && of_a_policy.contains("594 bytes"), "{of_a_policy}");
     let chart = report.chart();
     assert_eq!(chart.matches("<polyline").count(), 6, "{chart}");
     assert!(chart.contains("shared: below the limit") && chart.contains(">64</text>"), "{chart}");

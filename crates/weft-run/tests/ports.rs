@@ -8,6 +8,7 @@ use common::{
     FAR, GRACE, World, address, arrived, connect, finish, flood, retransmitted, transfer, udp, until,
 };
 use core::net::{IpAddr, Ipv4Addr};
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
@@ -65,6 +66,26 @@ fn ports_reach_the_network_and_each_other_and_each_packet_arrives_once() {
         }
         finish(session);
     }
+}
+
+/// Each port has a worker of its own; what one sends to another passes both.
+#[test]
+fn ports_of_several_workers_reach_the_network_and_each_other() {
+    if !privileged("ports_of_several_workers_reach_the_network_and_each_other") {
+        return;
+    }
+    let world = World::new();
+    let two = NonZeroUsize::new(2).expect("two");
+    let mut session = world.session_of(two, FAIR, 500);
+    let apps: Vec<NetNs> = (0..3).map(|number| world.add(&mut session, number)).collect();
+    transfer(&apps[0], (&apps[1], address(1)), 2_000_000);
+    transfer(&apps[1], (&world.far, FAR), 2_000_000);
+    transfer(&world.far, (&apps[2], address(2)), 2_000_000);
+    // A port that goes leaves its worker to the next.
+    session.remove_port("p1", GRACE).expect("removed");
+    let again = world.add(&mut session, 3);
+    transfer(&again, (&apps[0], address(0)), 2_000_000);
+    finish(session);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //! uplink = "eth0"              # the interface through which packets leave
 //! uplink-netns = "outside"     # its namespace; without it the daemon's
 //! rate = "900mbps"             # the link's rate; without it the policy's
+//! workers = 2                  # transmit workers that share the policy; each port belongs to one
 //! policy = "tenants"           # /etc/weft/policies/tenants.weft, or a path
 //! socket = "/run/weft/io.weft" # the control socket
 //! group = "weft"               # whoever is in it may read the status
@@ -66,6 +67,7 @@ pub use folders::Folders;
 pub use ports::parse_limit;
 
 use core::fmt;
+use core::num::NonZeroUsize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use weft_host::Mac;
@@ -139,6 +141,8 @@ pub struct UplinkConfig {
     pub netns: Option<String>,
     /// The link's rate; `None` for the policy's.
     pub rate: Option<BitsPerSec>,
+    /// The number of transmit workers.
+    pub workers: NonZeroUsize,
     /// The file of the policy.
     pub policy: PathBuf,
     /// The ports.

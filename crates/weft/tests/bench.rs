@@ -92,6 +92,31 @@ fn workers_are_measured_beside_one_and_beside_a_lock() {
 }
 
 #[test]
+fn workers_are_measured_with_a_policy_of_the_users_own() {
+    let folder = tempfile::tempdir().expect("folder");
+    let policy = file(&folder, "p.weft", POLICY);
+    let document = folder.path().join("workers.json");
+    let options = ["--runs", "1", "--flows", "64", "--packet", "594", "--rate", "40gbps"];
+    let name = ["--json", document.to_str().expect("UTF-8")];
+    let said = run(&[&["bench", "workers", "--policy", &policy][..], &options, &name].concat());
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("p.weft") && said.out.contains("2, one policy"), "{}", said.out);
+    let speed = &json(&document)["speed"];
+    assert_eq!(speed["policy"]["packet_bytes"], 594, "{speed}");
+    assert_eq!(speed["policy"]["link_bps"], 40e9, "{speed}");
+    assert!(speed["shared_pps"].as_f64().is_some_and(|pps| pps > 0.0), "{speed}");
+    let own = file(&folder, "own.weft", "class a = tcp port 1\nroot = las of a\n");
+    let own = run(&["bench", "workers", "--policy", &own, "--runs", "1"]);
+    assert!(own.code == 1 && own.err.contains("`las` cannot be shared"), "{}", own.err);
+    let few = run(&["bench", "workers", "--policy", &policy, "--flows", "1"]);
+    assert!(few.code == 1 && few.err.contains("lanes") && few.err.contains("--flows"), "{}", few.err);
+    let alone = run(&["bench", "workers", "--packet", "594"]);
+    assert!(alone.code == 2 && alone.err.contains("--policy"), "{}", alone.err);
+    let mixed = run(&["bench", "workers", "--policy", &policy, "--errors"]);
+    assert!(mixed.code == 2 && mixed.err.contains("--errors"), "{}", mixed.err);
+}
+
+#[test]
 fn errors_of_workers_are_simulated_and_drawn() {
     let folder = tempfile::tempdir().expect("folder");
     let [document, drawing] = ["errors.json", "errors.svg"].map(|name| folder.path().join(name));

@@ -334,6 +334,8 @@ fn a_demo_and_a_benchmark() {
     check(&written(&roofline, &[0]), "weft-bench-roofline");
     let workers = ["bench", "workers", "--runs", "1", "--flows", "100"];
     check(&written(&workers, &[0]), "weft-bench-workers");
+    let of_policy = ["bench", "workers", "--policy", &policy, "--flows", "100", "--runs", "1"];
+    check(&written(&of_policy, &[0]), "weft-bench-workers");
     if !privileged("a_demo_and_a_benchmark") {
         return;
     }

@@ -30,6 +30,8 @@ fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
         (&["run", "x.weft"], "--uplink"),
         (&["run", "x.weft", "--uplink", "eth0", "--rate", "0gbps"], "a rate of zero sends nothing"),
         (&["run", "x.weft", "--uplink", "eth0", "--address", "10.0.0.1"], "prefix length"),
+        (&["run", "x.weft", "--uplink", "eth0", "--workers", "65"], "--workers"),
+        (&["run", "--queues", "2", "--uplink", "eth0", "--workers", "2"], "--queues"),
         (&["replay", "a", "b", "c", "--rate", "0kbps"], "a rate of zero sends nothing"),
         (&["completions", "tcsh"], "tcsh"),
     ] {
@@ -37,6 +39,24 @@ fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
         assert_eq!(said.code, 2, "{args:?}: {}", said.err);
         assert!(said.err.contains(named) && said.out.is_empty(), "{args:?}: {}", said.err);
     }
+}
+
+#[test]
+fn several_workers_need_a_rate_and_a_policy_that_they_can_share() {
+    let folder = tempfile::tempdir().expect("folder");
+    let fair = file(&folder, "fair.weft", "class a = tcp port 1\nroot = fair of a\n");
+    let own = file(&folder, "own.weft", "class a = tcp port 1\nroot = las of a\n");
+    let with = |policy: &str, more: &[&str]| {
+        run(&[&["run", policy, "--uplink", "lo", "--workers", "2", "--dry-run"], more].concat())
+    };
+    let said = with(&fair, &["--rate", "1gbps"]);
+    assert!(said.code == 0 && said.out.contains("2 transmit workers"), "{}{}", said.out, said.err);
+    let said = with(&fair, &[]);
+    assert!(said.code == 1 && said.err.contains("--rate"), "{}", said.err);
+    let said = with(&own, &["--rate", "1gbps"]);
+    assert!(said.code == 1 && said.err.contains("run it with one worker"), "{}", said.err);
+    let said = with(&fair, &["--rate", "1gbps", "--departures", "d.csv"]);
+    assert!(said.code == 1 && said.err.contains("no common order"), "{}", said.err);
 }
 
 #[test]

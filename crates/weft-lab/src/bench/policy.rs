@@ -19,9 +19,9 @@ pub const LINK: BitsPerSec = BitsPerSec(100_000_000_000);
 /// Minimum length of a run.
 const SPAN: Duration = Duration::from_millis(300);
 /// Packets between two readings of the clock.
-const STEP: u64 = 32_768;
+pub(super) const STEP: u64 = 32_768;
 /// The most packets before the first run.
-const WARM_UP: u64 = 1_000_000;
+pub(super) const WARM_UP: u64 = 1_000_000;
 
 /// The conditions of a measurement.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,11 @@
 //! Several workers with one policy: their speed on this machine beside one worker and one lock, and their errors in the simulation.
 
+mod load;
+
+pub use load::{Load, PolicyLoad};
+
 use super::engine::SEED;
+use load::Engine;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
@@ -8,15 +13,14 @@ use std::time::{Duration, Instant};
 use thiserror::Error;
 use weft_report::bench::workers::{WorkersError, WorkersSpeed};
 use weft_sched::workers::errors::{Errors, WORKERS, errors, ways};
-use weft_sched::workers::{Settings, Shared, SharedError, Worker};
-use weft_sched::workload::{BURST, ClosedLoop, Refill, WorkloadError, figure1_program};
+use weft_sched::workers::{Shared, SharedError, Worker};
+use weft_sched::workload::{BURST, WorkloadError};
+use weft_units::Bytes;
 
 /// The length of a measurement.
 const SPAN: Duration = Duration::from_millis(500);
 /// Packets between two looks at the end.
 const STEP: u64 = 4096;
-/// Packets between two exchanges: about 20 us at the speed of the engine.
-const BETWEEN: u64 = 160;
 
 /// The conditions of a measurement.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +36,30 @@ pub struct WorkersOptions {
 /// Errors from measuring workers.
 #[derive(Debug, Error)]
 pub enum WorkersBenchError {
+    /// An algorithm of one's own keeps state that workers cannot share.
+    #[error(
+        "algorithm `{name}` cannot be shared by workers; measure the policy with one by `weft bench engine --policy`, or use `wfq` or `priority`"
+    )]
+    Algorithm {
+        /// The algorithm.
+        name: String,
+    },
+    /// Some lanes would stay without a flow.
+    #[error(
+        "the policy has {lanes} lanes (a class for each of its destinations), and {flows} flows leave some of them empty; use --flows {lanes} or more"
+    )]
+    FewFlows {
+        /// The number of flows.
+        flows: u32,
+        /// The number of lanes.
+        lanes: usize,
+    },
+    /// No packet left.
+    #[error("no packet of {len} left in {} ms: a limit or a bound is too low for them; raise it", SPAN.as_millis())]
+    Stuck {
+        /// Their length.
+        len: Bytes,
+    },
     /// An engine could not be built.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
@@ -60,47 +88,46 @@ const WAYS: [Way; 4] = [Way::One, Way::Shared, Way::Lock, Way::Apart];
 /// workers with a lock, engines that share nothing.
 ///
 /// # Errors
-/// When an engine cannot be built.
+/// When the load cannot be run by several workers, or no packet leaves.
 pub fn speed(
+    load: &Load,
     options: WorkersOptions,
     mut heard: impl FnMut([f64; 4]),
 ) -> Result<WorkersSpeed, WorkersBenchError> {
+    load.check(options.flows)?;
     let mut runs = Vec::with_capacity(options.runs as usize);
     for run in 0..options.runs as usize {
         let mut speeds = [0.0; 4];
         for turn in 0..WAYS.len() {
             let way = (run + turn) % WAYS.len();
-            speeds[way] = match WAYS[way] {
-                Way::One => of_engines(1, options.flows, false)?,
-                Way::Shared => of_engines(options.workers, options.flows, true)?,
-                Way::Lock => of_lock(options.workers, options.flows)?,
-                Way::Apart => of_engines(options.workers, options.flows, false)?,
+            let pps = match WAYS[way] {
+                Way::One => of_engines(load, 1, options.flows, false)?,
+                Way::Shared => of_engines(load, options.workers, options.flows, true)?,
+                Way::Lock => of_lock(load, options.workers, options.flows)?,
+                Way::Apart => of_engines(load, options.workers, options.flows, false)?,
             };
+            if let (true, Load::Policy(policy)) = (pps <= 0.0, load) {
+                return Err(WorkersBenchError::Stuck { len: policy.len });
+            }
+            speeds[way] = pps;
         }
         heard(speeds);
         runs.push(speeds);
     }
-    Ok(WorkersSpeed::new(options.workers, options.flows, &runs))
-}
-
-/// An engine with Figure 1's policy, whose caches are warm.
-fn engine(flows: u32, seed: u64) -> Result<ClosedLoop, WorkloadError> {
-    let mut engine = ClosedLoop::new(&figure1_program(), flows, Refill::Shuffled, seed)?;
-    engine.run(u64::from(flows));
-    Ok(engine)
+    Ok(WorkersSpeed::new(options.workers, options.flows, &runs).of(load.described()))
 }
 
 /// Packets per second of as many threads, each with an engine of its own.
-fn of_engines(threads: u32, flows: u32, shares: bool) -> Result<f64, WorkersBenchError> {
-    let shared =
-        shares.then(|| Shared::new(&figure1_program(), Settings::default())).transpose()?.map(Arc::new);
+fn of_engines(load: &Load, threads: u32, flows: u32, shares: bool) -> Result<f64, WorkersBenchError> {
+    let sharing = if shares { threads } else { 1 };
+    let shared = shares.then(|| load.share(sharing)).transpose()?.map(Arc::new);
     let seeds = (0..u64::from(threads)).map(|thread| SEED + thread);
-    let engines = seeds.map(|seed| engine(flows, seed)).collect::<Result<Vec<_>, _>>()?;
-    let end = AtomicBool::new(false);
+    let engines = seeds.map(|seed| load.engine(flows, seed, sharing)).collect::<Result<Vec<_>, _>>()?;
+    let (end, clock) = (AtomicBool::new(false), AtomicU64::new(0));
     let begin = Instant::now();
     let packets = thread::scope(|scope| {
-        let (shared, end) = (shared.as_ref(), &end);
-        let work = |engine| scope.spawn(move || work(engine, shared, end));
+        let (shared, end, clock) = (shared.as_ref(), &end, &clock);
+        let work = |engine| scope.spawn(move || work(engine, shared, clock, end));
         let threads: Vec<_> = engines.into_iter().map(work).collect();
         thread::sleep(SPAN);
         end.store(true, Ordering::Relaxed);
@@ -115,30 +142,32 @@ fn joined(thread: ScopedJoinHandle<'_, Result<u64, WorkersBenchError>>) -> Resul
 
 /// One worker that runs until it is told to end. Returns its packets.
 fn work(
-    mut engine: ClosedLoop,
+    mut engine: Engine,
     shared: Option<&Arc<Shared>>,
+    clock: &AtomicU64,
     end: &AtomicBool,
 ) -> Result<u64, WorkersBenchError> {
     let now = engine.now();
     let mut handle = shared.map(|shared| Worker::join(shared, engine.scheduler_mut(), now)).transpose()?;
     let mut packets = 0;
+    let mut due = now;
     while !end.load(Ordering::Relaxed) {
         let Some(handle) = &mut handle else {
             packets += engine.run(STEP);
             continue;
         };
-        for _ in 0..STEP / BETWEEN {
-            packets += engine.run(BETWEEN);
-            let now = engine.now();
-            handle.exchange(engine.scheduler_mut(), now);
+        for _ in 0..STEP / load::BETWEEN {
+            packets += engine.run_to_exchange(due);
+            let now = engine.agree(clock);
+            due = handle.exchange(engine.scheduler_mut(), now);
         }
     }
     Ok(packets)
 }
 
 /// Packets per second of threads that take turns with one engine, a burst each.
-fn of_lock(threads: u32, flows: u32) -> Result<f64, WorkersBenchError> {
-    let engine = Mutex::new(engine(flows, SEED)?);
+fn of_lock(load: &Load, threads: u32, flows: u32) -> Result<f64, WorkersBenchError> {
+    let engine = Mutex::new(load.engine(flows, SEED, 1)?);
     let (end, packets) = (AtomicBool::new(false), AtomicU64::new(0));
     let begin = Instant::now();
     thread::scope(|scope| {

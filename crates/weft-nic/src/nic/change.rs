@@ -14,6 +14,9 @@
 //! the new policy is new, so while one has the new policy and another sends by the old one (at most until that looks for commands,
 //! after 256 chunks) a limit may send by both.
 //!
+//! Before that, each is asked whether it would change. The answer depends on its ports, and none comes or goes in between, so either
+//! all workers have the new policy or none has it. A worker that ended in between is the end of the NIC.
+//!
 //! A step that fails leaves the policy in force as it was: until the worker's exchange nothing is visible, and the last step
 //! cannot fail (only the removal of the old tables can, which has no effect on packets).
 //!
@@ -241,3 +244,6 @@ fn is_empty(port: &NicPort, ring: usize) -> bool {
     let bell = &port.doorbells().rings[ring];
     bell.done.load(Ordering::Acquire) >= bell.packets.load(Ordering::Acquire)
 }
+
+#[cfg(test)]
+mod tests;

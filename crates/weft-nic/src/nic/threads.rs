@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use weft_units::Nanos;
 
@@ -59,21 +59,41 @@ impl Threads {
         self.workers.get(worker)?.ask(make)
     }
 
-    /// Gives each worker its change of the policy, then waits for all. Returns the longest pause.
+    /// Gives each worker its change of the policy, then waits for all. Several are asked before whether they would make it: either
+    /// all of them change, or none. Returns the longest pause.
     ///
     /// # Errors
     /// When a worker has ended, or its engine refuses the change.
     pub(super) fn change(&self, changes: Vec<worker::PolicyChange>) -> Result<Nanos, NicError> {
-        let order = |(worker, change): (&Commander<_>, _)| {
-            worker.order(|to| worker::Command::Change(Box::new(change), to))
-        };
-        let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
+        let mut changes: Vec<_> = changes.into_iter().map(Box::new).collect();
+        if changes.len() > 1 {
+            changes = self.each(changes, worker::Command::Check)?;
+        }
+        let changed = self.each(changes, worker::Command::Change)?;
         let mut pause = Nanos::ZERO;
-        for answer in answers {
-            let changed = answer.and_then(|answer| answer.recv().ok()).ok_or_else(super::ports::gone)?;
-            pause = pause.max(changed.outcome?);
+        for change in changed {
+            pause = pause.max(change.outcome?);
         }
         Ok(pause)
+    }
+
+    /// Gives each worker its change with a command, then waits for all, and returns the changes.
+    fn each(
+        &self,
+        changes: Vec<Box<worker::PolicyChange>>,
+        command: fn(Box<worker::PolicyChange>, Sender<Box<worker::PolicyChange>>) -> worker::Command,
+    ) -> Result<Vec<Box<worker::PolicyChange>>, NicError> {
+        let order = |(worker, change): (&Commander<_>, _)| worker.order(|to| command(change, to));
+        let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
+        let answer = |answer: Option<Receiver<_>>| {
+            let change: Box<worker::PolicyChange> =
+                answer.and_then(|answer| answer.recv().ok()).ok_or_else(super::ports::gone)?;
+            change.outcome?;
+            Ok(change)
+        };
+        // All have answered before an error is returned.
+        let answers: Vec<Result<_, NicError>> = answers.into_iter().map(answer).collect();
+        answers.into_iter().collect()
     }
 
     /// Whether the workers run.

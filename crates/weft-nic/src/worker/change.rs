@@ -54,6 +54,13 @@ pub(crate) struct PortChange {
 }
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Says whether the engine would change the policy. What it says holds until the next command.
+    pub(super) fn check_policy(&mut self, change: &mut PolicyChange) {
+        if let Some(prepared) = &change.program {
+            change.outcome = self.engine.may_change(prepared).map(|()| Nanos::ZERO);
+        }
+    }
+
     /// Changes the policy.
     pub(super) fn change_policy(&mut self, change: &mut PolicyChange) {
         let begin = clock::now();

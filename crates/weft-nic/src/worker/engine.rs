@@ -61,6 +61,10 @@ pub(crate) trait Engine {
     fn change(&mut self, change: Prepared, _now: Instant) -> Result<Prepared, (Prepared, ExchangeError)> {
         Err((change, ExchangeError::NoPolicy))
     }
+    /// Whether it would exchange the program. Abandons the outstanding turn.
+    fn may_change(&mut self, _change: &Prepared) -> Result<(), ExchangeError> {
+        Err(ExchangeError::NoPolicy)
+    }
     /// Shares the limits and classes of `shared`, whose program it runs, from `now` on, if it shares any.
     ///
     /// # Errors
@@ -134,6 +138,11 @@ impl Engine for PolicyTree {
             Ok(changed) => Ok(changed.retired),
             Err(refused) => Err((refused.prepared, refused.why.into())),
         }
+    }
+
+    fn may_change(&mut self, change: &Prepared) -> Result<(), ExchangeError> {
+        self.abandon();
+        Ok(Self::may_change(self, change)?)
     }
 
     fn move_ring(&mut self, flow: FlowId, lane: LaneId) {

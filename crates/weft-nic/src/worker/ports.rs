@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Remove(usize, Sender<Vec<Ring>>),
     /// Sends what is in hand, and ends without emptying the rings.
     HandOver(Sender<()>),
+    /// Says whether it would change the policy.
+    Check(Box<PolicyChange>, Sender<Box<PolicyChange>>),
     /// Changes the policy.
     Change(Box<PolicyChange>, Sender<Box<PolicyChange>>),
 }
@@ -82,6 +84,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 Command::HandOver(answer) => {
                     self.hand_over();
                     _ = answer.send(());
+                }
+                Command::Check(mut change, answer) => {
+                    self.check_policy(&mut change);
+                    _ = answer.send(change);
                 }
                 Command::Change(mut change, answer) => {
                     self.change_policy(&mut change);

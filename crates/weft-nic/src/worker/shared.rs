@@ -126,6 +126,10 @@ impl Engine for SharedTree {
         changed
     }
 
+    fn may_change(&mut self, change: &Prepared) -> Result<(), ExchangeError> {
+        Engine::may_change(&mut self.tree, change)
+    }
+
     fn join(&mut self, shared: Arc<Shared>, now: Instant) -> Result<(), ExchangeError> {
         self.leave(now);
         self.shared = shared;

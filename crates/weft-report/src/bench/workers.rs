@@ -29,6 +29,9 @@ pub struct WorkersSpeed {
     pub workers: u32,
     /// Number of flows of each engine.
     pub flows: u32,
+    /// The policy, if it is one of the user's own; else Figure 1's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<WorkersPolicy>,
     /// Packets per second of one worker.
     pub one_runs_pps: Vec<f64>,
     /// Packets per second of all workers that share the policy.
@@ -55,6 +58,21 @@ pub struct WorkersSpeed {
     pub shared_of_apart_median: Option<f64>,
 }
 
+/// A policy of the user's own that workers are measured with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorkersPolicy {
+    /// The name of its file.
+    pub file: String,
+    /// Number of lanes.
+    pub lanes: u64,
+    /// Number of limits.
+    pub limits: u64,
+    /// Length of all packets.
+    pub packet_bytes: u64,
+    /// The rate of the link in whose time limits bind.
+    pub link_bps: f64,
+}
+
 impl WorkersSpeed {
     /// The medians of runs, each of one worker, sharing workers, workers with a lock, and engines that share nothing.
     pub fn new(workers: u32, flows: u32, runs: &[[f64; 4]]) -> Self {
@@ -66,6 +84,7 @@ impl WorkersSpeed {
         Self {
             workers,
             flows,
+            policy: None,
             one_runs_pps: of(0),
             shared_runs_pps: of(1),
             lock_runs_pps: of(2),
@@ -81,8 +100,25 @@ impl WorkersSpeed {
         }
     }
 
+    /// The same, of this policy.
+    #[must_use]
+    pub fn of(self, policy: Option<WorkersPolicy>) -> Self {
+        Self { policy, ..self }
+    }
+
+    fn title(&self) -> String {
+        let flows = self.flows;
+        self.policy.as_ref().map_or_else(
+            || format!("Workers, {flows} flows each"),
+            |policy| {
+                let (file, len, link) = (&policy.file, policy.packet_bytes, human::rate(policy.link_bps));
+                format!("Workers with {file}, {flows} flows each, packets of {len} bytes on a link of {link}")
+            },
+        )
+    }
+
     fn table(&self) -> Table {
-        let mut table = Table::new(format!("Workers, {} flows each", self.flows)).columns([
+        let mut table = Table::new(self.title()).columns([
             Column::left("workers"),
             Column::right("median"),
             Column::right("least .. most"),

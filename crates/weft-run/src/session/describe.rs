@@ -31,6 +31,13 @@ pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
 fn lanes(settings: &Settings, plan: &RingPlan) -> String {
     let policy = plan.policy();
     let mut out = describe(policy) + describe_infrastructure(policy);
+    let workers = settings.workers.get();
+    if workers > 1 {
+        let _ = writeln!(
+            out,
+            "{workers} transmit workers share it; each port belongs to one of them, so one port has work for one"
+        );
+    }
     let _ = writeln!(out, "rings, {} of the port's {} at most", plan.rings.len(), settings.rings);
     for (number, lane) in plan.lanes.iter().enumerate() {
         let class = policy.classes.get(usize::from(lane.class)).map_or(INFRASTRUCTURE, |class| &class.name);

@@ -2,6 +2,7 @@
 
 use super::{PortKind, SessionError, WINDOW};
 use core::net::IpAddr;
+use core::num::NonZeroUsize;
 use serde::{Deserialize, Serialize};
 use weft_host::RunId;
 use weft_host::link::{self, Link, Mac};
@@ -46,6 +47,8 @@ pub struct NicSettings {
     /// The hardware queues that replace a policy's scheduling, if any; the policy is then
     /// [`ONE_CLASS`](super::ONE_CLASS), and the session has one port.
     pub queues: Option<Queues>,
+    /// The number of transmit workers that share the policy. A port belongs to one of them.
+    pub workers: NonZeroUsize,
     /// The treatment of the uplink.
     pub link: LinkKind,
     /// The unit of segmentation. A NIC with hardware queues sends super-packets whole.
@@ -140,6 +143,8 @@ pub struct Settings {
     /// The hardware queues that replace a policy's scheduling, if any; the policy is then
     /// [`ONE_CLASS`](super::ONE_CLASS).
     pub queues: Option<Queues>,
+    /// The number of transmit workers that share the policy. A port belongs to one of them, so this session has work for one.
+    pub workers: NonZeroUsize,
     /// The treatment of the uplink. [`LinkKind::Emulated`] holds each packet until the link's clock is free, whatever the
     /// device could send.
     pub link: LinkKind,
@@ -197,6 +202,7 @@ impl Settings {
             uplink_netns: self.uplink_netns.clone(),
             rate: self.rate,
             queues: self.queues,
+            workers: self.workers,
             link: self.link,
             segments_per_turn: self.segments_per_turn,
             catch_up: self.catch_up,
@@ -263,7 +269,8 @@ impl NicSettings {
         cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
         rings: usize,
     ) -> Result<NicPlan, SessionError> {
-        Ok(NicPlan::new(policy, self.config(policy, cgroups, rings))?)
+        let plan = NicPlan::new(policy, self.config(policy, cgroups, rings))?;
+        Ok(plan.with_workers(self.workers).map_err(NicError::from)?)
     }
 
     /// The configuration of the NIC under `policy`.

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -63,11 +64,17 @@ impl World {
 
     /// A session without ports on a link of `megabits`.
     pub(crate) fn session(&self, text: &str, megabits: u64) -> Session {
+        self.session_of(NonZeroUsize::MIN, text, megabits)
+    }
+
+    /// The same, with several transmit workers.
+    pub(crate) fn session_of(&self, workers: NonZeroUsize, text: &str, megabits: u64) -> Session {
         let settings = NicSettings {
             uplink: "up0".to_owned(),
             uplink_netns: Some(self.host.name().to_owned()),
             rate: BitsPerSec(megabits * 1_000_000),
             queues: None,
+            workers,
             link: LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None }),
             segments_per_turn: SegmentsPerTurn::Whole,
             catch_up: Nanos::from_millis(10),

@@ -209,6 +209,14 @@ impl PolicyTree {
         Ok(Changed { moved, retired: prepared })
     }
 
+    /// Whether [`PolicyTree::change`] would make the change now.
+    ///
+    /// # Errors
+    /// The reason for which it would refuse.
+    pub fn may_change(&self, prepared: &Prepared) -> Result<(), ChangeError> {
+        self.check_change(&prepared.0)
+    }
+
     fn check_change(&self, parts: &Parts) -> Result<(), ChangeError> {
         if parts.spent {
             return Err(ChangeError::Spent);

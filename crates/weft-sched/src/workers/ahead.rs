@@ -6,9 +6,12 @@
 //! not get later.
 //!
 //! A lane is ahead if its child is at some fair node above it. A worker gives way while all lanes are ahead that may send here.
+//! Until then it may send what brings its children that far above those that it does not have: its *room*, to which the slots of the
+//! link are cut. A longer one would take a class of small weight beyond its share by a whole slot.
 
 use weft_units::{BitsPerSec, Bytes, Instant, LaneId, Nanos};
 
+use super::lease::Settings;
 use super::line::ClassLine;
 use super::shares::{Above, fair, paths};
 use crate::program::{Discipline, Program};
@@ -18,12 +21,15 @@ use crate::virtual_time::{CHARGE_MAX, SCALE};
 
 /// The segments by which a child must be above another to be ahead of it, at the node's smallest weight.
 const LEAD_SEGMENTS: u64 = 2;
-/// The leads by which a child may fall behind.
+/// The leads by which a child may fall behind, besides what another of the smallest weight sends in a slot of the link: what is
+/// forgotten of a child that waits for its slot is lost to it.
 const BEHIND_MOST: u64 = 16;
 /// The span after its last service for which a child counts as one that takes part somewhere, and the segments' worth of time
 /// that is added.
 const LATELY: Nanos = Nanos::from_millis(1);
 const LATELY_SEGMENTS: u64 = 16;
+/// The exchanges for which a child counts as one that waits for the link, besides a segment's time.
+const WANTED_PERIODS: u64 = 2;
 
 /// A child of a fair node.
 #[derive(Debug)]
@@ -34,6 +40,12 @@ struct Child {
     level: u64,
     /// The last look at which it took part; `None` before.
     seen: Option<Instant>,
+    /// The lanes below it that may send here.
+    lanes: u64,
+    /// Whether there were some at the last look.
+    wanted_here: bool,
+    /// Whether some worker lately had packets that only the link keeps.
+    wanted: bool,
 }
 
 /// A fair node.
@@ -44,8 +56,12 @@ struct Node {
     first: usize,
     children: Box<[Child]>,
     lead: u64,
+    /// The distance by which a child may fall behind.
+    behind: u64,
     /// The level of the child furthest behind of those that take part somewhere.
     least: u64,
+    /// The same, of those that may not send here.
+    least_elsewhere: Option<u64>,
 }
 
 /// The levels, as a worker knows them.
@@ -55,37 +71,50 @@ pub(super) struct Ahead {
     /// By lane.
     above: Box<[Above]>,
     lately: Nanos,
+    wanted: Nanos,
 }
 
 impl Ahead {
-    /// The levels from now on, on a link of `rate` with segments of this length.
+    /// The levels from now on, on a link of `rate`.
     pub(super) fn new(
         (program, layout): (&Program, &Layout),
         lines: &[ClassLine],
-        (rate, segment): (BitsPerSec, Bytes),
+        (rate, settings): (BitsPerSec, Settings),
     ) -> Self {
+        let Settings { segment, slot, .. } = settings;
         let (mut first, mut nodes) = (0, Vec::new());
         for (node, children) in fair(program) {
             let Discipline::Wfq(weights) = &program.nodes[node as usize].discipline else { continue };
             let child = |(slot, weight): (usize, u64)| {
                 let total = lines.get(first + slot).map_or(0, |line| line.add(0));
-                Child { weight, total, level: 0, seen: None }
+                Child { weight, total, level: 0, seen: None, lanes: 0, wanted_here: false, wanted: false }
             };
             let weights: Vec<u64> = weights.iter().map(|weight| u64::from(weight.get())).collect();
-            let lead = units(segment.get() * LEAD_SEGMENTS, weights.iter().copied().min().unwrap_or(1));
+            let smallest = weights.iter().copied().min().unwrap_or(1);
+            let lead = units(segment.get() * LEAD_SEGMENTS, smallest);
+            let behind = lead.saturating_mul(BEHIND_MOST) + units(rate.bytes_in(slot).get(), smallest);
             let children_of = weights.into_iter().enumerate().map(child).collect();
-            nodes.push(Node { node, first, children: children_of, lead, least: 0 });
+            let (least, least_elsewhere) = (0, None);
+            nodes.push(Node { node, first, children: children_of, lead, behind, least, least_elsewhere });
             first += children;
         }
         let lately = LATELY + Nanos(rate.time_for(segment).get().saturating_mul(LATELY_SEGMENTS));
-        Self { nodes: nodes.into(), above: paths(program, layout), lately }
+        let wanted = Nanos(settings.period.get() * WANTED_PERIODS) + rate.time_for(segment);
+        Self { nodes: nodes.into(), above: paths(program, layout), lately, wanted }
     }
 
-    /// Learns what all workers sent.
+    /// Learns what all workers sent, and which classes wait for the link.
     pub(super) fn look(&mut self, lines: &[ClassLine], tree: &PolicyTree, now: Instant) {
-        for node in &mut self.nodes {
-            node.look(lines, tree, now, self.lately);
+        let Self { nodes, above, lately, wanted } = self;
+        nodes.iter_mut().flat_map(|node| &mut node.children).for_each(|child| child.lanes = 0);
+        for (lane, above) in above.iter().enumerate() {
+            if tree.lane_may_send(LaneId::from_index(lane)) {
+                above.iter().for_each(|&(node, slot)| {
+                    nodes[node as usize].children[slot as usize].lanes += 1;
+                });
+            }
         }
+        nodes.iter_mut().for_each(|node| node.look(lines, tree, now, (*lately, *wanted)));
     }
 
     /// Whether all lanes that may send here are ahead, and there are some.
@@ -101,13 +130,37 @@ impl Ahead {
         }
         some
     }
+
+    /// The bytes that the lanes that may send here may send until they are ahead; the most there are if no other child waits.
+    pub(super) fn room(&self, tree: &PolicyTree) -> Bytes {
+        let may_send = |lane: &usize| tree.lane_may_send(LaneId::from_index(*lane));
+        let of_lane = |lane: usize| {
+            let of = |&(node, slot): &(u32, u32)| self.nodes[node as usize].room(slot as usize);
+            self.above[lane].iter().map(of).min().unwrap_or(u64::MAX)
+        };
+        Bytes((0..self.above.len()).filter(may_send).map(of_lane).fold(0, u64::saturating_add))
+    }
 }
 
 impl Node {
-    fn look(&mut self, lines: &[ClassLine], tree: &PolicyTree, now: Instant, lately: Nanos) {
+    fn look(
+        &mut self,
+        lines: &[ClassLine],
+        tree: &PolicyTree,
+        now: Instant,
+        (lately, wanted): (Nanos, Nanos),
+    ) {
         let (mut least, mut most) = (u64::MAX, 0);
         for (slot, child) in self.children.iter_mut().enumerate() {
-            let total = lines[self.first + slot].add(0);
+            let line = &lines[self.first + slot];
+            let wanted_here = core::mem::replace(&mut child.wanted_here, child.lanes > 0);
+            if child.wanted_here {
+                line.want(now.as_nanos());
+            } else if wanted_here {
+                line.want_no_more();
+            }
+            child.wanted = now.as_nanos().saturating_sub(line.wanted()) <= wanted.get();
+            let total = line.add(0);
             let more = total.wrapping_sub(core::mem::replace(&mut child.total, total));
             if more > 0 || tree.child_takes_part(self.node, slot) {
                 if !child.takes_part(now, lately) {
@@ -120,16 +173,29 @@ impl Node {
                 (least, most) = (least.min(child.level), most.max(child.level));
             }
         }
-        let floor = most.saturating_sub(self.lead.saturating_mul(BEHIND_MOST)).max(least);
         if least == u64::MAX {
             return;
         }
+        let floor = most.saturating_sub(self.behind).max(least);
         // Only differences matter.
         for child in &mut self.children {
             child.level = if child.takes_part(now, lately) { child.level.max(floor) } else { child.level };
             child.level = child.level.saturating_sub(floor);
         }
-        self.least = 0;
+        let levels = |lanes: bool| {
+            let of = self.children.iter().filter(move |child| child.takes_part(now, lately) && child.wanted);
+            of.filter(move |child| lanes || child.lanes == 0).map(|child| child.level).min()
+        };
+        (self.least, self.least_elsewhere) = (levels(true).unwrap_or(0), levels(false));
+    }
+
+    /// The part of a lane in the bytes that bring the child at `slot` a lead above those elsewhere.
+    fn room(&self, slot: usize) -> u64 {
+        let Some(least) = self.least_elsewhere else { return u64::MAX };
+        let child = &self.children[slot];
+        let units = least.saturating_add(self.lead).saturating_sub(child.level);
+        let bytes = u128::from(units) * u128::from(child.weight) / u128::from(SCALE);
+        u64::try_from(bytes).unwrap_or(u64::MAX) / child.lanes.max(1)
     }
 
     fn is_ahead(&self, slot: usize) -> bool {

@@ -202,6 +202,8 @@ pub(super) struct Exchange<'a> {
     pub(super) now: Instant,
     /// The number of workers, at least one.
     pub(super) workers: u64,
+    /// The bytes of the longest slot to take, unless that of a segment is longer.
+    pub(super) most: Bytes,
 }
 
 impl Lease {
@@ -369,6 +371,9 @@ impl Lease {
         let idle = now.saturating_sub(with.line.next()).min(with.settings.age(rate, self.burst));
         if idle >= slots.full {
             self.span = self.span.max(idle / with.workers).max(2 * slots.least).min(slots.full);
+        }
+        if with.most < Bytes(u64::MAX) {
+            self.span = self.span.min(BitsPerSec(rate).time_for(with.most).get().max(slots.least));
         }
         let begun = self.pending.is_some_and(|slot| slot.start <= now);
         let mut returned = Returned::default();

@@ -7,7 +7,7 @@
 //! | next      u64  ns          |        | bytes     u64            |
 //! | returned  u32 origin       |        |                          |
 //! |   4 times u32  ns          |        |                          |
-//! | rate      u64  bits/s      |        | (nothing else)           |
+//! | rate      u64  bits/s      |        | wanted    u64  ns        |
 //! +----------------------------+        +--------------------------+
 //! ```
 //!
@@ -242,11 +242,28 @@ impl LimitLine {
 #[repr(align(128))]
 pub(crate) struct ClassLine {
     bytes: AtomicU64,
+    /// The last time at which a worker had packets of it that only the link keeps.
+    wanted: AtomicU64,
 }
 
 impl ClassLine {
     pub(crate) fn new() -> Self {
-        Self { bytes: AtomicU64::new(0) }
+        Self { bytes: AtomicU64::new(0), wanted: AtomicU64::new(0) }
+    }
+
+    /// Tells that a worker has packets at `now` that wait for nothing but the link.
+    pub(crate) fn want(&self, now: u64) {
+        self.wanted.fetch_max(now, Ordering::Relaxed);
+    }
+
+    /// Tells that a worker that had some has none now. Another that has some tells so at its next exchange.
+    pub(crate) fn want_no_more(&self) {
+        self.wanted.store(0, Ordering::Relaxed);
+    }
+
+    /// The last time at which one had.
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.load(Ordering::Relaxed)
     }
 
     /// Adds `own` bytes. Returns the bytes of all workers before.

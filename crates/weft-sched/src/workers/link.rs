@@ -6,8 +6,8 @@
 //!
 //! **Shares over one wire.** Each worker sends, of the classes that it has, the one furthest behind. It does not know whether that is
 //! behind those of the others. So a worker whose classes are all ahead of some that others serve is *held back*: it takes no more of
-//! the link's time, unless nobody has taken that for half of the age after which time is void. Thus a class has its share of the
-//! wire, whoever serves it, and no time is lost that somebody can use.
+//! the link's time, unless nobody has taken that for half of the age after which time is void. Its slots end where its classes would
+//! be ahead. Thus a class has its share of the wire, whoever serves it, and no time is lost that somebody can use.
 
 use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
 
@@ -54,7 +54,7 @@ impl Link {
         let mut gate = Gate::default();
         let line = shared.link.as_ref()?;
         let lease = Lease::new(LimitId(u32::MAX), Bytes::ZERO, line, &mut gate, now);
-        let of = (BitsPerSec(line.rate()), shared.settings.segment);
+        let of = (BitsPerSec(line.rate()), shared.settings);
         let ahead = Ahead::new((&shared.program, &shared.layout), &shared.classes, of);
         Some(Self { lease, gate, ahead, waits: false })
     }
@@ -88,13 +88,15 @@ impl Link {
         let held = wanted != Demand::None && others_use_it && self.ahead.is_ahead(tree);
         let demand = if held { Demand::HeldBack } else { wanted };
         let workers = shared.workers.load(Ordering::Relaxed).max(1);
-        self.lease.exchange(Exchange { settings, line, demand, now, workers }, &mut self.gate)
+        let most = if others_use_it { self.ahead.room(tree) } else { Bytes(u64::MAX) };
+        self.lease.exchange(Exchange { settings, line, demand, now, workers, most }, &mut self.gate)
     }
 
     /// Gives back what this worker has.
     pub(super) fn leave(&mut self, shared: &Shared, now: Instant) {
         let Some(line) = shared.link.as_ref() else { return };
-        let with = Exchange { settings: &shared.settings, line, demand: Demand::None, now, workers: 1 };
+        let (settings, most) = (&shared.settings, Bytes(u64::MAX));
+        let with = Exchange { settings, line, demand: Demand::None, now, workers: 1, most };
         self.lease.leave(with, &mut self.gate);
     }
 }

@@ -272,7 +272,8 @@ impl Worker {
         });
         let mut several = false;
         for ((lease, line), demand) in leases.iter_mut().zip(&shared.limits).zip(&**demand) {
-            let with = Exchange { settings: &shared.settings, line, demand: *demand, now, workers };
+            let (settings, most) = (&shared.settings, Bytes(u64::MAX));
+            let with = Exchange { settings, line, demand: *demand, now, workers, most };
             if let Some(begins) = lease.exchange(with, tree) {
                 next = next.min(begins);
             }
@@ -298,8 +299,8 @@ impl Worker {
         });
         for ((lease, line), need) in leases.iter_mut().zip(&shared.limits).zip(&**needs) {
             if *need > Bytes::ZERO {
-                let with =
-                    Exchange { settings: &shared.settings, line, demand: Demand::Waiting, now, workers };
+                let (settings, most) = (&shared.settings, Bytes(u64::MAX));
+                let with = Exchange { settings, line, demand: Demand::Waiting, now, workers, most };
                 lease.complete(with, *need, tree);
             }
         }
@@ -319,8 +320,8 @@ impl Worker {
 
     fn give_back(&mut self, tree: &mut PolicyTree, now: Instant) {
         for (lease, line) in self.leases.iter_mut().zip(&self.shared.limits) {
-            let with =
-                Exchange { settings: &self.shared.settings, line, demand: Demand::None, now, workers: 1 };
+            let (settings, most) = (&self.shared.settings, Bytes(u64::MAX));
+            let with = Exchange { settings, line, demand: Demand::None, now, workers: 1, most };
             lease.leave(with, tree);
         }
         if let Some(link) = self.link.as_mut() {

@@ -73,15 +73,20 @@ impl LinkLoop {
     /// Dequeues at least `packets` packets, rounded up to whole bursts, and enqueues one for each. Returns the number dequeued, which
     /// is less only when what waits cannot leave.
     pub fn run(&mut self, packets: u64) -> u64 {
+        self.run_before(Instant::MAX, packets)
+    }
+
+    /// As [`Self::run`], but ends when the loop's time has come to `end`, and waits for no limit beyond it.
+    pub fn run_before(&mut self, end: Instant, packets: u64) -> u64 {
         // In place of packets that a lane's bound refused or an algorithm dropped, some at a time.
         let missing = (self.order.len() as u64).saturating_sub(self.scheduler.held().get());
         self.refill(missing.min(packets / 16));
         let mut done = 0;
-        while done < packets {
-            let (count, end) = self.scheduler.dequeue_burst(&mut self.departures, self.now);
+        while done < packets && self.now < end {
+            let (count, why) = self.scheduler.dequeue_burst(&mut self.departures, self.now);
             self.now += self.link.time_for(Bytes((self.len.get() + BETWEEN_FRAMES.get()) * count as u64));
-            match end {
-                BurstEnd::Wait(until) => self.now = self.now.max(until),
+            match why {
+                BurstEnd::Wait(until) => self.now = self.now.max(until.min(end)),
                 BurstEnd::Empty => self.refill(BURST as u64),
                 BurstEnd::Full => {}
             }
@@ -141,9 +146,19 @@ impl LinkLoop {
         &self.scheduler
     }
 
+    /// The scheduler, to be changed between two runs.
+    pub fn scheduler_mut(&mut self) -> &mut PacketScheduler {
+        &mut self.scheduler
+    }
+
     /// The current time of the loop, which is the link's.
     pub fn now(&self) -> Instant {
         self.now
+    }
+
+    /// Lets the link be idle until `now`, if that is later than the loop's time.
+    pub fn idle_until(&mut self, now: Instant) {
+        self.now = self.now.max(now);
     }
 }
 

@@ -4,22 +4,25 @@ use super::ports::read_port;
 use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
 use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
+use core::num::NonZeroUsize;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+use weft_nic::nic::WORKERS;
 use weft_text::{LocatedError, ParseError, hint, hint_and_all, quoted};
 use weft_units::BitsPerSec;
 
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
 /// The keys of a file.
-const KEYS: [&str; 13] = [
+const KEYS: [&str; 14] = [
     "uplink",
     "uplink-netns",
     "default-uplink",
     "rate",
+    "workers",
     "policy",
     "socket",
     "group",
@@ -31,7 +34,7 @@ const KEYS: [&str; 13] = [
     "steer",
 ];
 /// The keys of an uplink's table.
-const UPLINK_KEYS: [&str; 5] = ["device", "netns", "rate", "policy", "ports"];
+const UPLINK_KEYS: [&str; 6] = ["device", "netns", "rate", "workers", "policy", "ports"];
 /// The longest name of an uplink.
 const UPLINK_MAX: usize = 32;
 /// Other words for keys.
@@ -219,6 +222,7 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
         "uplink-netns" => layer.head.netns = Some(item.name()?),
         "default-uplink" => layer.head.default = Some(item.name()?),
         "rate" => layer.head.rate = Some(rate(item)?),
+        "workers" => layer.head.workers = Some(workers(item)?),
         "policy" => layer.head.policy = Some(policy(&item.name()?, file, policies)),
         "socket" => layer.socket = Some(absolute(item, item.text()?)?),
         "group" => layer.group = Some(item.name()?),
@@ -283,6 +287,7 @@ fn read_uplink(
             "device" => uplink.device = Some(item.interface()?),
             "netns" => uplink.netns = Some(item.name()?),
             "rate" => uplink.rate = Some(rate(item)?),
+            "workers" => uplink.workers = Some(workers(item)?),
             "policy" => uplink.policy = Some(policy(&item.name()?, file, policies)),
             _ => {
                 for item in item.list()? {
@@ -297,6 +302,18 @@ fn read_uplink(
         }
     }
     Ok(uplink)
+}
+
+/// A number of transmit workers.
+fn workers(item: Item<'_>) -> Result<NonZeroUsize, ParseError> {
+    let number = match item.value.get_ref() {
+        DeValue::Integer(number) => number.to_string().parse().ok(),
+        _ => None,
+    };
+    number.filter(|number: &NonZeroUsize| number.get() <= WORKERS).ok_or_else(|| {
+        let what = format!("`{}` must be a number from 1 to {WORKERS}", item.key);
+        item.error(what, format!("write `{} = 2`", item.key))
+    })
 }
 
 fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
@@ -364,14 +381,14 @@ mod tests {
 
     #[test]
     fn every_key_is_read() {
-        let text = "uplink = \"eth0\"\nuplink-netns = \"out\"\nrate = \"2gbps\"\npolicy = \"tenants\"\n\
+        let text = "uplink = \"eth0\"\nuplink-netns = \"out\"\nrate = \"2gbps\"\nworkers = 3\npolicy = \"tenants\"\n\
             socket = \"/s\"\ngroup = \"ops\"\nmetrics = \"[::1]:9\"\non-failure = \"pass\"\nwatchdog = \"off\"\n\
             [[ports]]\nname = \"w0\"\nnetns = \"web\"\naddresses = [\"192.0.2.1/24\", \"::1/128\"]\n\
             mac = \"02:00:5e:00:53:01\"\negress-limit = \"10mbps,30kb\"\ningress-limit = \"1gbps\"\n";
         let config = layer(text).expect("valid").complete(Path::new("x")).expect("complete");
         let uplink = &config.uplinks[0];
         assert_eq!((uplink.title(), uplink.netns.as_deref()), ("eth0", Some("out")));
-        assert_eq!(uplink.policy, Path::new("/p/tenants.weft"));
+        assert_eq!((uplink.policy.as_path(), uplink.workers.get()), (Path::new("/p/tenants.weft"), 3));
         assert_eq!((config.socket, config.group.as_str()), (PathBuf::from("/s"), "ops"));
         assert_eq!(config.metrics.to_string(), "http://[::1]:9/metrics");
         assert_eq!((config.on_failure, config.watchdog), (OnFailure::Pass, Watchdog::Off));
@@ -394,6 +411,12 @@ mod tests {
             ("uplink = \"a/b\"", "1:10: error: `a/b` cannot be the name"),
             ("rate = \"fast\"", "1:8: error: `fast` is not a rate"),
             ("rate = \"0bps\"", "1:8: error: a rate of zero"),
+            (
+                "workers = 0",
+                "1:11: error: `workers` must be a number from 1 to 64\n  hint: write `workers = 2`",
+            ),
+            ("workers = \"2\"", "1:11: error: `workers` must be a number from 1 to 64"),
+            ("[uplink.a]\nworkers = 65", "2:11: error: `workers` must be a number from 1 to 64"),
             ("\nmetrics = \"192.0.2.1:80\"", "2:11: error: `192.0.2.1:80` is no loopback address"),
             ("metrics = \"on\"", "1:11: error: `on` is no place for metrics"),
             (

@@ -1,17 +1,19 @@
 //! The uplinks of a configuration: one without a name, or a table for each.
 
 use super::{ConfigError, PortConfig, UplinkConfig};
+use core::num::NonZeroUsize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weft_units::BitsPerSec;
 
-/// The keys of the single uplink. With tables, rate and policy hold for those that have none.
+/// The keys of the single uplink. With tables, rate, workers and policy hold for those that have none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Head {
     pub(super) uplink: Option<String>,
     pub(super) netns: Option<String>,
     pub(super) default: Option<String>,
     pub(super) rate: Option<BitsPerSec>,
+    pub(super) workers: Option<NonZeroUsize>,
     pub(super) policy: Option<PathBuf>,
 }
 
@@ -21,6 +23,7 @@ pub(super) struct UplinkLayer {
     pub(super) device: Option<String>,
     pub(super) netns: Option<String>,
     pub(super) rate: Option<BitsPerSec>,
+    pub(super) workers: Option<NonZeroUsize>,
     pub(super) policy: Option<PathBuf>,
 }
 
@@ -42,6 +45,7 @@ impl UplinkLayer {
             device: above.device.or(self.device),
             netns: above.netns.or(self.netns),
             rate: above.rate.or(self.rate),
+            workers: above.workers.or(self.workers),
             policy: above.policy.or(self.policy),
         }
     }
@@ -54,6 +58,7 @@ impl Head {
             netns: above.netns.or(self.netns),
             default: above.default.or(self.default),
             rate: above.rate.or(self.rate),
+            workers: above.workers.or(self.workers),
             policy: above.policy.or(self.policy),
         }
     }
@@ -112,6 +117,7 @@ impl Head {
             device: self.uplink.ok_or_else(|| lacks("uplink", "eth0"))?,
             netns: self.netns,
             rate: self.rate,
+            workers: self.workers.unwrap_or(NonZeroUsize::MIN),
             policy: self.policy.ok_or_else(|| lacks("policy", "tenants"))?,
             ports: Vec::new(),
         })
@@ -144,8 +150,9 @@ impl Head {
                 return wrong(format!("two uplinks have the device `{device}`"), "each needs its own");
             }
             let rate = table.rate.or(self.rate);
-            let netns = table.netns;
-            uplinks.push(UplinkConfig { name: Some(name), device, netns, rate, policy, ports: Vec::new() });
+            let workers = table.workers.or(self.workers).unwrap_or(NonZeroUsize::MIN);
+            let (name, netns, ports) = (Some(name), table.netns, Vec::new());
+            uplinks.push(UplinkConfig { name, device, netns, rate, workers, policy, ports });
         }
         Ok(uplinks)
     }
@@ -163,8 +170,8 @@ mod tests {
         layer.complete(main).map_err(|error| error.to_string())
     }
 
-    const TWO: &str = "policy = \"p\"\nrate = \"1gbps\"\n[uplink.lan]\ndevice = \"eth0\"\n\
-        [uplink.wan]\ndevice = \"eth1\"\nnetns = \"out\"\npolicy = \"q\"\nrate = \"2gbps\"\n";
+    const TWO: &str = "policy = \"p\"\nrate = \"1gbps\"\nworkers = 2\n[uplink.lan]\ndevice = \"eth0\"\n\
+        [uplink.wan]\ndevice = \"eth1\"\nnetns = \"out\"\npolicy = \"q\"\nrate = \"2gbps\"\nworkers = 4\n";
 
     #[test]
     fn each_uplink_has_its_policy_and_its_ports() {
@@ -177,6 +184,7 @@ mod tests {
         assert_eq!((config.default_uplink, lan.title(), wan.title()), (Some(0), "lan", "wan"));
         assert_eq!((&lan.policy, &wan.policy), (&"/p/p.weft".into(), &"/p/q.weft".into()));
         assert_eq!((lan.rate, wan.rate), (Some(BitsPerSec(1_000_000_000)), Some(BitsPerSec(2_000_000_000))));
+        assert_eq!((lan.workers.get(), wan.workers.get()), (2, 4));
         let names = |of: &UplinkConfig| of.ports.iter().map(|port| port.name.clone()).collect::<Vec<_>>();
         assert_eq!((names(lan), names(wan)), (vec!["a".to_owned()], vec!["c".to_owned(), "b".to_owned()]));
     }

@@ -70,8 +70,10 @@ impl SessionPath {
         config: &Config,
         store: Option<Opened>,
     ) -> Result<Started, DataPathError> {
+        // Nobody else could take over the ports of several workers.
+        let several = uplink.workers.get() > 1;
         let (store, mut notes) = match store {
-            Some(left) if config.hold == Hold::Off => {
+            Some(left) if config.hold == Hold::Off || several => {
                 abandon(left)?;
                 (None, Vec::new())
             }
@@ -95,6 +97,12 @@ impl SessionPath {
             Some(store) => {
                 session.hold(store, source(policy), serde_json::Value::Null)?;
                 session.on_failure(on_failure(config));
+            }
+            None if several && config.hold != Hold::Off => {
+                let workers = uplink.workers;
+                notes.push(format!(
+                    "the ports will end with the daemon, since {workers} workers share the policy; they outlive it with `workers = 1`"
+                ));
             }
             None if config.hold != Hold::Off => {
                 notes.push("the store of descriptors failed: the ports will end with the daemon".to_owned());
@@ -130,6 +138,7 @@ fn settings(policy: &CompiledPolicy, uplink: &UplinkConfig) -> NicSettings {
         uplink_netns: uplink.netns.clone(),
         rate,
         queues: None,
+        workers: uplink.workers,
         link,
         segments_per_turn: SegmentsPerTurn::Whole,
         catch_up: CATCH_UP,

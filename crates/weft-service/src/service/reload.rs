@@ -221,6 +221,7 @@ fn is_as(port: &PortConfig, spec: &PortSpec) -> bool {
 fn restarts(old: &Config, new: &Config) -> Vec<String> {
     let keys = [
         ("default-uplink", default_of(old) != default_of(new)),
+        ("workers", other_workers(old, new)),
         ("socket", old.socket != new.socket),
         ("group", old.group != new.group),
         ("metrics", old.metrics != new.metrics),
@@ -239,6 +240,12 @@ fn default_of(config: &Config) -> Option<&str> {
     let several = config.uplinks.len() > 1;
     let default = config.default_uplink.filter(|_| several)?;
     config.uplinks.get(default).map(UplinkConfig::title)
+}
+
+/// Whether an uplink of both has another number of workers.
+fn other_workers(old: &Config, new: &Config) -> bool {
+    let differs = |a: &UplinkConfig, b: &UplinkConfig| a.name == b.name && a.workers != b.workers;
+    old.uplinks.iter().any(|a| new.uplinks.iter().any(|b| differs(a, b)))
 }
 
 /// The keys of uplinks that came, went, or have another interface.

@@ -97,6 +97,7 @@ fn service(ports: Vec<PortConfig>) -> (TempDir, Service) {
         device: "eth0".to_owned(),
         netns: None,
         rate: None,
+        workers: core::num::NonZeroUsize::MIN,
         policy: folder.path().join("p.weft"),
         ports,
     };

@@ -29,6 +29,7 @@ use crate::signals::Stop;
 use crate::terminal;
 use crate::{failure, values};
 use core::net::IpAddr;
+use core::num::NonZeroUsize;
 use log::Log;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
@@ -69,6 +70,7 @@ Examples:
   weft run my.weft --uplink eth0 --address 192.0.2.10/24 --rate 900mbps
   weft run my.weft --uplink eth0 --netns web --name eth1 --duration 60 --json counters.json
   weft run my.weft --uplink eth0 --duration 10 --trace way.pftrace --departures departures.parquet
+  weft run my.weft --uplink eth0 --rate 900mbps --workers 2 --dry-run
   weft run --queues 8 --uplink eth0 --rate 900mbps --address 192.0.2.10/24
   weft titan attach weft0          # in another terminal, while that runs
 
@@ -117,6 +119,10 @@ pub(crate) struct Args {
     /// The most segments of a super-packet that are sent per turn: a number, or `whole`.
     #[arg(long, alias = "grain", default_value = "whole", value_parser = values::segments_per_turn, conflicts_with = "queues")]
     segments_per_turn: SegmentsPerTurn,
+    /// Number of transmit workers (threads) that share the policy. Each port belongs to one, so the one port of this command keeps one
+    /// busy; a daemon's ports are divided among them. Several need a rate, and no algorithms of your own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), conflicts_with = "queues")]
+    workers: u8,
     /// Number of the port's descriptor rings.
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=256), conflicts_with = "queues")]
     rings: u16,
@@ -362,6 +368,7 @@ impl Args {
             mac: self.mac.unwrap_or_else(random_mac),
             rate: policy.link.unwrap_or(UNKNOWN_RATE),
             queues: self.queues.map(|count| Queues { count, inner: self.inner.unwrap_or(Inner::Fifo) }),
+            workers: NonZeroUsize::new(usize::from(self.workers)).unwrap_or(NonZeroUsize::MIN),
             link,
             segments_per_turn: self.segments_per_turn,
             rings: usize::from(self.rings),

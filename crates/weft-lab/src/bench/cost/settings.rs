@@ -2,7 +2,7 @@
 
 use super::case::CostCase;
 use super::testbed::{PORT, PORT_MAC, PREFIX, SENDER, UPLINK};
-use core::num::NonZeroU32;
+use core::num::{NonZeroU32, NonZeroUsize};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_report::bench::cost::Variant;
@@ -46,6 +46,7 @@ pub(super) fn settings(variant: Variant, case: CostCase, namespace: &str) -> Set
         mac: PORT_MAC,
         rate: case.rate(),
         queues: None,
+        workers: NonZeroUsize::MIN,
         link,
         segments_per_turn,
         rings: RINGS,

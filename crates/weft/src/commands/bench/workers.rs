@@ -2,19 +2,23 @@
 
 use crate::failure::usage;
 use crate::output::{self, Target};
+use crate::policy_file::PolicyText;
+use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_lab::bench::engine::SEED;
-use weft_lab::bench::workers::{WorkersOptions, simulate, speed};
+use weft_lab::bench::workers::{Load, WorkersOptions, simulate, speed};
+use weft_policy::CompileOptions;
 use weft_report::bench::workers::{WorkersError, WorkersReport, WorkersSpeed};
 use weft_report::human;
 use weft_report::record::Document;
 use weft_run::host_facts;
+use weft_units::{BitsPerSec, Bytes};
 
 /// Measure several workers with one policy, beside one worker, one lock around one engine, and engines that share nothing.
 ///
-/// Each worker is a thread with an engine of its own, which runs Figure 1's policy. Each run measures all four ways, in an order that
-/// rotates; engines that share nothing are the most that this machine gives as many threads. With --errors nothing is measured: two to 64 workers are simulated, and the largest errors of shares and limits in any
+/// Each worker is a thread with an engine of its own, which runs Figure 1's policy, or yours: its limits bind as on its link, of which workers
+/// that share the policy have equal parts. Each run measures all four ways, in an order that rotates; engines that share nothing are the most that this machine gives as many threads. With --errors nothing is measured: two to 64 workers are simulated, and the largest errors of shares and limits in any
 /// 100 ms are found, also of a class that moves between workers and of a limit whose rate changes, beside those of one lock and of an
 /// equal part for each worker.
 #[derive(Debug, clap::Args)]
@@ -22,6 +26,7 @@ use weft_run::host_facts;
 Examples:
   weft bench workers
   weft bench workers --workers 4 --runs 9 --json workers.json
+  weft bench workers --policy my.weft --packet 594  # a policy of your own
   weft bench workers --errors --svg errors.svg")]
 pub(crate) struct Args {
     /// Number of workers beside one.
@@ -33,8 +38,17 @@ pub(crate) struct Args {
     /// Number of runs.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
+    /// Measure this policy instead of Figure 1's. It must not have algorithms of its own.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Length of the packets in bytes.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, requires = "policy", value_parser = clap::value_parser!(u16).range(64..=9018))]
+    packet: u16,
+    /// The link's rate, such as 40gbps [default: the policy's `link`, or 100gbps]
+    #[arg(long, requires = "policy", value_parser = values::rate)]
+    rate: Option<BitsPerSec>,
     /// Simulate the errors of 2, 4, 8 ... 64 workers instead.
-    #[arg(long, conflicts_with_all = ["workers", "flows", "runs"])]
+    #[arg(long, conflicts_with_all = ["workers", "flows", "runs", "policy"])]
     errors: bool,
     /// The largest number of workers to simulate.
     #[arg(long, value_name = "N", default_value_t = 64, requires = "errors", value_parser = clap::value_parser!(u32).range(2..=64))]
@@ -71,7 +85,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The policy to measure with.
+fn load(args: &Args) -> anyhow::Result<Load> {
+    let Some(file) = &args.policy else { return Ok(Load::Figure1) };
+    let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
+    let policy = PolicyText::read(file)?.load(&options)?;
+    Ok(Load::of_policy(&file.display().to_string(), &policy, Bytes(args.packet.into())))
+}
+
 fn measured(args: &Args) -> anyhow::Result<WorkersSpeed> {
+    let load = load(args)?;
     if cfg!(debug_assertions) {
         output::warn("this is a debug build: its speed says nothing about the released program");
     }
@@ -92,7 +115,7 @@ fn measured(args: &Args) -> anyhow::Result<WorkersSpeed> {
             args.runs
         ));
     };
-    Ok(speed(options, heard)?)
+    Ok(speed(&load, options, heard)?)
 }
 
 fn simulated(most: u32) -> anyhow::Result<Vec<WorkersError>> {
