@@ -84,7 +84,6 @@ fn order_of(role: &str, order: &str, senders: impl FnOnce(&Bench)) -> String {
     let policy = format!("class rpc = udp\nroot = priority {{ {order} of rpc, default }}");
     let bench = Bench::roomy(role, &policy, 2);
     let sink = bench.receiver(false, PORT);
-    sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
     senders(&bench);
     let order = received(&sink, 140);
     conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
@@ -169,7 +168,6 @@ fn the_lesser_priority_of_a_socket_leaves_first() {
     let leave = |role: &str, order: &str| {
         let bench = Bench::roomy(role, &policy(order), 2);
         let sink = bench.receiver(false, PORT);
-        sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
         for (name, priority) in [(b'c', 6), (b'l', 4), (b's', 1)] {
             let socket = sender(&bench);
             setsockopt(&socket, sockopt::Priority, &priority).expect("up to 6 without any right");
@@ -192,7 +190,6 @@ fn the_packets_of_a_socket_are_spaced_by_its_own_rate() {
         let policy = format!("class rpc = udp\nroot = priority {{ {order} of rpc, default }}");
         let bench = Bench::roomy(role, &policy, 100);
         let sink = bench.receiver(false, PORT);
-        sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
         let [paced, other] = [(); 2].map(|()| sender(&bench));
         setsockopt(&paced, MaxPacingRate, &20_000).expect("without any right");
         let begin = now();

@@ -4,7 +4,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, config, conserved, in_order, set_mark, set_priority};
+use bench::{Bench, Until, config, conserved, in_order, set_mark, set_priority};
 use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
@@ -12,7 +12,6 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
-use weft_host::sock_diag::{SockDiag, State};
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
@@ -57,7 +56,7 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
     let (mut far, _) = listener.accept().expect("accepted");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            far.set_read_timeout(Some(Duration::from_secs(3))).expect("timeout");
+            far.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
             let mut buffer = vec![0; 1 << 16];
             while far.read(&mut buffer).is_ok_and(|n| n > 0) {}
         });
@@ -80,14 +79,7 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
         assert!(took < Duration::from_secs(1), "{took:?}");
         assert_eq!(after - before, 0, "nothing overtakes");
     });
-    // The last packet of the sender answers the receiver's FIN, which comes by way of the NIC: a NIC that stops before has
-    // it in its backlog.
-    let mut sockets = SockDiag::open(&bench.bed.sender).expect("sockets");
-    let started = Instant::now();
-    while sockets.tcp().expect("sockets").iter().any(|(socket, _)| socket.state != State::TimeWait) {
-        assert!(started.elapsed() < Duration::from_secs(10), "the connection does not close");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    bench.wait_closed();
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
     for class in &totals.classes {
@@ -134,7 +126,7 @@ fn a_udp_flood_moves_in_order() {
     let socket = bench.sender(false);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let received = scope.spawn(|| in_order(&sink));
+        let received = scope.spawn(|| in_order(&sink, Until::Stopped(&stop)));
         scope.spawn(|| send_numbered(&socket, 6000, Duration::from_micros(100), &stop));
         std::thread::sleep(Duration::from_millis(400));
         set_mark(&socket, 7);
@@ -164,8 +156,6 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
     // A class without `fair` has one ring.
     let bench = Bench::start("mvo", policy, &config(20), 50, |_| ());
     let sink = bench.receiver(false, 6000);
-    // Longer than the longest gap in the flow's packets through the full ring.
-    sink.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
     let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
     let (stop, moving) = (&stop, &socket);
     std::thread::scope(|scope| {
@@ -174,7 +164,7 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
             setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).expect("buffer");
             scope.spawn(move || send_numbered(&socket, 6001, Duration::from_micros(50), stop));
         }
-        let received = scope.spawn(|| in_order(&sink));
+        let received = scope.spawn(|| in_order(&sink, Until::Stopped(stop)));
         scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), stop));
         std::thread::sleep(Duration::from_millis(600));
         set_mark(moving, 7);

@@ -3,6 +3,7 @@
 use core::num::NonZeroU32;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
+use nix::sys::socket::{setsockopt, sockopt};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use weft_host::{NetNs, link, testing};
@@ -108,10 +109,11 @@ fn a_queue_serves_its_budget_and_its_ring_drops_the_rest() {
     let config = ReceiveConfig { queues: QUEUES, ring_packets: 10, budget: budget(50, 2) };
     let (testbed, nic) = start(&config, |_| Some(RxQueueId(1)));
     let client = socket(&testbed.sender, SENDER, 20_000);
+    // The queue serves from the first on, however long the others take to be sent.
+    let began = std::time::Instant::now();
     for _ in 0..100 {
         client.send_to(b"burst", (RECEIVER, PORT)).expect("sent");
     }
-    let began = std::time::Instant::now();
     assert!(nic.drain(Nanos::from_secs(10)).expect("devices"), "what the ring holds is served");
     let took = began.elapsed();
     let totals = nic.stop(Nanos::ZERO).expect("stopped");
@@ -133,15 +135,19 @@ fn what_a_queue_still_holds_at_the_end_is_counted() {
     let config = ReceiveConfig { queues: 1, ring_packets: 100, budget: budget(1, 3) };
     let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
     let client = socket(&testbed.sender, SENDER, 20_000);
+    let began = std::time::Instant::now();
     for _ in 0..20 {
         client.send_to(b"one a second", (RECEIVER, PORT)).expect("sent");
     }
     assert!(!nic.drain(Nanos::from_millis(300)).expect("devices"), "17 wait for their second");
     let totals = nic.stop(Nanos::ZERO).expect("stopped");
-    assert_eq!(totals.queues[0].left.packets, Packets(17));
+    // Three leave at once, and one more in each whole second that the test stood still.
+    let seconds = began.elapsed().as_secs();
+    let left = totals.queues[0].left.packets;
+    assert!((17_u64.saturating_sub(seconds)..=17).contains(&left.get()), "{left:?} after {seconds} s");
     totals.check().expect("nothing is lost");
     let mut wrong = totals.clone();
-    wrong.queues[0].left.packets = Packets(16);
+    wrong.queues[0].left.packets = Packets(left.get() - 1);
     assert_eq!(wrong.check().expect_err("one is missing").stage, "a receive queue");
     wrong = totals;
     wrong.host.packets += Packets(1);
@@ -176,7 +182,9 @@ fn a_replacement_under_load_loses_nothing() {
     let (testbed, nic) = start(&config, |_| Some(RxQueueId(0)));
     let server = socket(&testbed.receiver, RECEIVER, PORT);
     let stop = AtomicBool::new(false);
-    let (sent, received) = std::thread::scope(|scope| {
+    // It holds all: what arrives does not wait for a thread.
+    setsockopt(&server, sockopt::RcvBufForce, &(32 << 20)).expect("buffer");
+    let sent = std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
             let client = socket(&testbed.sender, SENDER, 20_000);
             let mut sent = 0u64;
@@ -187,20 +195,16 @@ fn a_replacement_under_load_loses_nothing() {
             }
             sent
         });
-        let receiver = scope.spawn(|| {
-            let mut buffer = [0; 64];
-            server.set_read_timeout(Some(Duration::from_millis(500))).expect("a timeout");
-            core::iter::from_fn(|| server.recv(&mut buffer).ok()).count() as u64
-        });
         for round in 0..50 {
             let queue = RxQueueId(round % 2);
             nic.replace(Arc::new(move |_: &HeaderMatch| Some(queue)));
             std::thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);
-        (sender.join().expect("sender"), receiver.join().expect("receiver"))
+        sender.join().expect("sender")
     });
     let totals = nic.stop(Nanos::from_secs(5)).expect("stopped");
+    let received = core::iter::from_fn(|| server.recv(&mut [0; 64]).ok()).count() as u64;
     assert!(totals.queues.iter().all(|queue| queue.delivered.packets > Packets(0)), "{totals:?}");
     assert_eq!(totals.sum(|queue| queue.delivered.packets), Packets(sent));
     assert_eq!(received, sent);

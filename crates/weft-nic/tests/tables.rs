@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, conserved, in_order, policy};
+use bench::{Bench, Until, conserved, in_order, policy};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -335,9 +335,9 @@ fn tables_are_replaced_a_thousand_times_under_load() {
     let sinks = SINKS.map(|port| bench.receiver(false, port));
     let flows: Vec<(u16, std::net::UdpSocket)> =
         (0..FLOWS_EACH).flat_map(|_| SINKS).map(|port| (port, bench.sender(false))).collect();
-    let stop = AtomicBool::new(false);
+    let (stop, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let (sent, received) = std::thread::scope(|scope| {
-        let receivers = sinks.each_ref().map(|sink| scope.spawn(|| in_order(sink)));
+        let receivers = sinks.each_ref().map(|sink| scope.spawn(|| in_order(sink, Until::Stopped(&over))));
         let halves = flows.split_at(flows.len() / 2);
         let senders = [halves.0, halves.1].map(|half| scope.spawn(|| send_all(half, &stop)));
         std::thread::sleep(Duration::from_millis(50));
@@ -349,6 +349,8 @@ fn tables_are_replaced_a_thousand_times_under_load() {
         }
         stop.store(true, Ordering::Relaxed);
         let sent = senders.map(|sender| sender.join().expect("sender"));
+        bench.settle(Duration::from_secs(20));
+        over.store(true, Ordering::SeqCst);
         let received = receivers.map(|receiver| receiver.join().expect("in order") as u64);
         (core::array::from_fn(|i| sent[0][i] + sent[1][i]), received)
     });

@@ -3,7 +3,7 @@
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::conserved;
+use bench::{conserved, wait_listening};
 use core::time::Duration;
 use std::sync::atomic::Ordering;
 use weft_host::Spawn;
@@ -25,7 +25,7 @@ fn iperf(bed: &Testbed, flows: u32, seconds: u32) {
         .stdout(Output::Capture)
         .start()
         .expect("server");
-    std::thread::sleep(Duration::from_millis(300));
+    wait_listening(&bed.receiver, 5201);
     let mut client = Spawn::new("iperf3")
         .args(["--client", &RECEIVER.to_string(), "--parallel", &flows.to_string()])
         .args(["--time", &seconds.to_string(), "--congestion", "cubic"])

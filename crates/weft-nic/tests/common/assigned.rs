@@ -2,7 +2,7 @@
 //! link has not sent yet keep a flow active.
 #![allow(dead_code, reason = "each test program uses a part")]
 
-use crate::bench::{conserved, socket, unspecified};
+use crate::bench::{arrivals, conserved, socket, unspecified};
 use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
@@ -95,7 +95,6 @@ impl Assigned {
     pub(crate) fn with(bed: Testbed, nic: SoftwareNic) -> Self {
         let sink = socket(&bed.receiver, SocketAddr::new(RECEIVER, PORT));
         setsockopt(&sink, sockopt::RcvBufForce, &(64 << 20)).expect("buffer");
-        sink.set_read_timeout(Some(Duration::from_millis(200))).expect("timeout");
         Self { titan: None, reported: None, nic: Some(nic), sink, bed }
     }
 
@@ -216,14 +215,9 @@ impl Assigned {
         exact(self.titan(), &self.accounting());
     }
 
-    /// The datagrams that have arrived and were not read.
-    pub(crate) fn delivered(&self) -> usize {
-        let mut buffer = [0; 2 * PAYLOAD];
-        let mut count = 0;
-        while self.sink.recv(&mut buffer).is_ok() {
-            count += 1;
-        }
-        count
+    /// The datagrams that have arrived and were not read. Waits for the first `wanted` of them.
+    pub(crate) fn delivered(&self, wanted: usize) -> usize {
+        arrivals(&self.sink, wanted).len()
     }
 
     /// Detaches, stops the NIC and checks its accounting.

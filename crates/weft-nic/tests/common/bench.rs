@@ -4,11 +4,13 @@
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use core::num::NonZeroU32;
 use nix::sys::socket::{setsockopt, sockopt};
+use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::netns::NetNs;
+use weft_host::sock_diag::{SockDiag, Socket, State};
 use weft_host::{Mac, link, sysctl};
 use weft_nic::doorbell::{Doorbells, Shared};
 use weft_nic::nic::{ClassTotals, NicConfig, NicPlan, SoftwareNic, Totals};
@@ -96,7 +98,7 @@ impl Bench {
         let (port, uplink) = make(&bed, plan.ring_count());
         let nic = SoftwareNic::start(plan, port, uplink).expect("nic");
         bed.connect().expect("connect");
-        let wait = Duration::from_secs(2);
+        let wait = PATIENCE;
         link::wait_running(&bed.sender, "port0", wait).expect("port");
         link::wait_running(&bed.receiver, "wire0", wait).expect("wire");
         Self { nic, policy, bed }
@@ -124,12 +126,12 @@ impl Bench {
         socket(&self.bed.sender, unspecified(ipv6))
     }
 
-    /// A UDP socket of the receiver at `port`, with a large buffer, that waits for at most 300 ms.
+    /// A UDP socket of the receiver at `port`, with a large buffer, that waits for as long as a stall may take.
     pub(crate) fn receiver(&self, ipv6: bool, port: u16) -> UdpSocket {
         let address = SocketAddr::new(if ipv6 { RECEIVER6 } else { RECEIVER }, port);
         let socket = socket(&self.bed.receiver, address);
         setsockopt(&socket, sockopt::RcvBufForce, &(32 << 20)).expect("buffer");
-        socket.set_read_timeout(Some(Duration::from_millis(300))).expect("timeout");
+        socket.set_read_timeout(Some(PATIENCE)).expect("timeout");
         socket
     }
 
@@ -143,6 +145,20 @@ impl Bench {
                 return totals;
             }
             std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until no TCP connection between the ends has a packet to send: the last one of a connection answers the
+    /// other end's FIN, and a NIC that stops before has it in its backlog.
+    pub(crate) fn wait_closed(&self) {
+        let until = Instant::now() + PATIENCE;
+        for ns in [&self.bed.sender, &self.bed.receiver] {
+            let mut sockets = SockDiag::open(ns).expect("sockets");
+            let over = |state| matches!(state, State::TimeWait | State::Listen);
+            while sockets.tcp().expect("sockets").iter().any(|(socket, _)| !over(socket.state)) {
+                assert!(Instant::now() < until, "a connection does not close");
+                std::thread::sleep(Duration::from_millis(2));
+            }
         }
     }
 
@@ -185,7 +201,7 @@ pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs,
     ns.run(|| doorbells.attach(index)).expect("namespace").expect("attached");
     link::set_up(&ns, "b").expect("up");
     link::set_up(&ns, "a").expect("up");
-    link::wait_running(&ns, "a", Duration::from_secs(2)).expect("running");
+    link::wait_running(&ns, "a", PATIENCE).expect("running");
     link::add_address(&ns, "a", "10.77.0.1".parse().expect("address"), 24).expect("address");
     link::add_neighbor(&ns, "a", "10.77.0.2".parse().expect("address"), Mac::local(9)).expect("neighbour");
     (ns, doorbells)
@@ -239,28 +255,79 @@ pub(crate) fn set_traffic_class(socket: &UdpSocket, class: u8) {
     }
 }
 
-/// The longest wait for the first datagram of a stream, and the silence after which it is over.
-const FIRST: Duration = Duration::from_secs(20);
+/// The patience with what must come: a machine that does other things may run no thread of a test for seconds.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The silence after which nothing more is expected, once all that was sent has arrived or has had the time to.
 const SILENCE: Duration = Duration::from_secs(1);
+/// As [`SILENCE`], for what should not come at all.
+const SURPLUS: Duration = Duration::from_millis(300);
 
-/// Reads numbered packets until none arrives for a while. Checks that each flow's numbers only grow, and returns the
-/// count.
-pub(crate) fn in_order(socket: &UdpSocket) -> usize {
+/// Waits until a process in `ns` listens on the TCP port `port`.
+pub(crate) fn wait_listening(ns: &NetNs, port: u16) {
+    let until = Instant::now() + PATIENCE;
+    let mut sockets = SockDiag::open(ns).expect("sockets");
+    let listens = |socket: &Socket| socket.state == State::Listen && socket.local.port() == port;
+    while !sockets.tcp().expect("sockets").iter().any(|(socket, _)| listens(socket)) {
+        assert!(Instant::now() < until, "nothing listens on port {port}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Reads datagrams until `wanted` have arrived, and then those that should not come. Returns their lengths.
+pub(crate) fn arrivals(socket: &UdpSocket, wanted: usize) -> Vec<usize> {
+    let (mut lengths, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+    let patience = |longest| socket.set_read_timeout(Some(longest)).expect("timeout");
+    patience(PATIENCE);
+    loop {
+        if lengths.len() == wanted {
+            patience(SURPLUS);
+        }
+        match socket.recv(&mut buffer) {
+            Ok(length) => lengths.push(length),
+            // The process was stopped and continued.
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => return lengths,
+        }
+    }
+}
+
+/// The end of a stream of numbered packets. Silence alone is none: a sender may stand still.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Until<'a> {
+    /// This many have arrived.
+    Arrived(usize),
+    /// The senders have stopped.
+    Stopped(&'a AtomicBool),
+}
+
+/// Reads numbered packets until the stream is over and none arrives for a while. Checks that each flow's numbers only
+/// grow, and returns the count.
+pub(crate) fn in_order(socket: &UdpSocket, until: Until<'_>) -> usize {
     let mut last = std::collections::HashMap::new();
     let mut buffer = [0; 2000];
-    let mut count = 0;
-    let silence = |longest| socket.set_read_timeout(Some(longest)).expect("timeout");
-    // Senders need a while to begin, and longer on a machine that does other things.
-    silence(FIRST);
-    while let Ok((length, from)) = socket.recv_from(&mut buffer) {
-        if count == 0 {
-            silence(SILENCE);
-        }
+    let (mut count, mut silent) = (0, Duration::ZERO);
+    socket.set_read_timeout(Some(SILENCE)).expect("timeout");
+    loop {
+        let over = match until {
+            Until::Arrived(wanted) => count >= wanted,
+            Until::Stopped(stopped) => stopped.load(Ordering::SeqCst),
+        };
+        let (length, from) = match socket.recv_from(&mut buffer) {
+            Ok(received) => received,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(_) => {
+                silent += SILENCE;
+                if over || silent >= PATIENCE {
+                    return count;
+                }
+                continue;
+            }
+        };
+        silent = Duration::ZERO;
         let number = buffer[..length].first_chunk().map(|b| u32::from_ne_bytes(*b)).expect("a number");
         if let Some(before) = last.insert(from, number) {
             assert!(number > before, "{from}: {number} after {before}");
         }
         count += 1;
     }
-    count
 }
