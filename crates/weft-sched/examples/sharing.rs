@@ -142,8 +142,11 @@ fn times(options: &Options) -> Result<(), Failure> {
             let way = (turn + run as usize) % WAYS.len();
             speeds[way] = speed(WAYS[way], options.flows)? / 1e6;
         }
-        let named: Vec<String> =
-            WAYS.iter().zip(speeds).map(|((name, ..), speed)| format!("\"{name}_mpps\":{speed:.2}")).collect();
+        let named: Vec<String> = WAYS
+            .iter()
+            .zip(speeds)
+            .map(|((name, ..), speed)| format!("\"{name}_mpps\":{speed:.2}"))
+            .collect();
         println!("{{{}}}", named.join(","));
     }
     Ok(())
