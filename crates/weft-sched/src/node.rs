@@ -71,6 +71,7 @@ impl Node {
         }
     }
 
+    #[inline]
     pub(crate) fn contains(&self, slot: usize) -> bool {
         match self {
             Self::Strict(node) => node.slots.contains(slot),
@@ -198,14 +199,25 @@ impl Node {
     }
 
     /// Whether the child at `slot` of a fair node waits for a limit, with the tag that it had.
+    #[inline]
     pub(crate) fn holds(&self, slot: usize) -> bool {
         if let Self::Wfq(node) = self { node.shares[slot].held != NOT_HELD } else { false }
     }
 
-    /// Charges service that the child at `slot` had elsewhere, so that its tag is at most `lead` ahead of virtual time.
+    /// Charges service that the child at `slot` had elsewhere, so that its tag is at most `lead` ahead of virtual time. [`Self::settle`]
+    /// must follow.
+    #[inline]
     pub(crate) fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
         if let Self::Wfq(node) = self {
             node.charge_elsewhere(slot, units, lead);
+        }
+    }
+
+    /// Finds anew which child is the first, after charges.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if let Self::Wfq(node) = self {
+            node.tree.settle();
         }
     }
 
@@ -424,6 +436,7 @@ impl WfqNode {
         virtual_time
     }
 
+    #[inline]
     fn charge_elsewhere(&mut self, slot: usize, units: u64, lead: u64) {
         let Share { account, held } = &mut self.shares[slot];
         let most = self.virtual_time.saturating_add(lead);
@@ -437,8 +450,7 @@ impl WfqNode {
             return;
         }
         account.postpone(units, most);
-        let (tie, leaf) = (self.tree.tie(slot), self.tree.value(slot));
-        self.tree.set(slot, account.entered(), tie, leaf);
+        self.tree.postpone(slot, account.entered());
     }
 
     #[cold]

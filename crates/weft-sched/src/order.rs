@@ -66,6 +66,7 @@ impl Order {
         self.key(slot) as u64
     }
 
+    #[inline]
     pub(crate) fn contains(&self, slot: usize) -> bool {
         match self {
             Self::Tree(tree) => tree.contains(slot),
@@ -74,6 +75,7 @@ impl Order {
     }
 
     /// The value of `slot`, which must take part.
+    #[inline]
     pub(crate) fn value(&self, slot: usize) -> u32 {
         match self {
             Self::Tree(tree) => tree.value(slot),
@@ -87,6 +89,23 @@ impl Order {
         match self {
             Self::Tree(tree) => tree.set(slot, rank, tie, value),
             Self::Runs(runs) => runs.set(slot, rank, tie, value),
+        }
+    }
+
+    /// Changes the rank of `slot`, which must take part. [`Self::settle`] must follow the last of such changes.
+    #[inline]
+    pub(crate) fn postpone(&mut self, slot: usize, rank: u64) {
+        match self {
+            Self::Tree(tree) => tree.postpone(slot, rank),
+            Self::Runs(runs) => runs.set(slot, rank, runs.key(slot) as u64, runs.value(slot)),
+        }
+    }
+
+    /// Plays the matches that [`Self::postpone`] left out. Linear in the slots.
+    #[inline]
+    pub(crate) fn settle(&mut self) {
+        if let Self::Tree(tree) = self {
+            tree.rebuild();
         }
     }
 

@@ -97,6 +97,7 @@ impl Account {
 
     /// Charges `units` of service that was had elsewhere by a child that takes part, or may soon, with a tag that ends at most at
     /// `most`. The tag never goes back.
+    #[inline]
     pub(crate) fn postpone(&mut self, units: u64, most: u64) {
         self.finish = self.finish.max(self.finish.saturating_add(units).min(most));
     }

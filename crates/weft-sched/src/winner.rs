@@ -96,6 +96,7 @@ impl WinnerTree {
         group.keys[place]
     }
 
+    #[inline]
     pub(crate) fn contains(&self, slot: usize) -> bool {
         self.key(slot) != ABSENT
     }
@@ -185,6 +186,15 @@ impl WinnerTree {
         (group.keys[place], group.values[place]) = (key(rank, tie), value);
     }
 
+    /// Changes the rank of `slot`, which must take part, without its matches. [`Self::rebuild`] must follow.
+    #[inline]
+    pub(crate) fn postpone(&mut self, slot: usize, rank: u64) {
+        let group = self.group_mut(self.bottom as usize + slot / ARITY);
+        let key = &mut group.keys[slot % ARITY];
+        *key = self::key(rank, *key as u64);
+    }
+
+    #[inline]
     fn group_mut(&mut self, group: usize) -> &mut Group {
         match group.checked_sub(1) {
             None => &mut self.top,
@@ -193,6 +203,7 @@ impl WinnerTree {
     }
 
     /// Plays all matches. Linear in the slots; for rare events.
+    #[inline]
     pub(crate) fn rebuild(&mut self) {
         for below in (0..self.below.len()).rev() {
             let group = self.below[below];

@@ -56,24 +56,28 @@ impl PolicyTree {
     }
 
     /// The virtual time of a fair node; zero of others.
+    #[inline]
     pub(crate) fn fair_time(&self, node: u32) -> u64 {
         self.nodes[node as usize].node.fair_time()
     }
 
     /// Whether the child at `slot` of a node has a backlogged flow, in a lane that is not parked or with the tag that it had before.
+    #[inline]
     pub(crate) fn child_takes_part(&self, node: u32, slot: usize) -> bool {
         let node = &self.nodes[node as usize].node;
         node.contains(slot) || node.holds(slot)
     }
 
     /// Charges service that the child at `slot` of a fair node had elsewhere. [`Self::offer_again`] must follow.
+    #[inline]
     pub(crate) fn charge_elsewhere(&mut self, node: u32, slot: usize, units: u64, lead: u64) {
         self.nodes[node as usize].node.charge_elsewhere(slot, units, lead);
     }
 
-    /// Tells the nodes above `node` which leaf it leads to now.
+    /// Finds which child of `node` is the first after charges, and tells the nodes above which leaf it leads to.
     pub(crate) fn offer_again(&mut self, node: u32) {
         let mut at = node as usize;
+        self.nodes[at].node.settle();
         let mut offer = self.nodes[at].node.offer();
         while let Some((parent, slot)) = self.node_parents[at] {
             let above = &mut self.nodes[parent as usize].node;

@@ -2,12 +2,12 @@
 //! success ends.
 //!
 //! ```text
-//! line of a limit, 128 B                line of a class (a child of a fair node), 128 B
+//! line of a limit, 128 B                line of 4 classes (children of fair nodes), 64 B
 //! +----------------------------+        +--------------------------+
 //! | next      u64  ns          |        | bytes     u64            |
-//! | returned  u32 origin       |        |                          |
-//! |   4 times u32  ns          |        |                          |
-//! | rate      u64  bits/s      |        | wanted    u64  ns        |
+//! | returned  u32 origin       |        | wanted    u64  ns        |
+//! |   4 times u32  ns          |        | ...       three more     |
+//! | rate      u64  bits/s      |        | (nothing of other kinds) |
 //! +----------------------------+        +--------------------------+
 //! ```
 //!
@@ -15,7 +15,7 @@
 //! words, so that what is old does not make void what is new. Whoever takes from several words knows the parts, spends the oldest
 //! first, and returns what is left of each with the origin that it had.
 //!
-//! A line is a pair of cache lines of 64 bytes, since processors fetch them in pairs.
+//! The line of a limit is a pair of cache lines of 64 bytes, since processors fetch them in pairs. Classes lie side by side.
 //!
 //! Ownership: every worker changes `next`, `returned` and `bytes`; whoever changes the policy stores `rate`. Nothing else is
 //! published by these words, so no order between them is needed and all accesses are relaxed.
@@ -237,13 +237,38 @@ impl LimitLine {
     }
 }
 
-/// The shared state of a class: the bytes that all workers sent of it.
+/// The shared state of a class: the bytes that all workers sent of it. Four have a cache line together: a worker adds to those of all
+/// its classes one after the other, so it waits for a line that another had once, not once for each.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct ClassLine {
     bytes: AtomicU64,
     /// The last time at which a worker had packets of it that only the link keeps.
     wanted: AtomicU64,
+}
+
+/// The classes of a policy, with no other data on their lines.
+#[derive(Debug)]
+pub(crate) struct Classes {
+    lines: Box<[ClassLine]>,
+}
+
+/// The classes of a pair of cache lines.
+const PAIR: usize = 128 / size_of::<ClassLine>();
+
+impl Classes {
+    pub(crate) fn new(count: usize) -> Self {
+        Self { lines: (0..count + 2 * PAIR).map(|_| ClassLine::new()).collect() }
+    }
+}
+
+impl core::ops::Deref for Classes {
+    type Target = [ClassLine];
+
+    #[inline]
+    fn deref(&self) -> &[ClassLine] {
+        // What is before and after them shares their lines with nothing else.
+        &self.lines[PAIR..self.lines.len() - PAIR]
+    }
 }
 
 impl ClassLine {

@@ -1,7 +1,7 @@
 //! Several workers, one policy.
 //!
 //! Each worker has ports' rings and a scheduler of its own that runs the whole program. What the policy says about all of them
-//! together is in [`Shared`]: a line for each limit, a line for each class. There is no lock, and no list of workers.
+//! together is in [`Shared`]: a line for each limit, a word for each class. There is no lock, and no list of workers.
 //!
 //! ```text
 //!   worker 0: rings, PacketScheduler            worker 1: rings, PacketScheduler
@@ -54,7 +54,7 @@ use crate::program::Program;
 use crate::tree::{PolicyTree, RateError};
 use crate::validate::{self, Layout, ProgramError};
 use lease::{Demand, Exchange, Lease};
-use line::{ClassLine, LimitLine};
+use line::{Classes, LimitLine};
 use link::Link;
 use shares::Shares;
 use sync::{AtomicU64, Ordering};
@@ -91,7 +91,7 @@ pub struct Shared {
     layout: Layout,
     settings: Settings,
     limits: Box<[LimitLine]>,
-    classes: Box<[ClassLine]>,
+    classes: Classes,
     /// Whether some lane has several limits.
     layers: bool,
     /// The link, if it is one for all.
@@ -111,7 +111,7 @@ impl Shared {
             return Err(SharedError::Algorithm { name: algorithm.name.clone() });
         }
         let limits = program.limits.iter().map(|limit| LimitLine::new(limit.rate.get().max(1))).collect();
-        let classes = (0..shares::lines(program)).map(|_| ClassLine::new()).collect();
+        let classes = Classes::new(shares::lines(program));
         let layers = program.lanes.iter().any(|lane| lane.limits.len() > 1);
         let (program, workers) = (program.clone(), AtomicU64::new(0));
         Ok(Self { program, layout, settings, limits, classes, layers, link: None, workers })
