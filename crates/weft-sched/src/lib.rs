@@ -22,6 +22,7 @@ pub mod tree;
 pub mod workers;
 pub mod workload;
 
+mod entry;
 mod leaf;
 mod limit;
 mod node;
@@ -33,6 +34,7 @@ mod script;
 mod traffic;
 mod validate;
 mod virtual_time;
+mod wheel;
 mod winner;
 
 pub use packets::{

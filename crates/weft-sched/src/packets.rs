@@ -360,6 +360,12 @@ impl PacketScheduler {
             self.tree.prefetch_flow(arrival.flow);
             prefetch(&self.queues, arrival.flow.index());
         }
+        // By now the first of these are here. A queue that holds several packets is continued behind its last one.
+        for arrival in burst {
+            if let Some(queue) = self.queues.get(arrival.flow.index()) {
+                prefetch(&self.slab, queue.last as usize);
+            }
+        }
         if self.lanes.len() < PREFETCH_LANES_FROM {
             return;
         }

@@ -6,7 +6,7 @@
 //! known. A slot whose key fits behind no run is a *stray*, and waits in a winner tree. The order is exact in any case; only the
 //! cost depends on the number of runs that the keys need.
 
-use crate::pifo::key;
+use crate::entry::key;
 use crate::winner::{ABSENT, Group, NO_VALUE, WinnerTree};
 
 /// The runs of a node: as many as a group of the winner tree has keys.

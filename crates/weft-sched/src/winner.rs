@@ -6,7 +6,7 @@
 //! Four slots form a group, whose keys are one cache line. A group's smallest key is repeated in the group above. The top
 //! group lies in the tree itself: a node of up to four children follows no pointer.
 
-use crate::pifo::key;
+use crate::entry::key;
 
 /// The key of a slot that does not take part.
 pub(crate) const ABSENT: u128 = u128::MAX;

@@ -8,7 +8,7 @@ use weft_units::{FlowId, Instant, LaneId};
 
 use super::scripted::waiting;
 use super::{LaneState, PacketScheduler};
-use crate::pifo::Entry;
+use crate::entry::Entry;
 use crate::program::Program;
 use crate::traffic::Traffic;
 use crate::tree::{ChangeError, Changed, FlowError, PolicyTree, Prepared, Refused};

@@ -34,9 +34,10 @@ use weft_units::{FlowId, Instant, LaneId};
 
 use super::script::{arrival_of, list_script};
 use super::{FlowHead, FlowState, PolicyTree, service};
+use crate::entry::Entry;
 use crate::leaf::LeafOrder;
 use crate::node::NO_LEAF;
-use crate::pifo::{Entry, Pifo};
+use crate::pifo::Pifo;
 use crate::program::{Child, Program};
 use crate::validate::{self, ProgramError};
 
@@ -443,7 +444,7 @@ impl Spare {
             let count = heirs.min(2 * flows / (1 << k) + 1);
             let buffer = |_| {
                 let mut buffer = Pifo::default();
-                buffer.reserve_total(1 << k);
+                buffer.reserve_flows(1 << k);
                 buffer
             };
             ((0..count).map(buffer).collect(), 0)

@@ -322,7 +322,7 @@ impl PolicyTree {
     pub fn add_flow(&mut self, lane: LaneId, weight: Weight) -> Result<FlowId, FlowError> {
         let home = self.lane_mut(lane)?;
         home.flows += 1;
-        home.pifo.reserve_total(home.flows as usize);
+        home.pifo.reserve_flows(home.flows as usize);
         let flow = Flow { account: Account::new(weight), lane: lane.0, state: FlowState::Idle };
         let id = match self.vacant.pop() {
             Some(slot) => {

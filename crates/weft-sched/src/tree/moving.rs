@@ -4,8 +4,8 @@ use weft_units::{FlowId, LaneId};
 
 use super::offers::offer_of;
 use super::{FlowError, FlowHead, FlowState, PolicyTree};
+use crate::entry::Entry;
 use crate::node::{Leave, NO_LEAF, Return};
-use crate::pifo::Entry;
 
 impl PolicyTree {
     /// Moves `flow` to `lane`, also while it is backlogged. Within its leaf it keeps its account and its rank. In another
@@ -47,7 +47,7 @@ impl PolicyTree {
         self.lanes[from.index()].flows -= 1;
         let target = &mut self.lanes[lane.index()];
         target.flows += 1;
-        target.pifo.reserve_total(target.flows as usize);
+        target.pifo.reserve_flows(target.flows as usize);
         let reference = if backlogged { self.lanes[from.index()].pifo.remove(id.0) } else { None };
         if self.is_scripted(from) || self.is_scripted(lane) {
             let arrival = reference.filter(|_| !stays).map(|entry| arrival(&entry));

@@ -29,10 +29,11 @@ use weft_units::{Bytes, FlowId, Instant, LaneId};
 
 use super::offers::offer_of;
 use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
+use crate::entry::Entry;
 use crate::leaf::{Lane, LeafOrder, Offer};
 use crate::limit::Limit;
 use crate::node::{Leave, NO_LEAF, Return};
-use crate::pifo::{Entry, Pifo};
+use crate::pifo::Pifo;
 use crate::traffic::Traffic;
 use crate::virtual_time;
 
@@ -121,7 +122,7 @@ impl PolicyTree {
         if lane.sole {
             let was_empty = lane.pifo.is_empty();
             let rank = rank_of(flow, lane.order, lane.virtual_time, arrival);
-            lane.pifo.push(Entry { rank, tie: arrival, id: id.0 });
+            lane.pifo.push(Entry::new(rank, arrival, id.0));
             // A lane that is parked is not empty.
             if was_empty {
                 self.climb(at, arrival, Return::Fresh);
@@ -130,7 +131,7 @@ impl PolicyTree {
         }
         let leaf = &mut self.leaves[lane.leaf as usize];
         let rank = rank_of(flow, leaf.order, leaf.virtual_time, arrival);
-        lane.pifo.push(Entry { rank, tie: arrival, id: id.0 });
+        lane.pifo.push(Entry::new(rank, arrival, id.0));
         // Only a new head changes the lane's rank in the leaf.
         let is_first = lane.pifo.peek().is_some_and(|first| first.id == id.0);
         if is_first && !lane.parked {
@@ -337,7 +338,7 @@ impl PolicyTree {
         let lane = &mut self.lanes[id as usize];
         charge_limits(lane, &mut self.limits, &mut self.all_clear, sent, now);
         let at = lane.leaf;
-        let entry = Entry { rank: 0, tie, id: flow.0 };
+        let entry = Entry::new(0, tie, flow.0);
         let flow = &mut self.flows[flow.index()];
         self.backlogged -= usize::from(next_arrival.is_none());
         let (mut offer, time) = if lane.sole {
@@ -369,7 +370,7 @@ impl PolicyTree {
         self.counters.parkings += 1;
         let lane = &mut self.lanes[id as usize];
         lane.parked = true;
-        self.shaping.push(Entry { rank: release.as_nanos(), tie, id });
+        self.shaping.push(Entry::new(release.as_nanos(), tie, id));
         let leaf = &mut self.leaves[lane.leaf as usize];
         if leaf.scripted {
             self.shape_scripted(id);

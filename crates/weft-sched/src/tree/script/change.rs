@@ -5,8 +5,8 @@ use weft_rank::Metadata;
 use weft_units::{FlowId, Instant};
 
 use super::{FlowHead, Scripts, at_of, first_flow, sight};
+use crate::entry::Entry;
 use crate::leaf::LeafOrder;
-use crate::pifo::Entry;
 use crate::script::node::Head;
 use crate::script::scheduler::{Cx, Joins};
 use crate::tree::{FlowState, PolicyTree};
@@ -32,7 +32,7 @@ pub(in crate::tree) fn list_script(old: &mut PolicyTree, at: usize) -> LeafOrder
         let mut rank = 0;
         while let Some(id) = script.scheduler.pop(&mut scripts.flows, lane.slot as usize) {
             rank += 1;
-            lane.pifo.push(Entry { rank, tie: rank, id });
+            lane.pifo.push(Entry::new(rank, rank, id));
         }
     }
     leaf.order

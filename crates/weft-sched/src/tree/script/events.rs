@@ -4,8 +4,8 @@ use weft_rank::{Metadata, Metadatum};
 use weft_units::{Bytes, FlowId, Instant};
 
 use super::{FRESH, FlowHead, Scripts, Why, at_of, first_flow, sight};
+use crate::entry::Entry;
 use crate::node::{NO_LEAF, Node};
-use crate::pifo::Entry;
 use crate::script::node::{Event, Head, one};
 use crate::script::scheduler::{Cx, Joins};
 use crate::tree::service::rank_of;
@@ -86,7 +86,7 @@ impl PolicyTree {
             None => {
                 let time = if lane.sole { lane.virtual_time } else { leaf.virtual_time };
                 let rank = rank_of(slot, leaf.order, time, head.arrival);
-                lane.pifo.push(Entry { rank, tie, id: flow.0 });
+                lane.pifo.push(Entry::new(rank, tie, flow.0));
                 leaf.update_head(slot.lane, lane);
             }
         }

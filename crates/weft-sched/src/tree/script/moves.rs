@@ -4,7 +4,7 @@ use weft_rank::Metadata;
 use weft_units::{FlowId, LaneId};
 
 use super::{FRESH, FlowHead, MOVED, Scripts, at_of, sight};
-use crate::pifo::Entry;
+use crate::entry::Entry;
 use crate::script::node::Event;
 use crate::script::scheduler::{Cx, Joins};
 use crate::tree::{FlowState, PolicyTree};

@@ -4,8 +4,8 @@ use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant};
 
 use super::{DROPS_MAX, FRESH, FlowHead, Scripts, at_of, sight};
+use crate::entry::Entry;
 use crate::leaf::LeafOrder;
-use crate::pifo::Entry;
 use crate::script::leaf::Verdict;
 use crate::script::node::{Event, one};
 use crate::script::scheduler::{Cx, Sight, Tie, TurnEnd};
@@ -198,7 +198,7 @@ impl PolicyTree {
         let Some(script) = &mut leaf.script else {
             let arrival = (!idle).then_some(head.arrival);
             let order = (leaf.order, &mut leaf.virtual_time);
-            charge_first(&mut lane.pifo, order, slot, share, arrival, Entry { rank: 0, tie, id: flow.0 });
+            charge_first(&mut lane.pifo, order, slot, share, arrival, Entry::new(0, tie, flow.0));
             leaf.update_head(id, lane);
             return;
         };
