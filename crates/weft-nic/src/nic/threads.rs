@@ -64,8 +64,7 @@ impl Threads {
     ///
     /// # Errors
     /// When a worker has ended, or its engine refuses the change.
-    pub(super) fn change(&self, changes: Vec<worker::PolicyChange>) -> Result<Nanos, NicError> {
-        let mut changes: Vec<_> = changes.into_iter().map(Box::new).collect();
+    pub(super) fn change(&self, mut changes: Vec<worker::PolicyChange>) -> Result<Nanos, NicError> {
         if changes.len() > 1 {
             changes = self.each(changes, worker::Command::Check)?;
         }
@@ -80,16 +79,16 @@ impl Threads {
     /// Gives each worker its change with a command, then waits for all, and returns the changes.
     fn each(
         &self,
-        changes: Vec<Box<worker::PolicyChange>>,
+        changes: Vec<worker::PolicyChange>,
         command: fn(Box<worker::PolicyChange>, Sender<Box<worker::PolicyChange>>) -> worker::Command,
-    ) -> Result<Vec<Box<worker::PolicyChange>>, NicError> {
-        let order = |(worker, change): (&Commander<_>, _)| worker.order(|to| command(change, to));
+    ) -> Result<Vec<worker::PolicyChange>, NicError> {
+        let order = |(worker, change): (&Commander<_>, _)| worker.order(|to| command(Box::new(change), to));
         let answers: Vec<_> = self.workers.iter().zip(changes).map(order).collect();
         let answer = |answer: Option<Receiver<_>>| {
             let change: Box<worker::PolicyChange> =
                 answer.and_then(|answer| answer.recv().ok()).ok_or_else(super::ports::gone)?;
             change.outcome?;
-            Ok(change)
+            Ok(*change)
         };
         // All have answered before an error is returned.
         let answers: Vec<Result<_, NicError>> = answers.into_iter().map(answer).collect();

@@ -59,6 +59,9 @@ use link::Link;
 use shares::Shares;
 use sync::{AtomicU64, Ordering};
 
+/// The number of workers up to which shares are told at some exchanges only: at each third by two, at each second by four.
+const FEW_WORKERS: u64 = 4;
+
 /// Errors from sharing a policy among workers.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
@@ -160,6 +163,8 @@ pub struct Worker {
     needs: Box<[Bytes]>,
     shares: Shares,
     link: Option<Link>,
+    /// Exchanges of limits since the last one of shares.
+    since_shares: u64,
 }
 
 impl Worker {
@@ -196,15 +201,20 @@ impl Worker {
         let link = Link::new(shared, now);
         shared.workers.fetch_add(1, Ordering::Relaxed);
         let (demand, needs) = (vec![Demand::None; count].into(), vec![Bytes::ZERO; count].into());
-        Ok(Self { shared: shared.clone(), leases, demand, needs, shares, link })
+        Ok(Self { shared: shared.clone(), leases, demand, needs, shares, link, since_shares: 0 })
     }
 
     /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
     /// the last call returned, or the scheduler has to wait longer than until then.
     pub fn exchange(&mut self, packets: &mut PacketScheduler, now: Instant) -> Instant {
-        let Self { shares, .. } = self;
-        for (lane, total) in shares.totals.iter_mut().enumerate() {
-            *total = sent_of(packets, LaneId::from_index(lane)).get();
+        self.exchange_sums(packets, now, false)
+    }
+
+    fn exchange_sums(&mut self, packets: &mut PacketScheduler, now: Instant, last: bool) -> Instant {
+        if self.tells_shares(packets.tree_mut(), last) {
+            for (lane, total) in self.shares.totals.iter_mut().enumerate() {
+                *total = sent_of(packets, LaneId::from_index(lane)).get();
+            }
         }
         self.exchange_all(packets.tree_mut(), now)
     }
@@ -217,18 +227,44 @@ impl Worker {
         mut sent: impl FnMut(LaneId) -> Bytes,
         now: Instant,
     ) -> Instant {
-        let Self { shares, .. } = self;
-        for (lane, total) in shares.totals.iter_mut().enumerate() {
-            *total = sent(LaneId::from_index(lane)).get();
+        self.exchange_totals(tree, &mut sent, now, false)
+    }
+
+    fn exchange_totals(
+        &mut self,
+        tree: &mut PolicyTree,
+        sent: &mut impl FnMut(LaneId) -> Bytes,
+        now: Instant,
+        last: bool,
+    ) -> Instant {
+        if self.tells_shares(tree, last) {
+            for (lane, total) in self.shares.totals.iter_mut().enumerate() {
+                *total = sent(LaneId::from_index(lane)).get();
+            }
         }
         self.exchange_all(tree, now)
+    }
+
+    /// Whether this exchange is one of shares too: each is if there are many workers or a link for all, if nothing is backlogged, or
+    /// if it is the last. What few workers send in some exchanges is little to each class, and most of an exchange's work is that of
+    /// shares.
+    fn tells_shares(&mut self, tree: &PolicyTree, last: bool) -> bool {
+        let workers = self.shared.workers.load(Ordering::Relaxed);
+        let each = last || self.link.is_some() || tree.active_flows() == 0;
+        self.since_shares += 1;
+        if each || self.since_shares > FEW_WORKERS / workers.max(1) {
+            self.since_shares = 0;
+        }
+        self.since_shares == 0
     }
 
     /// The exchange of shares, limits and the link, when the bytes sent are known.
     fn exchange_all(&mut self, tree: &mut PolicyTree, now: Instant) -> Instant {
         let Self { shared, shares, .. } = self;
         let workers = shared.workers.load(Ordering::Relaxed);
-        shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
+        if self.since_shares == 0 {
+            shares.exchange(&shared.classes, shared.settings.segment, workers, tree);
+        }
         let next = self.exchange_limits(tree, now);
         let Self { shared, link, .. } = self;
         let begins = link.as_mut().and_then(|link| link.exchange(shared, tree, now));
@@ -308,13 +344,13 @@ impl Worker {
 
     /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
     pub fn leave(mut self, packets: &mut PacketScheduler, now: Instant) {
-        self.exchange(packets, now);
+        self.exchange_sums(packets, now, true);
         self.give_back(packets.tree_mut(), now);
     }
 
     /// As [`Self::leave`], for a tree whose packets are stored elsewhere. No turn may be outstanding.
-    pub fn leave_tree(mut self, tree: &mut PolicyTree, sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
-        self.exchange_tree(tree, sent, now);
+    pub fn leave_tree(mut self, tree: &mut PolicyTree, mut sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
+        self.exchange_totals(tree, &mut sent, now, true);
         self.give_back(tree, now);
     }
 
