@@ -1,7 +1,7 @@
 //! Several workers, one policy.
 //!
 //! Each worker has ports' rings and a scheduler of its own that runs the whole program. What the policy says about all of them
-//! together is in [`Shared`]: a line for each limit, a word for each class. There is no lock, and no list of workers.
+//! together is in [`Shared`]: a line for each limit, two words for each class. There is no lock, and no list of workers.
 //!
 //! ```text
 //!   worker 0: rings, PacketScheduler            worker 1: rings, PacketScheduler
@@ -163,7 +163,7 @@ pub struct Worker {
     needs: Box<[Bytes]>,
     shares: Shares,
     link: Option<Link>,
-    /// Exchanges of limits since the last one of shares.
+    /// Exchanges of limits since the last one of shares; [`FEW_WORKERS`] of them make the next one of shares too.
     since_shares: u64,
 }
 
@@ -207,11 +207,7 @@ impl Worker {
     /// Tells the others what `packets` sent, and learns what they did. To be called between bursts: whenever the time has come that
     /// the last call returned, or the scheduler has to wait longer than until then.
     pub fn exchange(&mut self, packets: &mut PacketScheduler, now: Instant) -> Instant {
-        self.exchange_sums(packets, now, false)
-    }
-
-    fn exchange_sums(&mut self, packets: &mut PacketScheduler, now: Instant, last: bool) -> Instant {
-        if self.tells_shares(packets.tree_mut(), last) {
+        if self.tells_shares(packets.tree_mut()) {
             for (lane, total) in self.shares.totals.iter_mut().enumerate() {
                 *total = sent_of(packets, LaneId::from_index(lane)).get();
             }
@@ -227,17 +223,7 @@ impl Worker {
         mut sent: impl FnMut(LaneId) -> Bytes,
         now: Instant,
     ) -> Instant {
-        self.exchange_totals(tree, &mut sent, now, false)
-    }
-
-    fn exchange_totals(
-        &mut self,
-        tree: &mut PolicyTree,
-        sent: &mut impl FnMut(LaneId) -> Bytes,
-        now: Instant,
-        last: bool,
-    ) -> Instant {
-        if self.tells_shares(tree, last) {
+        if self.tells_shares(tree) {
             for (lane, total) in self.shares.totals.iter_mut().enumerate() {
                 *total = sent(LaneId::from_index(lane)).get();
             }
@@ -245,12 +231,12 @@ impl Worker {
         self.exchange_all(tree, now)
     }
 
-    /// Whether this exchange is one of shares too: each is if there are many workers or a link for all, if nothing is backlogged, or
-    /// if it is the last. What few workers send in some exchanges is little to each class, and most of an exchange's work is that of
+    /// Whether this exchange is one of shares too: each is if there are many workers or a link for all, or if nothing is backlogged.
+    /// What few workers send in some exchanges is little to each class, and most of an exchange's work is that of
     /// shares.
-    fn tells_shares(&mut self, tree: &PolicyTree, last: bool) -> bool {
+    fn tells_shares(&mut self, tree: &PolicyTree) -> bool {
         let workers = self.shared.workers.load(Ordering::Relaxed);
-        let each = last || self.link.is_some() || tree.active_flows() == 0;
+        let each = self.link.is_some() || tree.active_flows() == 0;
         self.since_shares += 1;
         if each || self.since_shares > FEW_WORKERS / workers.max(1) {
             self.since_shares = 0;
@@ -344,13 +330,15 @@ impl Worker {
 
     /// Gives back what this worker has. From then on its scheduler enforces every limit by itself.
     pub fn leave(mut self, packets: &mut PacketScheduler, now: Instant) {
-        self.exchange_sums(packets, now, true);
+        self.since_shares = FEW_WORKERS;
+        self.exchange(packets, now);
         self.give_back(packets.tree_mut(), now);
     }
 
     /// As [`Self::leave`], for a tree whose packets are stored elsewhere. No turn may be outstanding.
-    pub fn leave_tree(mut self, tree: &mut PolicyTree, mut sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
-        self.exchange_totals(tree, &mut sent, now, true);
+    pub fn leave_tree(mut self, tree: &mut PolicyTree, sent: impl FnMut(LaneId) -> Bytes, now: Instant) {
+        self.since_shares = FEW_WORKERS;
+        self.exchange_tree(tree, sent, now);
         self.give_back(tree, now);
     }
 
