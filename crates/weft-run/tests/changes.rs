@@ -337,6 +337,9 @@ fn policies_change_under_load_and_unchanged_classes_notice_nothing() {
     finish(load.session);
 }
 
+/// The link of a drain.
+const DRAIN_LINK: BitsPerSec = BitsPerSec(1_000_000);
+
 /// The policies of a drain: a busy class above one whose flow is to go above both.
 fn drained_text(first: bool) -> String {
     let class = if first { "low" } else { "high" };
@@ -355,7 +358,7 @@ fn a_drain_below_a_busy_priority_ends_at_its_limit() {
         return;
     }
     let world = World::new();
-    let mut session = world.session(&drained_text(true), 20);
+    let mut session = world.session(&drained_text(true), DRAIN_LINK.get() / 1_000_000);
     let app = world.add(&mut session, 0);
     session.set_drain(Nanos::from_millis(500));
     let flags = [(); 3].map(|()| AtomicBool::new(false));
@@ -367,14 +370,15 @@ fn a_drain_below_a_busy_priority_ends_at_its_limit() {
         let ms = Duration::from_millis;
         let received =
             [STEADY, MOVING].map(|port| numbered::receive(scope, (&far, (FAR, port)), stop_receiving));
-        // Four times the link, and a backlog of seconds.
+        // Eighty times the link. What fits into the socket's buffer is about a second of the link, so the class above is never
+        // idle, even if its sender does not run for some hundred milliseconds.
         let busy = numbered::send(scope, (&app, (FAR, STEADY)), (10, 1000, ms(1)), stop_busy);
         std::thread::sleep(ms(300));
         let flow = numbered::send(scope, (&app, (FAR, MOVING)), (1, 64, ms(5)), stop);
         std::thread::sleep(ms(300));
         let link = LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None });
-        let rate = BitsPerSec(20_000_000);
-        let prepared = session.prepare_policy(&policy(&drained_text(false)), (rate, link)).expect("prepared");
+        let prepared =
+            session.prepare_policy(&policy(&drained_text(false)), (DRAIN_LINK, link)).expect("prepared");
         session.change_policy(prepared).expect("changed");
         assert!(until(Duration::from_secs(10), || escorted(&session) > 0), "{:?}", session.totals());
         let high = number_of(&mut session, "high");
