@@ -6,7 +6,7 @@ mod common;
 #[path = "common/numbered.rs"]
 mod numbered;
 
-use common::{FAR, World, connect, finish, flood, policy, retransmitted, until};
+use common::{FAR, World, connect, finish, flood, policy, resend_lost_only, retransmitted, until};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
@@ -217,7 +217,11 @@ impl Load {
     fn start() -> Self {
         let world = World::new();
         let mut session = world.session(&Text::FIRST.text(), LINK.get() / 1_000_000);
-        let apps = [0, 1].map(|number| world.add(&mut session, number));
+        let apps = [0, 1].map(|number| {
+            let app = world.add(&mut session, number);
+            resend_lost_only(&app, number);
+            app
+        });
         Self { world, apps, session }
     }
 

@@ -129,6 +129,22 @@ pub(crate) fn retransmitted(ns: &NetNs) -> u64 {
     pair.expect("RetransSegs").1.parse().expect("a number")
 }
 
+/// Has TCP of port `number` of `ns` send again only what is missing at the receiver. By default it also sends again what was not
+/// acknowledged in time (200 ms, `TCP_RTO_MIN`), which on a busy machine says that a process did not run.
+pub(crate) fn resend_lost_only(ns: &NetNs, number: usize) {
+    sysctl::set(ns, "net.ipv4.tcp_early_retrans", "0").expect("no probes of the tail");
+    let (name, port) = (ns.name(), format!("p{number}"));
+    let network = format!("10.97.0.0/{PREFIX}");
+    let address = address(number).to_string();
+    let route = ["proto", "kernel", "scope", "link", "src", &address, "rto_min", "60s"];
+    let status = std::process::Command::new("ip")
+        .args(["-n", name, "route", "change", &network, "dev", &port])
+        .args(route)
+        .status()
+        .expect("ip runs");
+    assert!(status.success(), "a route with a minimum of TCP's timeout");
+}
+
 /// A connection from `from` to `port` of `to` in `ns`.
 pub(crate) fn connect(from: &NetNs, (ns, to): (&NetNs, IpAddr), port: u16) -> (TcpStream, TcpStream) {
     let at = SocketAddr::new(to, port);
