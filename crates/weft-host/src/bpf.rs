@@ -32,6 +32,7 @@ mod layout;
 mod map;
 mod options;
 mod program;
+mod tcx;
 mod tracing;
 
 use core::ops::Deref;
@@ -47,6 +48,7 @@ pub use layout::StructLayout;
 pub use map::MapFd;
 pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, SkbFields, TestRun, program_info, program_maps, programs_named};
+pub use tcx::tcx_egress;
 pub use tracing::TracingLink;
 
 /// An error of an eBPF operation.

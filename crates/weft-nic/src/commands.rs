@@ -10,10 +10,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// The end of a channel to which commands are sent.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Commander<T> {
     commands: Sender<T>,
     wake: Arc<OwnedFd>,
+}
+
+impl<T> Clone for Commander<T> {
+    fn clone(&self) -> Self {
+        Self { commands: self.commands.clone(), wake: Arc::clone(&self.wake) }
+    }
 }
 
 /// The end of a channel that a thread reads.

@@ -23,6 +23,7 @@ pub mod multiqueue;
 pub mod nic;
 pub mod plan;
 pub mod port;
+mod port_watch;
 mod readings;
 pub mod receive;
 mod records;

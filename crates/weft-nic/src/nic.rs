@@ -1,11 +1,12 @@
-//! The software NIC: ports, an uplink, a policy, and three threads, or more with several workers (`nic/workers.rs`).
+//! The software NIC: ports, an uplink, a policy, and four threads, or more with several workers (`nic/workers.rs`).
 //!
 //! [`SoftwareNic::start_without_port`], in this order:
 //! 1. The plan fixes which lane has which rings. [`NicPlan`] holds policy, configuration and rings together, so they
 //!    cannot disagree.
 //! 2. The engine is built, and the maps that all ports share.
 //! 3. The queue below the NIC is bounded, and the uplink's counters are read as a baseline.
-//! 4. The threads start: the transmit worker, the receive thread, and the thread that expires silent flows.
+//! 4. The threads start: the transmit worker, the receive thread, the thread that expires silent
+//!    flows, and the one that follows the kernel side of the ports.
 //!
 //! Ports are added and removed while the NIC runs (`nic/ports.rs`). [`SoftwareNic::start`] starts a NIC with one port,
 //! which receives by the uplink's device.
@@ -22,7 +23,7 @@
 //! to no port.
 //!
 //! Rare branches: a failed read of the kernel's counters keeps the previous reading and is counted (`unread`). A NIC
-//! whose only port lost its devices is reported by [`SoftwareNic::is_running`], and by [`SoftwareNic::stop`] as an error.
+//! whose ports all lost their devices is reported by [`SoftwareNic::is_running`]. It takes further ports.
 
 mod change;
 mod device;
@@ -40,7 +41,7 @@ mod workers;
 
 use crate::counters::{Count, Counters};
 use crate::departures::{DepartureLog, Departures};
-use crate::doorbell::{CgroupEntry, NicMaps, PrepareError, TableError, TapProgramError};
+use crate::doorbell::{CgroupEntry, EgressError, NicMaps, PrepareError, TableError, TapProgramError};
 use crate::link::{DeviceLink, LinkKind, LinkRate};
 use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
@@ -116,6 +117,9 @@ pub enum NicError {
     /// A device failed.
     #[error(transparent)]
     Port(#[from] PortError),
+    /// The program found no place at the port's egress.
+    #[error(transparent)]
+    Egress(#[from] EgressError),
     /// The engine rejects the program: a bug of the compiler, reported instead of executed.
     #[error("the engine refuses the policy: {0}")]
     Engine(String),
@@ -370,21 +374,21 @@ impl SoftwareNic {
         Nanos(self.counters.sum(|counters| &counters.worker_cpu))
     }
 
-    /// Whether the NIC still carries packets; it ends early only when the devices of all its ports are deleted.
+    /// Whether the NIC still carries packets: its workers run, and the devices of one of its ports exist, if it has ports.
     pub fn is_running(&self) -> bool {
-        self.threads.is_running() && self.failed_port().is_none()
+        self.workers_run() && (self.ports.is_empty() || !self.ports.iter().all(NicPort::has_failed))
     }
 
-    /// A port whose devices are deleted, if all are like it.
-    fn failed_port(&self) -> Option<&NicPort> {
-        self.ports.first().filter(|_| self.ports.iter().all(NicPort::has_failed))
+    /// Whether its workers run, whatever became of its ports.
+    pub fn workers_run(&self) -> bool {
+        self.threads.is_running()
     }
 
     /// Takes the ports down, sends the packets that have entered for at most `grace`, and stops the threads. The packets
     /// left count as held.
     ///
     /// # Errors
-    /// When the worker failed before, or the devices of all ports are deleted.
+    /// When the worker failed before.
     pub fn stop(self, grace: Nanos) -> Result<Totals, NicError> {
         self.stop_with_log(grace).map(|(totals, _)| totals)
     }
@@ -395,10 +399,7 @@ impl SoftwareNic {
     /// # Errors
     /// As [`stop`](Self::stop).
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
-        let failed = self.failed_port().map(|port| {
-            let error = std::io::Error::from_raw_os_error(port.counters.failed.get() as i32);
-            NicError::Stopped(format!("read a descriptor ring of {}: {error}", port.port.name()))
-        });
+        self.ports.iter().for_each(|port| self.unwatch(port));
         self.ports.iter().for_each(|port| close(&port.port, &port.doorbells));
         if self.is_running() {
             NicPort::wait_drained(&self.ports, grace);
@@ -408,7 +409,7 @@ impl SoftwareNic {
         }
         self.threads.join()?;
         let log = self.take_departures();
-        failed.map_or_else(|| Ok((self.totals()?, log)), Err)
+        Ok((self.totals()?, log))
     }
 
     /// The departures since the last call, but for the last thousands, which come later; none without a log.

@@ -12,20 +12,25 @@
 //! Drops between the egress and the rings are counted by the kernel and read by [`Port::drops`].
 
 mod backlog;
+mod kernel_side;
 mod tap;
 mod uplink;
 mod veth;
 
 pub use backlog::BacklogError;
+pub(crate) use kernel_side::{Deviation, Look, Where};
 pub use tap::{RING_SLOTS, TapConfig};
 pub(crate) use uplink::UplinkRole;
 pub use uplink::{Receive, Uplink};
 
 use crate::counters::Count;
 use core::ops::RangeInclusive;
+use kernel_side::Near;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use tap::Tap;
 use veth::Veth;
+use weft_host::ethtool::EthtoolError;
 use weft_host::link::{LinkError, Mac, Numbered};
 use weft_host::macvtap::MacvtapError;
 use weft_host::mq::MqError;
@@ -52,6 +57,9 @@ pub enum PortError {
     /// The qdiscs above a TAP's rings.
     #[error(transparent)]
     Qdisc(#[from] MqError),
+    /// The features of a port.
+    #[error(transparent)]
+    Ethtool(#[from] EthtoolError),
     /// The limit of a port's received packets.
     #[error(transparent)]
     Tbf(#[from] TbfError),
@@ -111,8 +119,7 @@ pub(crate) struct KeptVeth<'a> {
 /// A port. Its devices are deleted when it is dropped.
 #[derive(Debug)]
 pub struct Port {
-    app: NetNs,
-    near: Numbered,
+    near: Near,
     mac: Mac,
     pub(crate) rings: Vec<OwnedFd>,
     /// The number of packets that may wait for a ring.
@@ -196,11 +203,9 @@ impl Port {
     /// # Errors
     /// When a device cannot be created, with the device's name.
     pub fn create(config: &PortConfig<'_>) -> Result<Self, PortError> {
-        let app = config.app.handle().map_err(LinkError::from)?;
-        let (veth, rings) = Veth::create(config, &app)?;
-        let near = Numbered::named(&app, config.name)?;
+        let (veth, rings) = Veth::create(config)?;
+        let near = Near::new(Numbered::named(config.app, config.name)?);
         Ok(Self {
-            app,
             near,
             mac: config.mac,
             rings,
@@ -215,20 +220,22 @@ impl Port {
     /// # Errors
     /// When one of its devices no longer exists.
     pub(crate) fn adopt(kept: KeptVeth<'_>, rings: Vec<OwnedFd>) -> Result<Self, PortError> {
-        let near = Numbered::at(kept.app, kept.near, kept.name)?;
-        near.show()?;
-        let app = kept.app.handle().map_err(LinkError::from)?;
+        let near = Near::new(Numbered::at(kept.app, kept.near, kept.name)?);
         let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
         let bucket = tbf::Reader::open(&veth.nic, &veth.far.show()?.name).and_then(|mut of| of.read());
         let received = if bucket.is_ok() { Received::Limited } else { Received::Unlimited };
-        Ok(Self { app, near, mac, rings, ring_packets, behind: Behind::Veth(veth), received })
+        let port = Self { near, mac, rings, ring_packets, behind: Behind::Veth(veth), received };
+        // It may have been moved while no process served it.
+        port.locate();
+        port.near().show()?;
+        Ok(port)
     }
 
     /// The numbers of near end, far end and macvtap; `None` for a TAP.
     pub(crate) fn numbers(&self) -> Option<[u32; 3]> {
         match &self.behind {
-            Behind::Veth(veth) => Some([self.near.index(), veth.far.index(), veth.tap_index()?]),
+            Behind::Veth(veth) => Some([self.near().index(), veth.far.index(), veth.tap_index()?]),
             Behind::Tap(_) => None,
         }
     }
@@ -243,11 +250,9 @@ impl Port {
     /// # Errors
     /// When the kernel's TAPs cannot do what is asked, or the device cannot be created.
     pub fn create_tap(config: &TapConfig<'_>) -> Result<Self, PortError> {
-        let app = config.app.handle().map_err(LinkError::from)?;
         let (tap, rings) = Tap::create(config)?;
-        let near = Numbered::named(&app, config.name)?;
+        let near = Near::new(Numbered::named(config.app, config.name)?);
         Ok(Self {
-            app,
             near,
             mac: config.mac,
             rings,
@@ -270,7 +275,7 @@ impl Port {
     /// # Errors
     /// When the device no longer exists.
     pub fn index(&self) -> Result<u32, PortError> {
-        Ok(self.near.show()?.index)
+        Ok(self.near().show()?.index)
     }
 
     /// The interface number of the far end, in the NIC's namespace.
@@ -307,13 +312,13 @@ impl Port {
     pub fn nic(&self) -> &NetNs {
         match &self.behind {
             Behind::Veth(veth) => &veth.nic,
-            Behind::Tap(_) => &self.app,
+            Behind::Tap(tap) => tap.namespace(),
         }
     }
 
-    /// The namespace of the near end.
-    pub fn app(&self) -> &NetNs {
-        &self.app
+    /// The near end, where it was at the last look.
+    pub fn near(&self) -> Arc<Numbered> {
+        self.near.link()
     }
 
     /// The hardware address that the near end was created with.
@@ -324,14 +329,14 @@ impl Port {
     /// Whether the port's devices still exist. The near end may have been moved to another namespace.
     pub fn exists(&self) -> bool {
         match &self.behind {
-            Behind::Veth(veth) => veth.far.show().is_ok(),
-            Behind::Tap(_) => self.near.show().is_ok(),
+            Behind::Veth(veth) => veth.exists(),
+            Behind::Tap(_) => self.near().show().is_ok(),
         }
     }
 
     /// The name that the near end was created with. The device may have been renamed since.
     pub fn name(&self) -> &str {
-        self.near.first_name()
+        self.near.name()
     }
 
     /// Hands over the descriptors of the rings, for a NIC other than [`SoftwareNic`](crate::nic::SoftwareNic), such as the
@@ -346,8 +351,9 @@ impl Port {
     /// # Errors
     /// When the device no longer exists, or its links do not come up.
     pub fn up(&self) -> Result<(), PortError> {
-        self.near.set_up()?;
-        self.near.wait_running(PATIENCE)?;
+        let near = self.near();
+        near.set_up()?;
+        near.wait_running(PATIENCE)?;
         match &self.behind {
             Behind::Veth(veth) => veth.wait_running(),
             Behind::Tap(_) => Ok(()),
@@ -359,7 +365,7 @@ impl Port {
     /// # Errors
     /// When the device no longer exists.
     pub(crate) fn bring_up(&self) -> Result<(), PortError> {
-        Ok(self.near.set_up()?)
+        Ok(self.near().set_up()?)
     }
 
     /// Takes the near end down, so that no further packet enters. Where the near end was moved to another namespace,
@@ -368,21 +374,7 @@ impl Port {
     /// # Errors
     /// When the device no longer exists.
     pub fn down(&self) -> Result<(), PortError> {
-        self.near.set_down().or_else(|_| self.set_carrier(Carrier::Off))
-    }
-
-    /// Applies the MTU and the carrier of the interface behind the uplink to the near end, and limits its segments to
-    /// those that the NIC can cut ([`SEGMENT_MAX`]).
-    ///
-    /// # Errors
-    /// When the device no longer exists.
-    pub fn follow(&self, mtu: u32, carrier: bool) -> Result<(), PortError> {
-        let near = self.near.show()?;
-        if near.mtu != mtu {
-            self.near.set_mtu(mtu)?;
-        }
-        self.near.limit_gso_size(SEGMENT_MAX)?;
-        self.set_carrier(if carrier { Carrier::On } else { Carrier::Off })
+        self.near().set_down().or_else(|_| self.set_carrier(Carrier::Off))
     }
 
     fn set_carrier(&self, carrier: Carrier) -> Result<(), PortError> {
@@ -399,7 +391,7 @@ impl Port {
     /// When a device no longer exists.
     pub fn drops(&self) -> Result<PortDrops, PortError> {
         match &self.behind {
-            Behind::Veth(veth) => veth.drops(&self.near),
+            Behind::Veth(veth) => veth.drops(&self.near()),
             Behind::Tap(tap) => tap.drops(),
         }
     }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use weft_host::clock;
 use weft_packet::tap::TapPacket;
 use weft_rank::Metadata;
-use weft_units::{ClassId, FlowId, Instant, LaneId, LoggedFlowId, Nanos};
+use weft_units::{Bytes, ClassId, FlowId, Instant, LaneId, LoggedFlowId, Nanos};
 
 /// The longest wait, at the end, for packets that were posted and are not yet in their rings.
 pub(crate) const REFILL: Nanos = Nanos::from_millis(100);
@@ -28,10 +28,13 @@ const REFILL_STEP: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, 
 /// The number of free buffers that a pool keeps.
 const FREE_BUFFERS: usize = 256;
 
+/// The longest frame that leaves: the longest IP packet, with its Ethernet header and two VLAN tags. Longer ones (BIG TCP) arrive
+/// only until the port's limit of [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) is restored.
+pub(crate) const FRAME_MAX: Bytes = Bytes(65_535 + 14 + 2 * 4);
+
 /// The buffer size for the largest frame of a macvtap. It covers the kernel's largest super-packet (`GSO_MAX_SIZE` in
 /// include/linux/netdevice.h, eight times 64 KB), the Ethernet header with two VLAN tags, and slack for headers that
-/// the kernel may add. Packets above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) arrive only until the port's limit is
-/// restored. A read truncates longer frames. Memory is committed only for bytes that were read once.
+/// the kernel may add. A read truncates longer frames. Memory is committed only for bytes that were read once.
 pub(crate) const FRAME_BYTES: usize = 8 * 65_536 + 4_464;
 
 /// A packet that was fetched and not yet sent completely.

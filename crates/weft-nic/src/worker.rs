@@ -118,9 +118,6 @@ pub(crate) struct WorkerParts {
     /// The number of classes.
     pub(crate) classes: usize,
     pub(crate) default_class: ClassId,
-    /// Whether the kernel cuts packets above [`SEGMENT_MAX`](crate::port::SEGMENT_MAX) before the uplink's device
-    /// counts them.
-    pub(crate) cut_below: bool,
     /// The departure log, if configured.
     pub(crate) departures: Option<Recorder>,
 }
@@ -407,7 +404,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         match empty {
             Ok(true) => self.put_aside(number),
             Ok(false) => {}
-            Err(error) => self.fail_port(number, error),
+            Err(error) => self.fail_port(self.rings[number].port, error),
         }
         sent
     }

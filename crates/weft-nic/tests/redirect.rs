@@ -143,7 +143,22 @@ fn a_port_that_is_down_or_moves_elsewhere_is_followed() {
         let counter = Counter::at(&elsewhere, "port0");
         wire.arrive(&frame(PORT, &[], IPV4, 102));
         assert_eq!(counter.wait(1).get(&(102, 0, HOST)), Some(&1), "{way:?}");
+        sends(&elsewhere, "port0", &nic);
         end(nic, way, 1);
+    }
+}
+
+/// Sends from the device until the NIC has sent a packet.
+fn sends(ns: &NetNs, device: &str, nic: &SoftwareNic) {
+    link::add_address(ns, device, "10.8.0.1".parse().expect("address"), 24).expect("address");
+    link::add_neighbor(ns, device, "10.8.0.2".parse().expect("address"), wire::PEER).expect("neighbour");
+    let socket = bench::socket(ns, bench::unspecified(false));
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    let sent = || nic.totals().expect("totals").sum(|class| class.sent).packets;
+    while sent() == Packets(0) {
+        assert!(std::time::Instant::now() < until, "nothing leaves");
+        socket.send_to(&[1; 100], "10.8.0.2:9").expect("send");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -394,6 +394,16 @@ impl Session {
         self.nic.is_running()
     }
 
+    /// Whether its transmit workers run, whatever became of its ports.
+    pub fn workers_run(&self) -> bool {
+        self.nic.workers_run()
+    }
+
+    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    pub fn take_changes(&self) -> Vec<String> {
+        self.nic.take_changes()
+    }
+
     /// The current status. Also applies changes of the uplink's interface to the port, so it should be called often.
     ///
     /// # Errors

@@ -197,6 +197,28 @@ fn a_deleted_namespace_or_device_is_reported_and_ends_no_other_port() {
 }
 
 #[test]
+fn a_session_whose_only_port_is_deleted_says_so_and_takes_another() {
+    if !privileged("a_session_whose_only_port_is_deleted_says_so_and_takes_another") {
+        return;
+    }
+    let world = World::new();
+    let mut session = world.session(FAIR, 500);
+    let app = world.add(&mut session, 0);
+    assert!(session.is_running());
+    link::delete(&app, "p0").expect("delete");
+    assert!(until(Duration::from_secs(20), || !session.is_running()), "the session does not notice it");
+    assert!(session.workers_run());
+    assert_eq!(session.ports()[0].state, PortState::DeviceDeleted);
+    let other = world.add(&mut session, 1);
+    assert!(session.is_running());
+    transfer(&other, (&world.far, FAR), 500_000);
+    session.remove_port("p0", GRACE).expect("removed");
+    let again = world.add(&mut session, 0);
+    transfer(&again, (&other, address(1)), 500_000);
+    finish(session);
+}
+
+#[test]
 fn sixty_four_ports_share_by_the_policy() {
     if !privileged("sixty_four_ports_share_by_the_policy") {
         return;

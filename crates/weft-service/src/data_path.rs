@@ -66,6 +66,11 @@ pub trait DataPath: std::fmt::Debug {
         Vec::new()
     }
 
+    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    fn take_changes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Whether the uplink's interface is not where it was.
     fn is_uplink_gone(&self) -> bool {
         false
@@ -236,7 +241,7 @@ pub struct Sojourn {
 pub struct PathPort {
     /// Its name.
     pub name: String,
-    /// The kind of device.
+    /// The kind of device, and whether it was deleted.
     pub kind: String,
     /// The number of its descriptor rings.
     pub rings: usize,

@@ -20,7 +20,7 @@ pub use codec::{DecodeError, RULE_LEN, decode_rule, encode_rule, fuzz_rule};
 pub use error::{EthtoolError, Result};
 pub use hash_fields::{HashFields, HashFlow};
 pub use nic::{Channels, Driver, Feature, Limited, Nic};
-pub use offload::{Offload, Switch};
+pub use offload::{Offload, Switch, WHOLE_TCP};
 pub use pace::{Moderation, Rings};
 pub use rss::{ContextId, HashFunction, Rss, RssChange, equal_table, weighted_table};
 pub use rule::{Action, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};

@@ -5,21 +5,26 @@ use std::io;
 use rustix::io::Errno;
 
 use super::error::{EthtoolError, Result};
-use super::genl::TYPE_MASK;
+use super::genl::{NESTED, TYPE_MASK};
 use super::layout::{self, put_u32, rxnfc};
 use super::transport::{Ask, Kernel, Refused, Transport};
 use crate::error::OsError;
 use crate::link;
 use crate::netlink::{attributes, c_string, u32_at, u64_at};
 use crate::netns::NetNs;
+use crate::tc::Attributes;
 
 /// `ETHTOOL_MSG_FEATURES_GET` and its answer's attributes: `include/uapi/linux/ethtool_netlink_generated.h`.
 const FEATURES_GET: u8 = 11;
 const FEATURES_HW: u16 = 2;
+const FEATURES_WANTED: u16 = 3;
 const FEATURES_ACTIVE: u16 = 4;
 const FEATURES_NOCHANGE: u16 = 5;
+/// `ETHTOOL_MSG_FEATURES_SET`.
+const FEATURES_SET: u8 = 12;
 const BITSET_NOMASK: u16 = 1;
 const BITSET_BITS: u16 = 3;
+const BITS_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 /// `netdev_features_strings` of `net/ethtool/common.c` for `NETIF_F_NTUPLE_BIT`.
@@ -174,10 +179,46 @@ impl<T: Transport> Nic<T> {
                 .transport
                 .netlink(&self.device, FEATURES_GET, &[], Ask::Request)
                 .map_err(|e| self.refused("read the features", e))?;
-            return Ok(ntuple_of(answers.first().map_or(&[], Vec::as_slice)));
+            return Ok(feature_of(answers.first().map_or(&[], Vec::as_slice), NTUPLE));
         }
         let flags = self.flags("read the features")?;
         Ok(Feature { active: flags & layout::FLAG_NTUPLE != 0, changeable: None })
+    }
+
+    /// The features of `names`, as `ethtool -k` shows them, that are off and can be turned on.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn turned_off<'n>(&mut self, names: &[&'n str]) -> Result<Vec<&'n str>> {
+        let answers = self
+            .transport
+            .netlink(&self.device, FEATURES_GET, &[], Ask::Request)
+            .map_err(|e| self.refused("read the features", e))?;
+        let answer = answers.first().map_or(&[][..], Vec::as_slice);
+        let is_off = |name: &&&str| {
+            let Feature { active, changeable } = feature_of(answer, name);
+            !active && changeable == Some(true)
+        };
+        Ok(names.iter().filter(is_off).copied().collect())
+    }
+
+    /// Turns features on. The device may not follow: read them back.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn turn_on(&mut self, names: &[&str]) -> Result<()> {
+        let mut bits = Attributes::default();
+        for name in names {
+            let name = [name.as_bytes(), b"\0"].concat();
+            let bit = Attributes::default().with(BIT_NAME, &name).with(BIT_VALUE, &[]).bytes();
+            bits = bits.with(NESTED | BITS_BIT, &bit);
+        }
+        let set = Attributes::default().with(NESTED | BITSET_BITS, &bits.bytes()).bytes();
+        let wanted = Attributes::default().with(NESTED | FEATURES_WANTED, &set).bytes();
+        self.transport
+            .netlink(&self.device, FEATURES_SET, &wanted, Ask::Request)
+            .map_err(|e| self.refused(&format!("turn {} on", names.join(", ")), e))?;
+        Ok(())
     }
 
     /// Turns receive rules on or off, as `ethtool -K DEVICE ntuple on`. Turning them off deletes the rules.
@@ -270,14 +311,14 @@ fn read_channels(buffer: &[u8]) -> Channels {
     Channels { rx: limited(0), tx: limited(1), other: limited(2), combined: limited(3) }
 }
 
-/// The flag of receive rules in an answer to FEATURES_GET, whose bit sets are lists of names.
-fn ntuple_of(answer: &[u8]) -> Feature {
+/// The feature `name` in an answer to FEATURES_GET, whose bit sets are lists of names.
+fn feature_of(answer: &[u8], name: &str) -> Feature {
     let (mut hardware, mut active, mut fixed) = (false, false, false);
     for (kind, set) in attributes(answer) {
         match kind & TYPE_MASK {
-            FEATURES_HW => hardware = bitset_has(set, NTUPLE),
-            FEATURES_ACTIVE => active = bitset_has(set, NTUPLE),
-            FEATURES_NOCHANGE => fixed = bitset_has(set, NTUPLE),
+            FEATURES_HW => hardware = bitset_has(set, name),
+            FEATURES_ACTIVE => active = bitset_has(set, name),
+            FEATURES_NOCHANGE => fixed = bitset_has(set, name),
             _ => {}
         }
     }

@@ -6,6 +6,17 @@ use super::nic::{Nic, command};
 use super::transport::Transport;
 use crate::netlink::u32_at;
 
+/// The features of a device without which the stack cuts a TCP super-packet, or copies it, between the egress of clsact and the
+/// driver (`validate_xmit_skb`, net/core/dev.c).
+pub const WHOLE_TCP: [&str; 6] = [
+    "tx-scatter-gather",
+    "tx-checksum-ip-generic",
+    "tx-tcp-segmentation",
+    "tx-tcp-ecn-segmentation",
+    "tx-tcp-mangleid-segmentation",
+    "tx-tcp6-segmentation",
+];
+
 /// An offload.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Offload {
@@ -79,6 +90,22 @@ mod tests {
     use super::*;
     use crate::link::{self, VethOptions};
     use crate::{NetNs, testing};
+
+    #[test]
+    fn features_of_a_veth_are_turned_on_again() {
+        if !testing::privileged("features_of_a_veth_are_turned_on_again") {
+            return;
+        }
+        let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
+        link::create_veth((&a, "wf0"), (&b, "wf1"), &VethOptions::default()).expect("veth");
+        let mut nic = Nic::open(&a, "wf0").expect("device");
+        assert_eq!(nic.turned_off(&WHOLE_TCP).expect("read"), [""; 0]);
+        nic.set_offload(Offload::Tso, Switch::Off).expect("set");
+        let off = nic.turned_off(&WHOLE_TCP).expect("read");
+        assert!(off.contains(&"tx-tcp-segmentation") && off.contains(&"tx-tcp6-segmentation"), "{off:?}");
+        nic.turn_on(&off).expect("on");
+        assert_eq!(nic.turned_off(&WHOLE_TCP).expect("read"), [""; 0]);
+    }
 
     #[test]
     fn offloads_of_a_veth_are_set_and_read_back() {

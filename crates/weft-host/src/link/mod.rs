@@ -5,6 +5,7 @@
 mod address;
 mod gso;
 mod mac;
+mod monitor;
 mod namespace;
 mod numbered;
 mod query;
@@ -21,6 +22,7 @@ use crate::netns::{NetNs, NetNsError};
 pub use address::{Route, add_address, add_neighbor, add_route, addresses};
 pub use gso::{GsoSizes, flush_routes, gso_sizes, limit_gso_size, set_gso_sizes};
 pub use mac::{Mac, ParseMacError};
+pub use monitor::{Change, Event, Monitor, requester};
 pub use numbered::Numbered;
 pub use query::{Link, LinkStats, alias, exists, get_mac, index, kind, list, show, stats, wait_running};
 pub use veth::{VethOptions, create_veth};
@@ -38,7 +40,7 @@ pub enum LinkError {
     #[error(transparent)]
     NetNs(#[from] NetNsError),
     /// The kernel does not accept this name.
-    #[error("link name {0:?} must be 1 to {MAX_NAME} bytes without '/', ':' or white space")]
+    #[error("link name {0:?} must be 1 to {MAX_NAME} bytes without '/', ':', '%' or white space")]
     BadName(String),
     /// The namespace has no link of this name.
     #[error("there is no link {link} in network namespace {ns}{}", known(.there))]
@@ -85,10 +87,11 @@ fn known(there: &[String]) -> String {
     if there.is_empty() { String::new() } else { format!("; there are: {}", there.join(", ")) }
 }
 
-/// Refuses what the kernel's `dev_valid_name` refuses.
+/// Refuses what the kernel's `dev_valid_name` refuses, and `%`: in the name of a new link it begins a format, so that the link
+/// has another name (`dev_alloc_name`, net/core/dev.c).
 pub(crate) fn check_name(name: &str) -> Result<()> {
     let bad = name.is_empty() || name.len() > MAX_NAME || name == "." || name == "..";
-    if bad || name.contains(|c: char| c == '/' || c == ':' || c == '\0' || c.is_whitespace()) {
+    if bad || name.contains(|c: char| matches!(c, '/' | ':' | '%' | '\0') || c.is_whitespace()) {
         return Err(LinkError::BadName(name.to_string()));
     }
     Ok(())

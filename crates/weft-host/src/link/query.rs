@@ -27,6 +27,7 @@ const IFLA_IFALIAS: u16 = 20;
 const IFLA_STATS64: u16 = 23;
 const IFLA_NUM_TX_QUEUES: u16 = 31;
 const IFLA_CARRIER: u16 = 33;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_GSO_MAX_SEGS: u16 = 40;
 const IFLA_GSO_MAX_SIZE: u16 = 41;
 /// Linux 6.3 and later.
@@ -46,6 +47,8 @@ pub struct Link {
     pub kind: Option<String>,
     /// The number of the link below it, or of a veth's other end, in that link's namespace.
     pub lower: Option<u32>,
+    /// The namespace of that link, if it is another: its number in this link's namespace ([`NetNs::numbered`]).
+    pub lower_netns: Option<i32>,
     /// The alias, from `set_alias`.
     pub alias: Option<String>,
     /// Its hardware address, if it has one of six bytes.
@@ -214,6 +217,7 @@ fn parse(body: &[u8]) -> Link {
             IFLA_ADDRESS => link.mac = value.try_into().ok().map(Mac),
             IFLA_IFNAME => link.name = c_string(value),
             IFLA_LINK => link.lower = Some(u32_at(value, 0)).filter(|index| *index > 0),
+            IFLA_LINK_NETNSID => link.lower_netns = Some(u32_at(value, 0) as i32),
             IFLA_MTU => link.mtu = u32_at(value, 0),
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),

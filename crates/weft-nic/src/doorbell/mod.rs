@@ -5,6 +5,7 @@
 //! needs no message and no wake-up. [`protocol`] has the proof that none is lost. Three more locked adds serve the
 //! bounds and the accounting.
 
+mod egress;
 mod guard;
 mod makers;
 mod maps;
@@ -16,6 +17,7 @@ pub use crate::layout::{
     CLASSES, ClassBell, LANES, LaneEntry, LaneFlows, PORTS, Page, RINGS, Reads, Record, RecordKind, RingBell,
     Shared, Spread, Summary, flow_key,
 };
+pub use egress::EgressError;
 pub use guard::{Guard, infrastructure_rate};
 pub use maps::NicMaps;
 pub(crate) use maps::{OWN, shared_maps};
@@ -195,14 +197,6 @@ impl Doorbells {
     /// When the kernel refuses.
     pub fn attach(&self, ifindex: u32) -> Result<FilterId, BpfError> {
         self.object.attach_egress(PROGRAM, ifindex)
-    }
-
-    /// Puts the program in the place of `former` at the egress, without a packet between the two.
-    ///
-    /// # Errors
-    /// When the kernel refuses.
-    pub(crate) fn replace(&self, ifindex: u32, former: FilterId) -> Result<FilterId, BpfError> {
-        self.object.replace_egress(PROGRAM, ifindex, former)
     }
 
     /// Puts the guard of the rings in the place of `former`.

@@ -17,7 +17,7 @@
 
 use super::port::PortBase;
 use super::ports::gone;
-use super::programs::{Filters, replace_doorbells};
+use super::programs::replace_doorbells;
 use super::{NicConfig, NicError, NicPlan, NicPort, PortId, SoftwareNic};
 use crate::counters::PortCounters;
 use crate::doorbell::{NicMaps, OWN, shared_maps};
@@ -72,7 +72,6 @@ struct KeptPort {
     /// The numbers of near end, far end and macvtap.
     devices: [u32; 3],
     receive: KeptDevice,
-    egress: KeptFilter,
     guard: Option<KeptFilter>,
     /// The filter of the redirect, where the kernel carries received packets.
     redirect: Option<KeptFilter>,
@@ -233,7 +232,7 @@ impl SoftwareNic {
     ) -> Result<Vec<(String, OwnedFd)>, NicError> {
         let port = self.port(id).ok_or(NicError::NoSuchPort { id })?;
         let name = |what: &str| port_name(port.number, what);
-        let mut all = vec![(name("netns"), duplicate(port.port.app().fd())?)];
+        let mut all = vec![(name("netns"), duplicate(port.port.near().namespace().fd())?)];
         if let Some(device) = &port.receive_device {
             all.push((name("receive"), duplicate(device.queue())?));
         }
@@ -357,9 +356,9 @@ impl SoftwareNic {
     /// Puts the programs of this process in the place of the former one's.
     fn take_over(&mut self, linked: Linked) -> Result<PortId, NicError> {
         let Linked { kept, port, receive, plan, counters, own, received, rx_port, base } = linked;
-        let former = Filters { egress: filter(kept.egress), guard: kept.guard.map(filter) };
         let place = (&port, kept.number as u32);
-        let (doorbells, filters) = replace_doorbells(&self.maps, &plan, place, &own, former)?;
+        let guard = kept.guard.map(filter);
+        let (doorbells, guard) = replace_doorbells(&self.maps, &plan, place, &own, guard)?;
         let own = Some(port.mac());
         let path = match (kept.redirect, received) {
             (Some(former), Some(received)) => {
@@ -374,6 +373,8 @@ impl SoftwareNic {
         // The former process may have been removing the port.
         receive.bring_up()?;
         port.bring_up()?;
+        let port = Arc::new(port);
+        let contested = self.watch(kept.number, 0, &port, &doorbells);
         self.next_id += 1;
         let id = PortId(self.next_id);
         self.ports.push(NicPort {
@@ -385,11 +386,12 @@ impl SoftwareNic {
             counters,
             uses: kept.uses(),
             plan,
-            filters,
+            guard,
             base,
             receive_device: Some(receive),
             receive: path,
             readings: LastReadings::default(),
+            contested,
         });
         Ok(id)
     }
@@ -442,8 +444,7 @@ fn kept_port(port: &NicPort) -> Option<KeptPort> {
         mac: port.port.mac().0,
         devices: port.port.numbers()?,
         receive: KeptDevice { index: device.index(), name: device.name().to_owned() },
-        egress: kept_filter(port.filters.egress),
-        guard: port.filters.guard.map(kept_filter),
+        guard: port.guard.map(kept_filter),
         redirect,
         ring_packets: port.port.ring_packets,
         flow_table: port.plan.flow_table,

@@ -1,13 +1,13 @@
 //! A port of a running NIC: its devices, its programs, its counters and its way to receive.
 
 use super::NicError;
-use super::programs::Filters;
 use crate::counters::{ClassCounters, Count, PortCounters};
 use crate::doorbell::Doorbells;
 use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
 use crate::plan::change::RingUse;
 use crate::port::{Deliveries, Port, Uplink};
+use crate::port_watch::Contested;
 use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
@@ -15,6 +15,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::totals::{ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
+use weft_host::bpf::FilterId;
 use weft_host::{clock, macvtap};
 use weft_units::{Bytes, Nanos, Packets};
 
@@ -71,18 +72,21 @@ pub struct NicPort {
     pub(super) number: usize,
     /// The worker that serves its rings.
     pub(super) worker: usize,
-    pub(super) port: Port,
+    pub(super) port: Arc<Port>,
     pub(super) doorbells: Arc<Doorbells>,
     pub(super) counters: Arc<PortCounters>,
     pub(super) plan: RingPlan,
     /// The use of each ring.
     pub(super) uses: Vec<RingUse>,
-    pub(super) filters: Filters,
+    /// The filter of the guard at the far end's ingress.
+    pub(super) guard: Option<FilterId>,
     /// The counts of former processes.
     pub(super) base: PortBase,
     pub(super) receive_device: Option<Uplink>,
     pub(super) receive: ReceivePath,
     pub(super) readings: LastReadings,
+    /// The property that another program keeps changing.
+    pub(super) contested: Contested,
 }
 
 impl NicPort {
@@ -119,6 +123,11 @@ impl NicPort {
     /// Whether the worker has found the port's devices deleted.
     pub fn has_failed(&self) -> bool {
         self.counters.failed.get() != 0
+    }
+
+    /// The property of its kernel side that another program keeps changing, so that it is restored once a second only.
+    pub fn contested(&self) -> Option<String> {
+        self.contested.get()
     }
 
     /// The number of tracked flows.
@@ -173,7 +182,7 @@ impl NicPort {
     }
 
     fn totals_of(&self, freshness: Freshness) -> PortTotals {
-        let of = (&self.port, &*self.doorbells, &self.receive);
+        let of = (&*self.port, &*self.doorbells, &self.receive);
         let readings = self.readings.read(of, self.passed(), freshness);
         let (c, guard) = (&self.counters, self.doorbells.guard());
         let (deliveries, limited) = match self.port.limits_received() {

@@ -4,7 +4,8 @@
 //! 1. The programs are loaded with the maps of the NIC, and attached to the port's devices.
 //! 2. The receive direction goes to the kernel where it can.
 //! 3. The worker links the rings, and the receive thread the receiving device: microseconds.
-//! 4. The port is brought up. Until then no packet enters, so none passes uncounted.
+//! 4. The kernel side is verified, and followed from then on (`crate::port_watch`).
+//! 5. The port is brought up. Until then no packet enters, so none passes uncounted.
 //!
 //! [`SoftwareNic::remove_port`], in this order:
 //! 1. The port is taken down, and the worker sends the packets that have entered, for at most the grace period.
@@ -19,9 +20,10 @@ use super::port::PortBase;
 use super::programs::{attach_doorbells, close};
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
 use crate::counters::{Count, PortCounters};
-use crate::doorbell::PORTS;
+use crate::doorbell::{Doorbells, PORTS};
 use crate::plan::PlanError;
-use crate::port::Uplink;
+use crate::port::{Port, Uplink};
+use crate::port_watch::{self, Contested, Watched};
 use crate::readings::LastReadings;
 use crate::redirect::ReceivePath;
 use crate::rx;
@@ -70,7 +72,7 @@ impl SoftwareNic {
         let fds = core::mem::take(&mut port.rings);
         let first = fds.first().ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?;
         let rx_port = duplicate(first)?;
-        let (doorbells, filters) = attach_doorbells(&self.maps, &plan, &port, (number as u32, worker))?;
+        let (doorbells, guard) = attach_doorbells(&self.maps, &plan, &port, (number as u32, worker))?;
         doorbells.guard().set_link_rate(self.link_rate(), self.ports.len() + 1);
         let own = receive.is_some().then(|| port.mac());
         let device = receive.as_ref().unwrap_or(&self.uplink_device.device);
@@ -89,6 +91,8 @@ impl SoftwareNic {
         let readings = LastReadings::default();
         let receive_device = receive;
         let uses = plan.uses();
+        let port = Arc::new(port);
+        let contested = self.watch(number, worker, &port, &doorbells);
         let port = NicPort {
             id,
             number,
@@ -98,11 +102,12 @@ impl SoftwareNic {
             counters,
             plan,
             uses,
-            filters,
+            guard,
             base: PortBase::default(),
             receive_device,
             receive: path,
             readings,
+            contested,
         };
         let up = port.port.up();
         self.ports.push(port);
@@ -160,6 +165,7 @@ impl SoftwareNic {
     pub fn remove_port(&mut self, id: PortId, grace: Nanos) -> Result<PortTotals, NicError> {
         let at = self.ports.iter().position(|port| port.id == id).ok_or(NicError::NoSuchPort { id })?;
         let port = self.ports.remove(at);
+        self.unwatch(&port);
         close(&port.port, &port.doorbells);
         NicPort::wait_drained(core::slice::from_ref(&port), grace);
         let totals = self.retire(port);
@@ -179,6 +185,34 @@ impl SoftwareNic {
         let totals = port.totals();
         self.removed.add(&totals);
         totals
+    }
+
+    /// Follows the kernel side of a port from now on, whose properties hold when this returns.
+    pub(super) fn watch(
+        &self,
+        number: usize,
+        worker: usize,
+        port: &Arc<Port>,
+        doorbells: &Arc<Doorbells>,
+    ) -> Contested {
+        let contested = Contested::default();
+        if let Some(worker) = self.threads.workers.get(worker).cloned() {
+            let (port, doorbells) = (Arc::clone(port), Arc::clone(doorbells));
+            let watched = Watched { number, worker, port, doorbells, contested: contested.clone() };
+            let _ = self.threads.watch.ask(|answer| port_watch::Command::Add(watched, answer));
+        }
+        contested
+    }
+
+    /// Leaves the kernel side of a port alone from now on.
+    pub(super) fn unwatch(&self, port: &NicPort) {
+        let number = port.number;
+        let _ = self.threads.watch.ask(|answer| port_watch::Command::Remove(number, answer));
+    }
+
+    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    pub fn take_changes(&self) -> Vec<String> {
+        self.threads.changes.take()
     }
 
     /// The ports.

@@ -7,22 +7,14 @@ use crate::port::Port;
 use std::sync::Arc;
 use weft_host::bpf::{FilterId, MapFd};
 
-/// The filters of a port's programs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Filters {
-    /// At the near end's egress.
-    pub(super) egress: FilterId,
-    /// At the far end's ingress, if there is one.
-    pub(super) guard: Option<FilterId>,
-}
-
-/// Loads the eBPF programs of port `number` and attaches them.
+/// Loads the eBPF programs of port `number` and attaches them. Returns the filter of the guard at the far end's ingress, if
+/// there is one.
 pub(super) fn attach_doorbells(
     maps: &Arc<NicMaps>,
     plan: &RingPlan,
     port: &Port,
     (number, worker): (u32, usize),
-) -> Result<(Arc<Doorbells>, Filters), NicError> {
+) -> Result<(Arc<Doorbells>, Option<FilterId>), NicError> {
     let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
     let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker };
     let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
@@ -31,37 +23,35 @@ pub(super) fn attach_doorbells(
     if let Some(queue) = port.tap_queue() {
         doorbells.attach_tap(queue, if guarded { Bypass::Drops } else { Bypass::Passes })?;
     }
-    let ifindex = port.index()?;
-    let egress = port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    let mut filters = Filters { egress, guard: None };
+    doorbells.attach_at(&port.near())?;
+    let mut guard = None;
     // A plain multiqueue NIC has no classes, so no packet can escape its class.
     if guarded && port.tap_queue().is_none() {
         let behind = port.peer_index()?;
-        filters.guard = Some(port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??);
+        guard = Some(port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??);
     }
-    Ok((doorbells, filters))
+    Ok((doorbells, guard))
 }
 
-/// Loads the eBPF programs of a port behind a veth that was in use, over its maps `own`, and puts them in the place of
-/// `former`.
+/// Loads the eBPF programs of a port behind a veth that was in use, over its maps `own`, and puts them in the place of the
+/// former process's; `guard` is its filter at the far end.
 pub(super) fn replace_doorbells(
     maps: &Arc<NicMaps>,
     plan: &RingPlan,
     (port, number): (&Port, u32),
     own: &[(&'static str, MapFd)],
-    former: Filters,
-) -> Result<(Arc<Doorbells>, Filters), NicError> {
+    guard: Option<FilterId>,
+) -> Result<(Arc<Doorbells>, Option<FilterId>), NicError> {
     let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker: 0 };
     let doorbells = Doorbells::over(maps, plan, numbers, RingPlace::Veth, own)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
-    let (near, far) = (port.index()?, port.peer_index()?);
-    let mut filters = former;
-    if let Some(guard) = former.guard {
+    let (far, mut replaced) = (port.peer_index()?, None);
+    if let Some(guard) = guard {
         let replace = || doorbells.replace_peer_ingress(far, guard);
-        filters.guard = Some(port.nic().run(replace).map_err(stopped)??);
+        replaced = Some(port.nic().run(replace).map_err(stopped)??);
     }
-    filters.egress = port.app().run(|| doorbells.replace(near, former.egress)).map_err(stopped)??;
-    Ok((doorbells, filters))
+    doorbells.attach_at(&port.near())?;
+    Ok((doorbells, replaced))
 }
 
 /// Lets no further packet enter, and keeps those that have.

@@ -69,7 +69,6 @@ impl Staff {
                 classes: rings.class_slots(),
                 default_class: plan.policy().default_class(),
                 departures: recorder.take(),
-                cut_below: uplink.counts_failed_writes(),
             };
             counters.push(Arc::clone(&parts.counters));
             samples.push(samples_of_worker);

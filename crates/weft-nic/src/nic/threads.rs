@@ -1,9 +1,11 @@
-//! The threads of a NIC: the transmit workers, the receive thread, and the thread that expires silent flows.
+//! The threads of a NIC: the transmit workers, the receive thread, the thread that expires silent flows, and the one that follows
+//! the kernel side of the ports.
 
 use super::NicError;
 use super::scheduler::{Scheduler, SharedQueues};
 use crate::commands::{Commander, Inbox, commands};
 use crate::doorbell::NicMaps;
+use crate::port_watch::{self, Changes};
 use crate::records::FlowClasses;
 use crate::worker::{self, QueueEngine, Worker, WorkerParts};
 use crate::{rx, tidy};
@@ -21,6 +23,9 @@ pub(super) struct Threads {
     /// The workers, by number.
     pub(super) workers: Vec<Commander<worker::Command>>,
     pub(super) rx: Commander<rx::Command>,
+    pub(super) watch: Commander<port_watch::Command>,
+    /// What the watch has found.
+    pub(super) changes: Changes,
     stop: Arc<AtomicBool>,
     transmit: Vec<JoinHandle<Result<(), Errno>>>,
     others: Vec<JoinHandle<()>>,
@@ -35,9 +40,11 @@ impl Threads {
     ) -> Result<Self, NicError> {
         let failed = |e| NicError::Stopped(format!("make an eventfd: {e}"));
         let (rx, rx_inbox) = commands().map_err(failed)?;
+        let (watch, watch_inbox) = commands().map_err(failed)?;
+        let changes = Changes::default();
         let (transmit, others, stop) = (Vec::new(), Vec::new(), Arc::new(AtomicBool::new(false)));
         // From here on the threads end if a step fails.
-        let mut threads = Self { workers: Vec::new(), rx, stop, transmit, others };
+        let mut threads = Self { workers: Vec::new(), rx, watch, changes, stop, transmit, others };
         for (number, (engine, parts)) in workers.into_iter().enumerate() {
             let (worker, inbox) = commands().map_err(failed)?;
             let (maps, stop) = (Arc::clone(maps), Arc::clone(&threads.stop));
@@ -51,6 +58,9 @@ impl Threads {
         let (of_flows, stop) = (Arc::clone(maps), Arc::clone(&threads.stop));
         let run = move || tidy::run(&of_flows, || stop.load(Ordering::Relaxed));
         threads.others.push(spawn("weft-flows", run)?);
+        let (changes, stop) = (threads.changes.clone(), Arc::clone(&threads.stop));
+        let run = move || port_watch::run(&watch_inbox, &changes, || stop.load(Ordering::Relaxed));
+        threads.others.push(spawn("weft-ports", run)?);
         Ok(threads)
     }
 
@@ -105,9 +115,10 @@ impl Threads {
         self.stop.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Commander::wake);
         self.rx.wake();
+        self.watch.wake();
         let panicked = |what: &str| NicError::Stopped(format!("the {what} panicked"));
         for thread in core::mem::take(&mut self.others) {
-            thread.join().map_err(|_| panicked("receiving or the flow tables' thread"))?;
+            thread.join().map_err(|_| panicked("receiving, the flow tables' or the ports' thread"))?;
         }
         for thread in core::mem::take(&mut self.transmit) {
             let ended = thread.join().map_err(|_| panicked("transmit worker"))?;

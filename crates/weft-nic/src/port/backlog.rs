@@ -5,7 +5,8 @@
 //! (`get_rps_cpu`, net/core/dev.c): one flow, one backlog.
 
 use rustix::io::Errno;
-use weft_host::cpus::{self, CpusError};
+use std::collections::BTreeSet;
+use weft_host::cpus::CpusError;
 use weft_host::error::OsError;
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::rps::{self, RpsError};
@@ -38,11 +39,10 @@ pub enum BacklogError {
     },
 }
 
-/// Selects the core of a packet's backlog by its hash, among all online cores, for packets received by link `name` of
-/// `ns`.
-pub(super) fn by_hash(ns: &NetNs, name: &str) -> Result<(), BacklogError> {
+/// Selects the core of a packet's backlog by its hash, among `cpus`, for packets received by link `name` of `ns`.
+pub(super) fn by_hash(ns: &NetNs, name: &str, cpus: &BTreeSet<u32>) -> Result<(), BacklogError> {
     let none = || BacklogError::NoSteering { link: name.to_owned(), ns: ns.to_string() };
-    rps::steer(ns, name, &cpus::online()?).map_err(|error| match error {
+    rps::steer(ns, name, cpus).map_err(|error| match error {
         RpsError::NoSteering { .. } => none(),
         RpsError::Os(error) if error.errno() == Some(Errno::NOENT) => none(),
         RpsError::Os(error) => error.into(),
@@ -68,9 +68,10 @@ mod tests {
             queues.iter().map(|cpus| cpus.len()).collect::<Vec<_>>()
         };
         assert_eq!(count(), [0]);
-        by_hash(&far, "far").expect("set");
+        let online = weft_host::cpus::online().expect("processors");
+        by_hash(&far, "far", &online).expect("set");
         let cores = std::thread::available_parallelism().expect("cores").get();
         assert!(count()[0] >= cores, "{:?}", count());
-        assert!(matches!(by_hash(&far, "nothing"), Err(BacklogError::NoSteering { .. })));
+        assert!(matches!(by_hash(&far, "nothing", &online), Err(BacklogError::NoSteering { .. })));
     }
 }

@@ -91,6 +91,11 @@ impl Tap {
         Ok((Self { queue, link, qdisc }, rings))
     }
 
+    /// The namespace of the link.
+    pub(super) fn namespace(&self) -> &NetNs {
+        self.link.namespace()
+    }
+
     /// The descriptor that sets programs.
     pub(super) fn queue(&self) -> BorrowedFd<'_> {
         self.queue.as_fd()

@@ -15,13 +15,19 @@
 //! macvtap). The kernel does not count a UDP GSO packet dropped at a full ring. Setting `disable_ipv6` may fail without
 //! a counter: a kernel without IPv6 needs it not.
 
-use super::{Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog, disable_ipv6};
+use super::{
+    BacklogError, Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog,
+    disable_ipv6,
+};
 use crate::counters::Count;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
+use std::sync::{Mutex, PoisonError};
 use weft_host::link::{self, GsoSizes, LinkError, LinkStats, Numbered, VethOptions};
 use weft_host::macvtap::{self, MacvtapMode};
 use weft_host::netns::NetNs;
 use weft_host::tap::Carrier;
+use weft_host::{cpus, rps};
 
 /// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
 /// `is_skb_forwardable` in net/core/dev.c drops packets above the receiving end's MTU.
@@ -58,22 +64,27 @@ pub(super) struct Veth {
     pub(super) nic: NetNs,
     pub(super) far: Numbered,
     tap: Option<Numbered>,
+    /// The processors among which the far end's backlogs are, where each flow has one.
+    steered: Mutex<Option<BTreeSet<u32>>>,
 }
 
 impl Veth {
     /// Creates the pair, the macvtap and its queues.
-    pub(super) fn create(config: &PortConfig<'_>, app: &NetNs) -> Result<(Self, Vec<OwnedFd>), PortError> {
+    pub(super) fn create(config: &PortConfig<'_>) -> Result<(Self, Vec<OwnedFd>), PortError> {
         let nic = config.nic.handle().map_err(LinkError::from)?;
         let stem = free_stem(&nic, config.name)?;
         let (behind, tap) = (format!("{stem}-nic"), format!("{stem}-tap"));
         let options = VethOptions { macs: [Some(config.mac), None], ..VethOptions::default() };
-        link::create_veth((app, config.name), (&nic, &behind), &options)?;
+        link::create_veth((config.app, config.name), (&nic, &behind), &options)?;
         let far = Numbered::named(&nic, &behind)?;
-        let mut veth = Self { nic, far, tap: None };
+        // From here on the pair is deleted if a step fails.
+        let mut veth = Self { nic, far, tap: None, steered: Mutex::default() };
         disable_ipv6(&veth.nic, &behind);
         pass_segments_whole(&veth.nic, &behind);
         if config.single_backlog {
-            backlog::by_hash(&veth.nic, &behind)?;
+            let online = cpus::online().map_err(BacklogError::from)?;
+            backlog::by_hash(&veth.nic, &behind, &online)?;
+            veth.steered = Mutex::new(Some(online));
         }
         veth.far.set_mtu(FAR_MTU)?;
         veth.far.set_up()?;
@@ -97,7 +108,27 @@ impl Veth {
             device.show().map(|_| device)
         };
         let (far, tap) = (device(far, "nic")?, device(tap, "tap")?);
-        Ok(Self { nic: nic.handle().map_err(LinkError::from)?, far, tap: Some(tap) })
+        let queues = rps::processors(nic, &far.show()?.name).unwrap_or_default();
+        let steered = Mutex::new(queues.into_iter().find(|cpus| !cpus.is_empty()));
+        Ok(Self { nic: nic.handle().map_err(LinkError::from)?, far, tap: Some(tap), steered })
+    }
+
+    /// Lets the far end's backlogs be those of the processors `online`, where each flow has one: the kernel processes what
+    /// belongs to a processor that is offline on that of the sender (`get_rps_cpu`), without order. Returns whether others had
+    /// them.
+    pub(super) fn steer(&self, online: &BTreeSet<u32>) -> Result<bool, PortError> {
+        let mut steered = self.steered.lock().unwrap_or_else(PoisonError::into_inner);
+        if steered.as_ref().is_none_or(|steered| steered == online) {
+            return Ok(false);
+        }
+        backlog::by_hash(&self.nic, &self.far.show()?.name, online)?;
+        *steered = Some(online.clone());
+        Ok(true)
+    }
+
+    /// Whether far end and macvtap exist.
+    pub(super) fn exists(&self) -> bool {
+        self.far.show().is_ok() && self.tap.as_ref().is_none_or(|tap| tap.show().is_ok())
     }
 
     /// The number of the macvtap.
@@ -149,5 +180,35 @@ impl Drop for Veth {
     fn drop(&mut self) {
         // Deletes the near end and the macvtap, too. An error means that they no longer exist.
         let _ = self.far.delete();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testbed::Testbed;
+
+    #[test]
+    fn backlogs_follow_the_processors() {
+        if !weft_host::testing::privileged("backlogs_follow_the_processors") {
+            return;
+        }
+        let bed = Testbed::create("rps").expect("testbed");
+        let port = bed.port(2, 10, true).expect("port");
+        let now = || rps::processors(&bed.nic, "port0-nic").expect("processors");
+        let online = cpus::online().expect("online");
+        assert!(!port.steer(&online).expect("steer"), "nothing has changed");
+        // As if the others were offline.
+        let first: BTreeSet<u32> = online.iter().take(1).copied().collect();
+        if online.len() == 1 {
+            return weft_units::testing::skip("backlogs_follow_the_processors", "one processor");
+        }
+        assert!(port.steer(&first).expect("steer"));
+        assert_eq!(now(), [first]);
+        assert!(port.steer(&online).expect("steer"));
+        assert_eq!(now(), [online.clone()]);
+        drop(port);
+        let without = bed.port(2, 10, false).expect("port");
+        assert!(!without.steer(&online).expect("steer"), "a port without one backlog for a flow");
     }
 }

@@ -61,7 +61,7 @@ struct Before {
 
 /// The packets sent by the near end of the wire, from the kernel's counters.
 fn sent(wire: &Port) -> Result<Count, LinkError> {
-    let stats = link::stats(wire.app(), wire.name())?;
+    let stats = link::stats(wire.near().namespace(), wire.name())?;
     Ok(Count { packets: stats.tx_packets, bytes: stats.tx_bytes })
 }
 

@@ -88,7 +88,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                     self.activate(number);
                 }
             } else if events.contains(PollFlags::ERR) && self.rings[number].fd.is_some() {
-                self.fail_port(number, Errno::NODEV);
+                self.fail_port(self.rings[number].port, Errno::NODEV);
             }
         }
         found

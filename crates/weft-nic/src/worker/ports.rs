@@ -10,7 +10,8 @@
 //! Doorbells are taken from the summary, then from the pages of the posted ports only (`take_doorbells`), so idle ports
 //! and idle rings cost nothing.
 //!
-//! Rare branches: a ring whose read fails ends its port (`fail_port`, `failed` of the port's counters) and no other. A bit
+//! Rare branches: a port whose devices are deleted ends (`fail_port`, `failed` of the port's counters), and no other. A macvtap's
+//! queue does not tell that its device is gone (`tap_poll`, drivers/net/tap.c), so the watch of the ports orders it; a TAP's fails. A bit
 //! of a port or ring that the worker does not know is dropped: the port is unlinked, or its last posts overlapped with
 //! its removal.
 
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Add(NewPort, Sender<Result<(), RingError>>),
     /// Unlinks the port with this number, and returns its rings.
     Remove(usize, Sender<Vec<Ring>>),
+    /// Ends the port with this number, whose devices are deleted.
+    Fail(usize, Sender<()>),
     /// Sends what is in hand, and ends without emptying the rings.
     HandOver(Sender<()>),
     /// Says whether it would change the policy.
@@ -81,6 +84,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             match command {
                 Command::Add(port, answer) => _ = answer.send(self.add_port(port)),
                 Command::Remove(port, answer) => _ = answer.send(self.remove_port(port)),
+                Command::Fail(port, answer) => {
+                    self.fail_port(port, Errno::NODEV);
+                    _ = answer.send(());
+                }
                 Command::HandOver(answer) => {
                     self.hand_over();
                     _ = answer.send(());
@@ -197,9 +204,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         ring
     }
 
-    /// Ends the port of ring `slot`, whose device is deleted, and no other.
-    pub(super) fn fail_port(&mut self, slot: usize, error: Errno) {
-        let port = self.rings[slot].port;
+    /// Ends the port with this number, whose device is deleted, and no other. Its rings leave the list and each sweep.
+    pub(super) fn fail_port(&mut self, port: usize, error: Errno) {
         let rings = self.unlink(port);
         if let Some(place) = self.ports.get_mut(port).and_then(Option::as_mut) {
             place.counters.failed.set(error.raw_os_error().unsigned_abs().into());

@@ -89,7 +89,6 @@ impl Bench {
             classes: plan.classes(),
             default_class: ClassId(2),
             departures: None,
-            cut_below: false,
         };
         let (summary, shared): (Arc<Summary>, Arc<Shared>) = Default::default();
         let wake = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).expect("eventfd"));

@@ -2,8 +2,7 @@
 //!
 //! Steps of `send_chunk`:
 //! 1. Determine the chunk: the segments per turn of the engine or of the configuration, or the whole packet.
-//! 2. Compute its bytes on the wire. For a BIG TCP packet, which the kernel cuts below the NIC, they are those of the
-//!    resulting frames.
+//! 2. Compute its bytes on the wire.
 //! 3. Write it with one system call: headers from the chunk's buffer, payload from the ring's.
 //! 4. On success or refusal, advance the link's clock and the counters. When the packet is complete, publish the ring's
 //!    `done` count.
@@ -15,16 +14,16 @@
 //! Rare branches: every failed write counts in `uplink_failed`, every wait in `uplink_waits`, and a refused packet in
 //! `refused` of its class, with the rest of its segments. A packet refused after [`MEMORY_PATIENCE`] is one of these.
 //! `EINTR` is retried and needs no counter, as it has no effect. A segment that cannot be built counts as refused
-//! (`EINVAL`).
+//! (`EINVAL`), and so does a packet above [`FRAME_MAX`] (`EMSGSIZE`): it comes from a port whose limit another program has
+//! raised, and would keep the other classes waiting for longer than the bounds of the policy say.
 
 use super::sleep::{WakeFor, timespec};
 use super::waiting::End;
 use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
 use crate::departures::Chunk;
 use crate::doorbell::protocol;
-use crate::port::SEGMENT_MAX;
 use crate::records::RecordSource;
-use crate::ring::Fetched;
+use crate::ring::{FRAME_MAX, Fetched};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use std::io::IoSlice;
@@ -33,7 +32,6 @@ use weft_host::clock;
 use weft_packet::ethernet::wire_of;
 use weft_packet::segment::{Checksum, SuperPacket};
 use weft_packet::tap::frame_bytes;
-use weft_packet::vnet::{GsoType, VnetHeader};
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 /// The wait after the kernel had no memory for a chunk, as it sends no notification when there is some.
@@ -43,43 +41,6 @@ const MEMORY_PATIENCE: u32 = 100;
 /// The time allowed to the posting side between the ring's bit and the wake-up. It does not sleep in between, but its
 /// processor may be a virtual one that is not running.
 const RINGING: Nanos = Nanos::from_millis(20);
-
-/// The frames into which the kernel cuts a TCP super-packet of more than 64 KB (BIG TCP), which the NIC sends whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Pieces {
-    count: u64,
-    /// The bytes of all frames.
-    bytes: Bytes,
-    /// The bytes of all frames on the wire.
-    wire: Bytes,
-}
-
-impl Pieces {
-    fn of(vnet: VnetHeader, frame: &[u8]) -> Option<Self> {
-        /// The length of the hop-by-hop header of an IPv6 jumbogram (RFC 2675), which the kernel removes
-        /// (`ipv6_hopopt_jumbo_remove`).
-        const JUMBO: usize = 8;
-        let tcp = matches!(vnet.gso, GsoType::TcpV4 | GsoType::TcpV6) && vnet.gso_size > 0;
-        if !tcp || frame.len() < SEGMENT_MAX as usize {
-            return None;
-        }
-        let l4 = usize::from(vnet.csum_start);
-        let header = l4 + usize::from(*frame.get(l4 + 12)? >> 4) * 4;
-        let payload = frame.len().checked_sub(header)?;
-        let size = usize::from(vnet.gso_size);
-        // An IPv6 header is 40 bytes; a header between it and TCP is the jumbogram's.
-        let jumbo = vnet.gso == GsoType::TcpV6 && frame.get(l4.checked_sub(40 + JUMBO)? + 6) == Some(&0);
-        let header = if jumbo { header - JUMBO } else { header };
-        let count = payload.div_ceil(size);
-        let last = payload - (count - 1) * size;
-        let wire = |payload: usize| wire_of(Bytes((header + payload) as u64)).get();
-        Some(Self {
-            count: count as u64,
-            bytes: Bytes((count * header + payload) as u64),
-            wire: Bytes(wire(size) * (count as u64 - 1) + wire(last)),
-        })
-    }
-}
 
 impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     /// Sends the next chunk of the packet in ring `number`. Returns its bytes on the wire, or the exhausted resource.
@@ -98,13 +59,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             SegmentsPerTurn::Whole => total - first,
         };
         let frame = fetched.packet.bytes();
-        let whole = self.kernel_cuts(number);
-        let wire = match (fetched.packet.segmentation(), whole) {
-            (Some(packet), _) => packet.wire_bytes(first, count),
-            (None, Some(pieces)) => pieces.wire,
-            (None, None) => wire_of(frame),
+        let is_long = frame > FRAME_MAX;
+        let wire = match fetched.packet.segmentation() {
+            // It takes nothing from the link.
+            _ if is_long => wire_of(Bytes::ZERO),
+            Some(packet) => packet.wire_bytes(first, count),
+            None => wire_of(frame),
         };
-        let result = self.write(number, first, count, total);
+        let result = if is_long { Err(Errno::MSGSIZE) } else { self.write(number, first, count, total) };
         if let Err(error) = result {
             self.parts.counters.uplink_failed.add(1, frame.get());
             if let Some(room) = self.no_room(error) {
@@ -112,7 +74,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             }
         }
         self.refusals = 0;
-        self.account(number, (count, wire, whole), result);
+        self.account(number, (count, wire), result);
         Ok(wire)
     }
 
@@ -121,14 +83,6 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let ahead = self.parts.link.now().saturating_since(wall);
         let device = self.parts.device.as_ref();
         device.map_or(self.parts.segments_per_turn, |device| device.segments_per_turn(packet, wall, ahead))
-    }
-
-    /// The frames of the packet in ring `number`, if it is longer than the NIC can cut and the kernel cuts it.
-    fn kernel_cuts(&self, number: usize) -> Option<Pieces> {
-        let ring = &self.rings[number];
-        let packet = &ring.fetched.as_ref()?.packet;
-        let below = self.parts.cut_below && packet.segmentation().is_none();
-        below.then(|| Pieces::of(packet.vnet(), packet.frame(&ring.buffer))).flatten()
     }
 
     /// Writes `count` segments from `first` on of the packet in ring `number`.
@@ -167,12 +121,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Counts a chunk that was written or refused. A refusal includes the rest of the packet.
-    fn account(
-        &mut self,
-        number: usize,
-        (count, wire, whole): (u32, Bytes, Option<Pieces>),
-        result: Result<usize, Errno>,
-    ) {
+    fn account(&mut self, number: usize, (count, wire): (u32, Bytes), result: Result<usize, Errno>) {
         let ring = &mut self.rings[number];
         let Some(fetched) = ring.fetched.as_mut() else { return };
         let total = fetched.segments();
@@ -182,9 +131,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         let departure = self.parts.link.send(wire);
         match result {
             Ok(written) => {
-                let frames = whole.map_or(1, |pieces| pieces.count);
-                let bytes = whole.map(|pieces| pieces.bytes).or(frame_bytes(written)).unwrap_or(Bytes::ZERO);
-                self.parts.counters.uplink_writes.add(frames, bytes.get());
+                let bytes = frame_bytes(written).unwrap_or(Bytes::ZERO);
+                self.parts.counters.uplink_writes.add(1, bytes.get());
                 counters.wire.add(u64::from(count), wire.get());
                 let first = fetched.next_segment == 0;
                 fetched.next_segment += count;

@@ -1,11 +1,13 @@
 //! Ports on an interface whose wire is the test: frames are written to it, and counted where they arrive.
 
+#[path = "compiled.rs"]
+mod compiled;
+
 use crate::bench;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::path::Path;
 use std::time::{Duration, Instant};
-use weft_host::bpf::{Object, ObjectOptions};
+use weft_host::bpf::Object;
 use weft_host::testing::unique;
 use weft_host::{Mac, NetNs, link, sysctl, tap};
 use weft_nic::nic::{NicError, NicPlan, SoftwareNic};
@@ -38,17 +40,7 @@ pub(crate) struct Counter(Object);
 impl Counter {
     /// Compiles the program with the compiler of the crate's build, and attaches it.
     pub(crate) fn at(ns: &NetNs, device: &str) -> Self {
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}.o", unique("arrivals")));
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/common/arrivals.bpf.c");
-        let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
-        let include = format!("/usr/include/{}-linux-gnu", std::env::consts::ARCH);
-        let arguments =
-            ["-target", "bpf", "-O2", "-g", "-Wall", "-Werror", "-I", &include, "-c", source, "-o"];
-        let status = std::process::Command::new(clang).args(arguments).arg(&out).status().expect("clang");
-        assert!(status.success());
-        let image = std::fs::read(&out).expect("object");
-        let options = ObjectOptions { name: "arrivals", ..ObjectOptions::default() };
-        let object = Object::load_with(&image, &options).expect("load");
+        let object = compiled::load("arrivals");
         let index = link::index(ns, device).expect("device");
         ns.run(|| object.attach_ingress("count_arrival", index)).expect("enter").expect("attach");
         Self(object)

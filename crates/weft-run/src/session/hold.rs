@@ -408,7 +408,7 @@ fn take_over(
     let by_name: BTreeMap<&str, PortId> = ports.iter().map(|(name, id)| (name.as_str(), *id)).collect();
     let port = |of: &PortState| {
         let id = *by_name.get(of.name.as_str())?;
-        let inode = nic.port(id)?.port().app().inode().ok()?;
+        let inode = nic.port(id)?.port().near().namespace().inode().ok()?;
         Some(SessionPort::new(id, of.settings(), inode))
     };
     let ports = state.ports.iter().filter_map(port).collect();

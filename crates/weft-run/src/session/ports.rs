@@ -209,7 +209,10 @@ impl SessionPort {
         let is_it = |ns: NetNs| ns.inode().is_ok_and(|inode| inode == self.inode);
         self.seen = match &self.settings.netns {
             _ if port.has_failed() || !port.port().exists() => PortState::DeviceDeleted,
-            Some(name) if !NetNs::named(name).is_ok_and(is_it) => PortState::NamespaceDeleted,
+            // A port that was moved has nothing to do with it any more.
+            Some(name) if !port.port().has_moved(self.inode) && !NetNs::named(name).is_ok_and(is_it) => {
+                PortState::NamespaceDeleted
+            }
             _ => PortState::Running,
         };
     }
@@ -218,7 +221,12 @@ impl SessionPort {
     pub(super) fn warning(&self, port: &NicPort) -> Option<String> {
         let name = &self.settings.name;
         match self.state(port) {
-            PortState::Running => None,
+            PortState::Running => port.contested().map(|what| {
+                format!(
+                    "another program fights over port {name}: {what}, again and again, and it is restored once a second; \
+                     find the program"
+                )
+            }),
             PortState::DeviceDeleted => {
                 Some(format!("the devices of port {name} were deleted; remove the port"))
             }

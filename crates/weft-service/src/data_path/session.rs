@@ -21,7 +21,8 @@ use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
-    PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant, UNKNOWN_RATE,
+    PortState, PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant,
+    UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -267,7 +268,8 @@ impl DataPath for SessionPath {
     fn status(&mut self) -> Result<PathStatus, DataPathError> {
         let status = self.session.status()?;
         let uplink_up = self.session.uplink_is_up();
-        let worker = if self.session.is_running() { WorkerState::Running } else { WorkerState::Ended };
+        // A container must not end the daemon by deleting its port.
+        let worker = if self.session.workers_run() { WorkerState::Running } else { WorkerState::Ended };
         Ok(PathStatus {
             worker,
             worker_bound: status.worker_bound,
@@ -321,6 +323,10 @@ impl DataPath for SessionPath {
 
     fn warnings(&self) -> Vec<String> {
         self.session.warnings()
+    }
+
+    fn take_changes(&self) -> Vec<String> {
+        self.session.take_changes()
     }
 
     fn is_uplink_gone(&self) -> bool {
@@ -383,9 +389,11 @@ fn sojourn(sojourns: &Sojourns) -> Option<Sojourn> {
 
 fn path_port(port: PortStatus) -> PathPort {
     PathPort {
-        kind: match port.kind {
-            PortKind::Tap => "tap",
-            PortKind::Veth | PortKind::Auto => "veth",
+        kind: match (port.kind, port.state) {
+            (PortKind::Tap, PortState::DeviceDeleted) => "tap (deleted)",
+            (PortKind::Tap, _) => "tap",
+            (_, PortState::DeviceDeleted) => "veth (deleted)",
+            (PortKind::Veth | PortKind::Auto, _) => "veth",
         }
         .to_owned(),
         rings: port.rings,

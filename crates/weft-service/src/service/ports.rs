@@ -49,9 +49,9 @@ fn invalid(what: &str) -> ControlError {
 fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
     let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(odd);
-    if !is_name(&port.name) || port.name.len() > NAME_MAX {
+    if !is_name(&port.name) || port.name.contains('%') || port.name.len() > NAME_MAX {
         return Err(invalid(&format!(
-            "name: an interface has 1 to {NAME_MAX} characters without slash, colon and space"
+            "name: an interface has 1 to {NAME_MAX} characters without slash, colon, percent sign and space"
         )));
     }
     // Container runtimes have folders of their own for namespaces.

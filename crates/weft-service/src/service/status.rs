@@ -112,6 +112,7 @@ impl Uplink {
             }
             Err(error) => self.alarms.unreadable(&error.to_string(), now),
         }
+        self.path.take_changes().iter().for_each(|change| self.log.warning(change));
         self.alarms.warn(self.path.warnings());
         self.latest.clone()
     }

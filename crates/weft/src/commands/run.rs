@@ -242,7 +242,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = session.receive_path().filter(|path| path.fallback().is_none()) {
         output::message(&format!("receive: {path}"));
     }
-    let result = watch(&args, &settings, (&mut session, &mut log), &stop, json.is_stdout());
+    let mut later = Vec::new();
+    let result = watch(&args, &settings, (&mut session, &mut log), &stop, json.is_stdout(), &mut later);
+    later.iter().for_each(|line| output::warn(line));
     let classes = session.class_names().to_vec();
     let finished = session.finish_with_log(GRACE);
     let none = DepartureLog::default();
@@ -280,13 +282,23 @@ fn clean(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows the counters until the run is to end.
+/// The changes at the port since the last call, and the warnings that hold now and did not before.
+fn news(session: &Session, warned: &mut Vec<String>) -> Vec<String> {
+    let warnings = session.warnings();
+    let new = warnings.iter().filter(|warning| !warned.contains(warning)).cloned();
+    let news = session.take_changes().into_iter().chain(new).collect();
+    *warned = warnings;
+    news
+}
+
+/// Shows the counters until the run is to end. A live view has no room for news, which are for `later` then.
 fn watch(
     args: &Args,
     settings: &Settings,
     (session, log): (&mut Session, &mut Log),
     stop: &Stop,
     quiet: bool,
+    later: &mut Vec<String>,
 ) -> anyhow::Result<()> {
     let rate = match settings.link {
         LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }) => "its own rate".to_owned(),
@@ -302,12 +314,17 @@ fn watch(
         }
     };
     let end = args.duration.map(|span| Instant::now() + Duration::from(span));
-    let mut next_line = Duration::from_secs(1);
+    let (mut next_line, mut warned) = (Duration::from_secs(1), session.warnings());
     while !stop.asked() && end.is_none_or(|end| Instant::now() < end) {
         if !session.is_running() {
-            anyhow::bail!("the software NIC ended by itself; its devices were removed");
+            anyhow::bail!("the devices of port {} were deleted; everything was removed", settings.name);
         }
         let status = session.status()?;
+        let news = news(session, &mut warned);
+        match live {
+            true => later.extend(news),
+            false => news.iter().for_each(|line| output::warn(line)),
+        }
         log.write(&session.take_departures(), session.class_names());
         match &screen {
             Some(screen) => screen.update(|view| view.status = status),

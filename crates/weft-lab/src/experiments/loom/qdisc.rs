@@ -36,7 +36,7 @@ pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
     };
     let htb =
         Htb { rate, overhead: 0, default_class: count as u16, classes: (0..count).map(class).collect() };
-    htb::install(port.app(), port.name(), &htb)?;
+    htb::install(port.near().namespace(), port.name(), &htb)?;
     for lane in plan.lanes_mut() {
         lane.qdisc_class = htb::class_id(lane.class + 1);
     }
@@ -45,7 +45,7 @@ pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
 
 /// Returns the description and the drops of the port's qdisc; empty without one.
 pub(super) fn read(port: &Port) -> (Option<String>, QdiscDrops) {
-    match htb::stats(port.app(), port.name()) {
+    match htb::stats(port.near().namespace(), port.name()) {
         Ok(classes) if !classes.is_empty() => {
             let packets = classes.iter().map(|c| c.dropped.get()).sum();
             (
