@@ -12,6 +12,7 @@
 //! Drops between the egress and the rings are counted by the kernel and read by [`Port::drops`].
 
 mod backlog;
+mod root_qdisc;
 mod tap;
 mod uplink;
 mod veth;
@@ -139,13 +140,31 @@ enum Behind {
 /// Packets dropped by the kernel between the port's egress and its rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortDrops {
-    /// Packets dropped before the rings. Of a veth: at a full receive backlog between its ends, `tx_dropped` of the near
-    /// end. (The far end counts the same packets again, with others that were not for a ring.) Of a TAP: by the qdiscs
-    /// above its rings.
+    /// Packets dropped by the qdisc at the root of the near end: one that a user has installed, or the FIFOs of a TAP.
+    pub qdisc: u64,
+    /// Packets dropped at a full receive backlog between the ends of a veth: `tx_dropped` of the near end. (The far end
+    /// counts the same packets again, with others that were not for a ring.)
     pub backlog: u64,
     /// Packets dropped at a full ring: `rx_dropped` of the macvtap (`tap_handle_frame`, drivers/net/tap.c), or
     /// `tx_dropped` of the TAP. The kernel does not count a UDP GSO packet for which a macvtap's ring had no room.
     pub ring_full: u64,
+}
+
+impl PortDrops {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.qdisc + self.backlog + self.ring_full
+    }
+
+    /// Those since `base`.
+    #[must_use]
+    pub fn minus(self, base: Self) -> Self {
+        Self {
+            qdisc: self.qdisc.saturating_sub(base.qdisc),
+            backlog: self.backlog.saturating_sub(base.backlog),
+            ring_full: self.ring_full.saturating_sub(base.ring_full),
+        }
+    }
 }
 
 /// The packets that a port has received.
@@ -197,8 +216,7 @@ impl Port {
     /// When a device cannot be created, with the device's name.
     pub fn create(config: &PortConfig<'_>) -> Result<Self, PortError> {
         let app = config.app.handle().map_err(LinkError::from)?;
-        let (veth, rings) = Veth::create(config, &app)?;
-        let near = Numbered::named(&app, config.name)?;
+        let (veth, near, rings) = Veth::create(config, &app)?;
         Ok(Self {
             app,
             near,
@@ -218,7 +236,7 @@ impl Port {
         let near = Numbered::at(kept.app, kept.near, kept.name)?;
         near.show()?;
         let app = kept.app.handle().map_err(LinkError::from)?;
-        let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
+        let veth = Veth::adopt(kept.nic, kept.name, (&near, kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
         let bucket = tbf::Reader::open(&veth.nic, &veth.far.show()?.name).and_then(|mut of| of.read());
         let received = if bucket.is_ok() { Received::Limited } else { Received::Unlimited };
@@ -368,6 +386,9 @@ impl Port {
     /// # Errors
     /// When the device no longer exists.
     pub fn down(&self) -> Result<(), PortError> {
+        if let Behind::Veth(veth) = &self.behind {
+            veth.qdisc.purge();
+        }
         self.near.set_down().or_else(|_| self.set_carrier(Carrier::Off))
     }
 
@@ -383,6 +404,11 @@ impl Port {
         }
         self.near.limit_gso_size(SEGMENT_MAX)?;
         self.set_carrier(if carrier { Carrier::On } else { Carrier::Off })
+    }
+
+    /// Whether packets pass the near end, now or within `wait`.
+    pub(crate) fn is_running(&self, wait: core::time::Duration) -> bool {
+        self.near.wait_running(wait).is_ok()
     }
 
     fn set_carrier(&self, carrier: Carrier) -> Result<(), PortError> {

@@ -11,10 +11,11 @@
 //! 4. The macvtap is created, its queues (the rings) are opened, and only then is it brought up. A packet that found
 //!    the link up without a queue would enter the stack of the namespace.
 //!
-//! Drops are counted by the kernel: a full backlog (`tx_dropped` of the near end) and a full ring (`rx_dropped` of the
+//! Drops are counted by the kernel: those of a user's qdisc at the near end (`root_qdisc.rs`), a full backlog (`tx_dropped` of the near end) and a full ring (`rx_dropped` of the
 //! macvtap). The kernel does not count a UDP GSO packet dropped at a full ring. Setting `disable_ipv6` may fail without
 //! a counter: a kernel without IPv6 needs it not.
 
+use super::root_qdisc::RootQdisc;
 use super::{Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog, disable_ipv6};
 use crate::counters::Count;
 use std::os::fd::OwnedFd;
@@ -57,19 +58,24 @@ fn free_stem(nic: &NetNs, name: &str) -> Result<String, LinkError> {
 pub(super) struct Veth {
     pub(super) nic: NetNs,
     pub(super) far: Numbered,
+    pub(super) qdisc: RootQdisc,
     tap: Option<Numbered>,
 }
 
 impl Veth {
-    /// Creates the pair, the macvtap and its queues.
-    pub(super) fn create(config: &PortConfig<'_>, app: &NetNs) -> Result<(Self, Vec<OwnedFd>), PortError> {
+    /// Creates the pair, the macvtap and its queues. Returns the near end, too.
+    pub(super) fn create(
+        config: &PortConfig<'_>,
+        app: &NetNs,
+    ) -> Result<(Self, Numbered, Vec<OwnedFd>), PortError> {
         let nic = config.nic.handle().map_err(LinkError::from)?;
         let stem = free_stem(&nic, config.name)?;
         let (behind, tap) = (format!("{stem}-nic"), format!("{stem}-tap"));
         let options = VethOptions { macs: [Some(config.mac), None], ..VethOptions::default() };
         link::create_veth((app, config.name), (&nic, &behind), &options)?;
         let far = Numbered::named(&nic, &behind)?;
-        let mut veth = Self { nic, far, tap: None };
+        let near = Numbered::named(app, config.name)?;
+        let mut veth = Self { nic, far, qdisc: RootQdisc::of(&near)?, tap: None };
         disable_ipv6(&veth.nic, &behind);
         pass_segments_whole(&veth.nic, &behind);
         if config.single_backlog {
@@ -87,17 +93,22 @@ impl Veth {
         let device = Numbered::named(&veth.nic, &tap)?;
         device.set_up()?;
         veth.tap = Some(device);
-        Ok((veth, rings))
+        Ok((veth, near, rings))
     }
 
-    /// Takes over the devices with these numbers, the far end's and the macvtap's.
-    pub(super) fn adopt(nic: &NetNs, name: &str, (far, tap): (u32, u32)) -> Result<Self, PortError> {
+    /// Takes over the devices behind `near` with these numbers, the far end's and the macvtap's.
+    pub(super) fn adopt(
+        nic: &NetNs,
+        name: &str,
+        (near, far, tap): (&Numbered, u32, u32),
+    ) -> Result<Self, PortError> {
         let device = |index: u32, role: &str| -> Result<Numbered, LinkError> {
             let device = Numbered::at(nic, index, &format!("{name}-{role}"))?;
             device.show().map(|_| device)
         };
         let (far, tap) = (device(far, "nic")?, device(tap, "tap")?);
-        Ok(Self { nic: nic.handle().map_err(LinkError::from)?, far, tap: Some(tap) })
+        let (nic, qdisc) = (nic.handle().map_err(LinkError::from)?, RootQdisc::of(near)?);
+        Ok(Self { nic, far, qdisc, tap: Some(tap) })
     }
 
     /// The number of the macvtap.
@@ -126,7 +137,8 @@ impl Veth {
     pub(super) fn drops(&self, near: &Numbered) -> Result<PortDrops, PortError> {
         let near = near.show()?.stats;
         // The macvtap's drops on transmission belong to the other direction.
-        Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: self.macvtap()?.rx_dropped.get() })
+        let (backlog, ring_full) = (near.tx_dropped.get(), self.macvtap()?.rx_dropped.get());
+        Ok(PortDrops { qdisc: self.qdisc.dropped(), backlog, ring_full })
     }
 
     /// The packets that the near end has received, and those dropped on the way to it, from the counters of the far end
