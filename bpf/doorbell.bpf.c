@@ -41,6 +41,7 @@
 #include "admit.h"
 #include "doorbell.h"
 #include "flow_key.h"
+#include "gso.h"
 #include "guard.h"
 #include "match.h"
 #include "moves.h"
@@ -114,30 +115,6 @@ const volatile struct weft_config config = { .rings = 1, .queues = 1 };
 static __always_inline int has_net_cls(void)
 {
 	return config.net_cls;
-}
-
-/*
- * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO
- * (UDP, tunnels) between the veth and the macvtap. After options or in a tunnel the bytes are slightly
- * underestimated. A TAP also takes UDP GSO whole; the segments of a tunnel over UDP then arrive as strays.
- */
-static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, const struct weft_guard *g,
-					     const struct weft_flow_key *key, __u64 *bytes)
-{
-	__u32 headers = ETH_HLEN + (key->is_ip == WEFT_IS_IPV6 ? 40 : 20) + 8;
-	__u32 segments = skb->gso_segs;
-
-	*bytes = skb->len;
-	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
-		return 1;
-	if (key->protocol == IPPROTO_UDP && (g->flags & WEFT_GUARD_TAP))
-		return 1;
-	if (segments == 0 && skb->len > headers) /* forwarded GSO from a TAP has no count */
-		segments = (skb->len - headers + skb->gso_size - 1) / skb->gso_size;
-	if (segments <= 1)
-		return 1;
-	*bytes += (__u64)(segments - 1) * headers;
-	return segments;
 }
 
 /*
@@ -567,7 +544,7 @@ int weft_egress(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	frame = frame_of(&headers) & bank->tested.frame;
-	packets = packets_in_ring(skb, g, key, &bytes);
+	packets = packets_in_ring(skb, g->flags & WEFT_GUARD_TAP, key, &headers, &bytes);
 
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
@@ -609,6 +586,8 @@ int weft_egress(struct __sk_buff *skb)
 	}
 	if (!admit(d, lane, ring, packets, bytes))
 		return TC_ACT_SHOT;
+	if (packets > 1)
+		__sync_fetch_and_add(&g->cut, packets - 1);
 	if (lane->spread == WEFT_SPREAD_QUEUES) {
 		/* A program must use a map to own it. */
 		if (!bpf_map_lookup_elem(&queues, &zero))
@@ -643,12 +622,13 @@ int weft_egress(struct __sk_buff *skb)
 
 /*
  * At the ingress of the veth's far end, before the ring: sends what passes unscheduled to the uplink's device, and drops packets that no program at the egress announced,
- * such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP). If the port has a qdisc, the doorbell
- * is posted here, for the packets that it releases.
+ * such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP). Counts the others, by the rule of gso.h. If
+ * the port has a qdisc, the doorbell is posted here, for the packets that it releases.
  */
 SEC("tc")
 int weft_peer_ingress(struct __sk_buff *skb)
 {
+	struct weft_headers headers = {};
 	struct weft_flow_key key = {};
 	struct weft_doorbells *d;
 	struct weft_guard *g;
@@ -668,11 +648,13 @@ int weft_peer_ingress(struct __sk_buff *skb)
 		__sync_fetch_and_add(&g->unannounced, 1);
 		return TC_ACT_SHOT;
 	}
-	if (g->flags & WEFT_GUARD_BEHIND) {
-		read_flow_key(skb, &key);
-		packets = packets_in_ring(skb, g, &key, &bytes);
+	/* The headers matter to packets that the kernel cuts. */
+	if (skb->gso_size)
+		read_headers(skb, &key, &headers);
+	packets = packets_in_ring(skb, 0, &key, &headers, &bytes);
+	count_arrival(g, packets, bytes);
+	if (g->flags & WEFT_GUARD_BEHIND)
 		ring_doorbell(d, skb->hash % config.rings, packets, 0);
-	}
 	return TC_ACT_UNSPEC; /* continue with the next program, if any */
 }
 

@@ -112,6 +112,12 @@ struct weft_config {
 	__u32 net_cls; /* 1: the kernel has net_cls */
 	__u32 write_sequence; /* the offset of that field in the kernel's struct tcp_sock; 0: unknown */
 	__u32 pacing_rate; /* the offset of sk_pacing_rate in the kernel's struct sock; 0: unknown */
+	/* Offsets in the kernel's struct sk_buff, and in its struct skb_shared_info; 0: unknown. */
+	__u32 skb_head;
+	__u32 skb_end;
+	__u32 skb_frame; /* mac_header */
+	__u32 skb_inner; /* inner_transport_header */
+	__u32 gso_type;
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */

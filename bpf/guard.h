@@ -14,9 +14,17 @@
 
 #define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
 #define WEFT_GUARD_TAP 8     /* the port is a TAP: UDP GSO stays whole, and the evidence is in the hash (tap.h) */
-#define WEFT_GUARD_CLOSED 16 /* the NIC is stopping: no packet enters any more */
+#define WEFT_GUARD_CLOSED 16 /* the NIC is stopping, or the port has no carrier: no packet enters */
 
 #define WEFT_SENDERS 64
+#define WEFT_ARRIVAL_CORES 16
+
+/* Packets that have passed the far end of the port's veth, on the cores with one number modulo WEFT_ARRIVAL_CORES. */
+struct weft_arrivals {
+	__u64 packets; /* as the rings will hold them (gso.h) */
+	__u64 bytes;
+	__u64 pad[6];
+};
 
 struct weft_guard {
 	__u64 token; /* random per run; unknown to senders */
@@ -30,11 +38,13 @@ struct weft_guard {
 	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
 	__u64 passed;	   /* passed unscheduled, without a heartbeat of the NIC */
 	__u64 passed_bytes;
-	__u64 pad1[3];
+	__u64 cut; /* packets announced beyond one for each super-packet that the kernel cuts before the ring */
+	__u64 pad1[2];
 	__u64 own;     /* the host's share: the time until which it is used, in ns of the monotonic clock */
 	__u64 others;  /* the share of all programs in cgroups */
 	__u64 pad2[6];
 	__u64 senders[WEFT_SENDERS]; /* the shares of single cgroups, by hash */
+	struct weft_arrivals arrivals[WEFT_ARRIVAL_CORES];
 };
 
 struct {
@@ -73,6 +83,15 @@ static __always_inline void leave_evidence(struct __sk_buff *skb, const struct w
 static __always_inline int was_announced(struct __sk_buff *skb, const struct weft_guard *g)
 {
 	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == (__u32)(g->token >> 32);
+}
+
+/* Counts a packet at the far end. The cores that share an element are few, and each has its own backlog. */
+static __always_inline void count_arrival(struct weft_guard *g, __u64 packets, __u64 bytes)
+{
+	struct weft_arrivals *here = &g->arrivals[bpf_get_smp_processor_id() & (WEFT_ARRIVAL_CORES - 1)];
+
+	__sync_fetch_and_add(&here->packets, packets);
+	__sync_fetch_and_add(&here->bytes, bytes);
 }
 
 /*
@@ -312,7 +331,7 @@ static __noinline __u32 infrastructure_lane(struct __sk_buff *skb, struct weft_g
 	return ~0u;
 }
 
-_Static_assert(sizeof(struct weft_guard) == 64 * 3 + 8 * WEFT_SENDERS, "guard");
+_Static_assert(sizeof(struct weft_guard) == 64 * 3 + 8 * WEFT_SENDERS + 64 * WEFT_ARRIVAL_CORES, "guard");
 _Static_assert(sizeof(struct weft_owned_key) == 48, "owned key");
 _Static_assert(sizeof(struct weft_fragment_key) == 40, "fragment key");
 #endif

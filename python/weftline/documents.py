@@ -853,6 +853,8 @@ class Conservation:
     """Reason -> packets and bytes dropped for it; the sums are dropped_packets and dropped_bytes."""
     uncounted_bytes: list[str] | None = field(default=None, metadata={'required': False})
     """Stages, or `total`, whose dropped bytes were not counted, because the kernel counts only packets there. `dropped_bytes` is then the difference of two counts. Absent if there are none."""
+    unexplained: list[str] | None = field(default=None, metadata={'required': False})
+    """The packets that no counter explains, one sentence for each stage: their number, and the counters that were read. Each is a violation. Absent if there are none."""
     stages: list[Stage]
     """The stages in the order of the path."""
 
@@ -2379,6 +2381,8 @@ class RunDropped:
     """Refused by the uplink."""
     ring_full: int
     """Dropped at a full ring."""
+    qdisc: int
+    """A qdisc at the port dropped them: one that a user has installed, or the FIFOs of a TAP."""
     backlog: int
     """Dropped at the full receive backlog between the ends of the port."""
     bound: int
@@ -2390,7 +2394,7 @@ class RunDropped:
     uplink: int
     """Dropped by the uplink's device after it had accepted them."""
     lost: int
-    """Posted and lost at an unknown place."""
+    """Posted, never arrived, and in no counter of the kernel. The accounting does not balance."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -95,12 +95,9 @@ fn classes(before: &PolicyPhase, after: &PolicyPhase) -> Vec<SimPolicyClass> {
     names.map(class).collect()
 }
 
-/// Returns the seeds of runs whose accounting does not balance, at a stage or over the whole path.
+/// Returns the seeds of runs whose accounting does not balance, at a stage, over the whole path, or in its drops by reason.
 fn unbalanced(runs: &[Run]) -> Vec<u64> {
-    let balanced = |run: &&Run| {
-        let accounting = conservation(&run.outcome);
-        accounting.total.is_balanced() && accounting.stages.iter().all(|stage| stage.balance.is_balanced())
-    };
+    let balanced = |run: &&Run| conservation(&run.outcome).imbalances().is_empty();
     runs.iter().filter(|run| !balanced(run)).map(|run| run.seed).collect()
 }
 
@@ -293,6 +290,30 @@ mod tests {
                 accounting.total.out_packets > 1000
                     && accounting.total.out_packets < accounting.total.in_packets
             );
+        }
+    }
+
+    #[test]
+    fn a_packet_or_a_byte_that_one_stage_has_lost_is_an_unbalanced_seed() {
+        let text = "warm_up = \"0s\"\nduration = \"5ms\"\n[[flows]]\ncount = 4\n";
+        let scenario = weft_sim::scenario::read(text, "a.toml", &mut |_| {
+            Err(weft_policy::FileError::Unreadable("no file".to_owned()))
+        });
+        let scenario = scenario.expect("a scenario");
+        let run = |edit: &dyn Fn(&mut Outcome)| {
+            let mut outcome = simulate(&scenario, 1).expect("runs");
+            edit(&mut outcome);
+            unbalanced(&[Run { seed: 7, outcome }])
+        };
+        assert_eq!(run(&|_| ()), [0; 0]);
+        let stages = simulate(&scenario, 1).expect("runs").balances.len();
+        assert!(stages > 3);
+        for stage in 0..stages {
+            let name = &simulate(&scenario, 1).expect("runs").balances[stage].name;
+            let used = run(&|outcome| outcome.balances[stage].dropped.packets.0 += 1);
+            assert_eq!(used, [7], "{name} dropped a packet more than is missing");
+            assert_eq!(run(&|outcome| outcome.balances[stage].entered.packets.0 += 1), [7], "{name}");
+            assert_eq!(run(&|outcome| outcome.balances[stage].entered.bytes.0 += 1), [7], "{name}");
         }
     }
 

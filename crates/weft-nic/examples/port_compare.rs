@@ -142,7 +142,7 @@ impl Bench {
     /// Ends the NIC. A TAP may lose no packet; what a veth loses in its receive backlog, the kernel must have counted.
     fn end(self, kind: Kind) -> Done {
         let totals = self.nic.stop(Nanos::from_secs(5))?;
-        let dropped = totals.drops.backlog + totals.drops.ring_full;
+        let dropped = totals.drops.total();
         println!(
             "{kind:?}: {} doorbells ahead, {} sleeps, {dropped} drops",
             totals.doorbell_ahead, totals.sleeps

@@ -48,7 +48,7 @@ use crate::port::{Port, PortError, Uplink};
 use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sync::Ordering;
-pub use crate::totals::{ClassTotals, Draining, Lag, PortTotals, Totals};
+pub use crate::totals::{Arrivals, ClassTotals, Draining, Lag, PortTotals, Totals};
 use crate::worker::{ExchangeError, SegmentsPerTurn};
 pub use change::{ChangedPolicy, PreparedPolicy};
 #[cfg(test)]

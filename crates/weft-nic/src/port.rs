@@ -13,6 +13,7 @@
 
 mod backlog;
 mod kernel_side;
+mod root_qdisc;
 mod tap;
 mod uplink;
 mod veth;
@@ -146,13 +147,31 @@ enum Behind {
 /// Packets dropped by the kernel between the port's egress and its rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortDrops {
-    /// Packets dropped before the rings. Of a veth: at a full receive backlog between its ends, `tx_dropped` of the near
-    /// end. (The far end counts the same packets again, with others that were not for a ring.) Of a TAP: by the qdiscs
-    /// above its rings.
+    /// Packets dropped by the qdisc at the root of the near end: one that a user has installed, or the FIFOs of a TAP.
+    pub qdisc: u64,
+    /// Packets dropped at a full receive backlog between the ends of a veth: `tx_dropped` of the near end. (The far end
+    /// counts the same packets again, with others that were not for a ring.)
     pub backlog: u64,
     /// Packets dropped at a full ring: `rx_dropped` of the macvtap (`tap_handle_frame`, drivers/net/tap.c), or
     /// `tx_dropped` of the TAP. The kernel does not count a UDP GSO packet for which a macvtap's ring had no room.
     pub ring_full: u64,
+}
+
+impl PortDrops {
+    /// All of them.
+    pub fn total(self) -> u64 {
+        self.qdisc + self.backlog + self.ring_full
+    }
+
+    /// Those since `base`.
+    #[must_use]
+    pub fn minus(self, base: Self) -> Self {
+        Self {
+            qdisc: self.qdisc.saturating_sub(base.qdisc),
+            backlog: self.backlog.saturating_sub(base.backlog),
+            ring_full: self.ring_full.saturating_sub(base.ring_full),
+        }
+    }
 }
 
 /// The packets that a port has received.
@@ -204,7 +223,7 @@ impl Port {
     /// When a device cannot be created, with the device's name.
     pub fn create(config: &PortConfig<'_>) -> Result<Self, PortError> {
         let (veth, rings) = Veth::create(config)?;
-        let near = Near::new(Numbered::named(config.app, config.name)?);
+        let near = Near::new(Numbered::named(config.app, config.name)?)?;
         Ok(Self {
             near,
             mac: config.mac,
@@ -220,7 +239,7 @@ impl Port {
     /// # Errors
     /// When one of its devices no longer exists.
     pub(crate) fn adopt(kept: KeptVeth<'_>, rings: Vec<OwnedFd>) -> Result<Self, PortError> {
-        let near = Near::new(Numbered::at(kept.app, kept.near, kept.name)?);
+        let near = Near::new(Numbered::at(kept.app, kept.near, kept.name)?)?;
         let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
         let bucket = tbf::Reader::open(&veth.nic, &veth.far.show()?.name).and_then(|mut of| of.read());
@@ -251,7 +270,7 @@ impl Port {
     /// When the kernel's TAPs cannot do what is asked, or the device cannot be created.
     pub fn create_tap(config: &TapConfig<'_>) -> Result<Self, PortError> {
         let (tap, rings) = Tap::create(config)?;
-        let near = Near::new(Numbered::named(config.app, config.name)?);
+        let near = Near::new(Numbered::named(config.app, config.name)?)?;
         Ok(Self {
             near,
             mac: config.mac,
@@ -374,13 +393,27 @@ impl Port {
     /// # Errors
     /// When the device no longer exists.
     pub fn down(&self) -> Result<(), PortError> {
+        if matches!(self.behind, Behind::Veth(_)) {
+            self.near.qdisc().purge();
+        }
         self.near().set_down().or_else(|_| self.set_carrier(Carrier::Off))
+    }
+
+    /// Whether packets pass the near end, now or within `wait`.
+    pub(crate) fn is_running(&self, wait: core::time::Duration) -> bool {
+        self.near().wait_running(wait).is_ok()
     }
 
     fn set_carrier(&self, carrier: Carrier) -> Result<(), PortError> {
         match &self.behind {
             Behind::Veth(veth) => veth.set_carrier(carrier),
-            Behind::Tap(tap) => tap.set_carrier(carrier),
+            Behind::Tap(tap) => {
+                // Without one, the kernel empties the FIFOs and does not count what they held.
+                if carrier == Carrier::Off {
+                    self.near.qdisc().purge();
+                }
+                tap.set_carrier(carrier)
+            }
         }
     }
 
@@ -391,8 +424,8 @@ impl Port {
     /// When a device no longer exists.
     pub fn drops(&self) -> Result<PortDrops, PortError> {
         match &self.behind {
-            Behind::Veth(veth) => veth.drops(&self.near()),
-            Behind::Tap(tap) => tap.drops(),
+            Behind::Veth(veth) => veth.drops(&self.near),
+            Behind::Tap(tap) => tap.drops(self.near.qdisc()),
         }
     }
 

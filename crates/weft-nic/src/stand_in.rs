@@ -10,8 +10,9 @@
 //! worker adds to its own count when it is back (`Ring::take_drained`). Packets of a worker that goes on in the same moment may
 //! leave in another order.
 //!
-//! Rare branches: a packet for which the uplink has no room waits for the next look; one that it refuses is dropped, as by
-//! the worker, and counted as sent on.
+//! Rare branches: a packet for which the uplink has no room waits for the next look, also when the worker is back or the
+//! descriptors have changed; one that it refuses is dropped, as by the worker, and counted as sent on. A packet that is lost
+//! before it is counted is missing from `drained`, so the worker gives it up as one that no counter explains.
 
 use crate::layout::{Shared, Summary};
 use crate::ring::FRAME_BYTES;
@@ -52,12 +53,20 @@ struct Parts {
     rings: Vec<RingOf>,
 }
 
+/// A packet that was read from a ring and not sent yet.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    length: usize,
+    /// Its port, and the number of its ring.
+    of: (usize, usize),
+}
+
 /// A stand-in.
 #[derive(Debug, Default)]
 pub struct StandIn {
     parts: Option<Parts>,
-    /// The packet for which the uplink had no room: its bytes.
-    pending: Option<usize>,
+    /// The packet for which the uplink had no room. It is in the buffer.
+    pending: Option<Pending>,
     buffer: Vec<u8>,
     /// Whether the thread has the priority of a NIC.
     prior: bool,
@@ -66,7 +75,7 @@ pub struct StandIn {
 impl Watch for StandIn {
     fn look(&mut self, kept: &Kept, changed: bool) -> Duration {
         if changed {
-            (self.parts, self.pending) = (Parts::of(kept), None);
+            self.parts = Parts::of(kept);
         }
         let Some(parts) = &self.parts else { return SELDOM };
         if parts.summary.pass_to.load(Ordering::Acquire) == 0 {
@@ -78,7 +87,8 @@ impl Watch for StandIn {
             self.prior = true;
         }
         let beat = parts.summary.heartbeat.load(Ordering::Acquire);
-        if clock::now().as_nanos().saturating_sub(beat) > OVER.get() {
+        // The worker that is back does not have the packet that waits here.
+        if self.send_pending() && clock::now().as_nanos().saturating_sub(beat) > OVER.get() {
             self.drain();
         }
         OFTEN
@@ -86,25 +96,31 @@ impl Watch for StandIn {
 }
 
 impl StandIn {
+    /// Sends the packet that waits for room. Returns whether none waits any more.
+    fn send_pending(&mut self) -> bool {
+        let (Some(parts), Some(Pending { length, of })) = (&self.parts, self.pending) else { return true };
+        let sent = parts.send(&self.buffer[..length]);
+        if sent {
+            parts.count(of);
+            self.pending = None;
+        }
+        sent
+    }
+
     /// Sends what the rings hold, as far as the uplink has room.
     fn drain(&mut self) {
         let Some(parts) = &self.parts else { return };
         self.buffer.resize(FRAME_BYTES, 0);
         let mut sent = 0;
-        if let Some(length) = self.pending.take()
-            && !parts.send(&self.buffer[..length])
-        {
-            self.pending = Some(length);
-            return;
-        }
         for ring in &parts.rings {
             while let Ok(length) = rustix::io::read(&ring.fd, &mut self.buffer[..]) {
-                parts.count(ring);
-                sent += 1;
+                let of = (ring.port, ring.number);
                 if !parts.send(&self.buffer[..length]) {
-                    self.pending = Some(length);
+                    self.pending = Some(Pending { length, of });
                     return;
                 }
+                parts.count(of);
+                sent += 1;
                 if sent == PACKETS {
                     return;
                 }
@@ -146,9 +162,10 @@ impl Parts {
         }
     }
 
-    fn count(&self, ring: &RingOf) {
-        let page = self.pages.get(&ring.port);
-        if let Some(bell) = page.and_then(|page| page.rings.get(ring.number)) {
+    /// Counts a packet of ring `number` of `port` as sent.
+    fn count(&self, (port, number): (usize, usize)) {
+        let page = self.pages.get(&port);
+        if let Some(bell) = page.and_then(|page| page.rings.get(number)) {
             bell.drained.fetch_add(1, Ordering::AcqRel);
         }
     }

@@ -32,6 +32,22 @@ pub struct ClassTotals {
     pub moving: Count,
 }
 
+/// The packets that have passed the far ends of the ports, as the program there counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Arrivals {
+    /// Packets and bytes, as the rings hold them.
+    pub count: Count,
+    /// Ports without such a count: a TAP, a NIC without classes, a port that was taken over from a former process.
+    pub unseen_ports: u64,
+}
+
+impl Arrivals {
+    /// Those of one port; `None` if they are not counted.
+    pub(crate) fn of_port(count: Option<Count>) -> Self {
+        Self { count: count.unwrap_or_default(), unseen_ports: count.is_none().into() }
+    }
+}
+
 /// The largest lag of a leaf of the policy behind the fluid schedule of the backlogged leaves.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Lag {
@@ -76,6 +92,11 @@ pub struct Totals {
     pub classes: Vec<ClassTotals>,
     /// Packets dropped by the kernel between egress and ring, from its own counters.
     pub drops: PortDrops,
+    /// Packets that have passed the far ends of the ports.
+    pub arrivals: Arrivals,
+    /// Packets announced beyond one for each super-packet that the kernel cuts before the ring: a drop that the kernel counts
+    /// once may be several of them.
+    pub cut: u64,
     /// The run-time cost of the program at the egress.
     pub bpf: RunStats,
     /// Wake-ups sent by the posting side.
@@ -171,6 +192,11 @@ pub struct PortTotals {
     pub classes: Vec<ClassTotals>,
     /// Packets dropped by the kernel between egress and ring.
     pub drops: PortDrops,
+    /// Packets that have passed the far end.
+    pub arrivals: Arrivals,
+    /// Packets announced beyond one for each super-packet that the kernel cuts before the ring: a drop that the kernel counts
+    /// once may be several of them.
+    pub cut: u64,
     /// The run-time cost of the program at the egress.
     pub bpf: RunStats,
     /// The run-time cost of the program at the far end.
@@ -260,6 +286,7 @@ impl PortTotals {
             sum.nanos += more.nanos;
         }
         let counts = [
+            (&mut self.arrivals.count, other.arrivals.count),
             (&mut self.rx_redirected, other.rx_redirected),
             (&mut self.rx_delivered, other.rx_delivered),
             (&mut self.rx_limited, other.rx_limited),
@@ -269,8 +296,11 @@ impl PortTotals {
         ];
         counts.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
         let numbers = [
+            (&mut self.drops.qdisc, other.drops.qdisc),
             (&mut self.drops.backlog, other.drops.backlog),
             (&mut self.drops.ring_full, other.drops.ring_full),
+            (&mut self.cut, other.cut),
+            (&mut self.arrivals.unseen_ports, other.arrivals.unseen_ports),
             (&mut self.records, other.records),
             (&mut self.rx_dropped.veth, other.rx_dropped.veth),
             (&mut self.rx_dropped.macvtap, other.rx_dropped.macvtap),
@@ -305,6 +335,8 @@ impl From<PortTotals> for Totals {
         Self {
             classes: ports.classes,
             drops: ports.drops,
+            arrivals: ports.arrivals,
+            cut: ports.cut,
             bpf: ports.bpf,
             guard: ports.guard,
             records: ports.records,

@@ -216,14 +216,14 @@ fn what_a_full_port_drops_is_counted() {
         socket.send_to(&[&number.to_ne_bytes()[..], &[7; 996]].concat(), (RECEIVER, 7001)).expect("send");
     }
     let dropped = bench.nic.totals().expect("totals").drops;
-    let left = 60 - (dropped.backlog + dropped.ring_full) as usize;
+    let left = 60 - dropped.total() as usize;
     let arrived = bench::in_order(&end, Until::Arrived(left)) as u64;
     let totals = bench.nic.stop(Nanos::from_secs(5)).expect("stop");
-    let PortDrops { backlog, ring_full } = totals.drops;
+    let PortDrops { qdisc, ring_full, .. } = totals.drops;
     assert!((8..60).contains(&arrived), "{arrived}");
-    assert_eq!(arrived + backlog + ring_full, 60, "{totals:#?}");
+    assert_eq!(arrived + qdisc + ring_full, 60, "{totals:#?}");
     // The FIFO drops, or on an older kernel the ring.
-    assert_eq!(backlog > 0, weft_host::tap::require_backpressure().is_ok(), "{totals:#?}");
+    assert_eq!(qdisc > 0, weft_host::tap::require_backpressure().is_ok(), "{totals:#?}");
     conserved(&totals);
 }
 

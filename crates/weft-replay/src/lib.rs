@@ -278,13 +278,14 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         let mut conservation = self.conservation;
         conservation.out_packets = self.sink.out.packets;
         conservation.out_bytes = self.sink.out.bytes;
-        // Counted in the queues, not as the difference: the equation is there to be checked.
+        // Counted in the scheduler, and their bytes in the table of packets, not as the difference: the equation is there to
+        // be checked. A packet that the scheduler has lost is in the table alone.
+        conservation.held_packets = self.link.scheduler_mut().held().get();
         let mut waits = vec![true; self.sink.waiting.packets.len()];
         for handle in &self.sink.waiting.free {
             waits[*handle as usize] = false;
         }
         for (held, _) in self.sink.waiting.packets.iter().zip(waits).filter(|(_, waits)| *waits) {
-            conservation.held_packets += 1;
             conservation.held_bytes += held.orig_len.0;
         }
         Ok(ReplayReport {

@@ -63,8 +63,10 @@ impl Conservation {
     pub fn holds(&self) -> bool {
         let packets = self.out_packets + self.dropped_packets + self.held_packets;
         let bytes = self.out_bytes + self.dropped_bytes + self.held_bytes;
-        let dropped: u64 = self.dropped_by_reason.values().map(|count| count.packets).sum();
-        (packets, bytes, dropped) == (self.in_packets, self.in_bytes, self.dropped_packets)
+        let reasons = self.dropped_by_reason.values();
+        let dropped = reasons.fold((0, 0), |sum, count| (sum.0 + count.packets, sum.1 + count.bytes));
+        (packets, bytes) == (self.in_packets, self.in_bytes)
+            && dropped == (self.dropped_packets, self.dropped_bytes)
     }
 }
 

@@ -341,6 +341,54 @@ fn conservation_when_bounds_are_hit() {
     assert_eq!(c.dropped_by_reason["class full"].bytes, c.dropped_bytes);
 }
 
+/// A scheduler that forgets one of its packets.
+struct Forgets {
+    scheduler: Strict,
+    after: u64,
+}
+
+impl Scheduler for Forgets {
+    type Refused = &'static str;
+
+    fn reason(refused: &&'static str) -> &'static str {
+        refused
+    }
+
+    fn add_flow(&mut self, lane: LaneId, weight: Weight) -> Result<FlowId, &'static str> {
+        self.scheduler.add_flow(lane, weight)
+    }
+
+    fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, now: Nanos) -> Result<(), &'static str> {
+        self.scheduler.enqueue(flow, len, handle, now)
+    }
+
+    fn dequeue(&mut self, now: Nanos) -> Dequeue {
+        self.after = self.after.wrapping_sub(1);
+        if self.after == 0 {
+            self.scheduler.dequeue(now);
+        }
+        self.scheduler.dequeue(now)
+    }
+
+    fn held(&self) -> Packets {
+        self.scheduler.held()
+    }
+}
+
+#[test]
+fn a_scheduler_that_loses_one_packet_of_a_hundred_thousand_breaks_the_balance() {
+    const PACKETS: u32 = 100_000;
+    let input = capture((0..PACKETS).map(|i| (u64::from(i) * 1000, udp(1, 80, i, 100))));
+    let policy = policy(Some(1_000_000_000), 50);
+    for (after, whole) in [(u64::MAX, true), (77_777, false)] {
+        let scheduler = Forgets { scheduler: Strict::new(&policy.program), after };
+        let report = replay_with(&policy, scheduler, &input[..], Vec::new(), ReplayOptions::default());
+        let c = report.expect("replays").conservation;
+        assert_eq!((c.holds(), c.held_packets), (whole, 0), "{c:?}");
+        assert_eq!(c.out_packets, u64::from(PACKETS) - u64::from(!whole));
+    }
+}
+
 #[test]
 fn flows_beyond_the_bound_share_a_queue_and_keep_their_order() {
     let packets = (0..3000).map(|i| (u64::from(i) * 100, udp(i as u16 % 100, 80, i, 200)));

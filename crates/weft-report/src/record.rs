@@ -129,6 +129,10 @@ pub struct Conservation {
     /// bytes. `dropped_bytes` is then the difference of two counts, and proves nothing about bytes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uncounted_bytes: Vec<String>,
+    /// The packets that no counter explains, one sentence for each stage: their number, and the counters that were read. Each is a
+    /// violation.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexplained: Vec<String>,
 }
 
 /// The smallest dropped packet, in bytes: an Ethernet header.
@@ -139,7 +143,8 @@ const PACKET_MAX: u64 = (1 << 19) + 256;
 impl Conservation {
     /// The imbalances, one sentence each; empty if every packet and byte is accounted for.
     ///
-    /// Checks that the total and every stage balance, that any packet entered, and that the drops by reason add up to the total's.
+    /// Checks that the total and every stage balance, that any packet entered, that the drops by reason add up to the total's, and
+    /// that nothing is unexplained.
     pub fn violations(&self) -> Vec<String> {
         let mut violations = Vec::new();
         if self.total.in_packets == 0 || self.total.in_bytes == 0 {
@@ -156,6 +161,7 @@ impl Conservation {
                 ));
             }
         }
+        violations.extend(self.unexplained.iter().cloned());
         let packets: u128 = self.drops.values().map(|d| u128::from(d.packets)).sum();
         let bytes: u128 = self.drops.values().map(|d| u128::from(d.bytes)).sum();
         if packets != u128::from(self.total.dropped_packets) || bytes != u128::from(self.total.dropped_bytes)
@@ -166,6 +172,12 @@ impl Conservation {
             ));
         }
         violations
+    }
+
+    /// As [`violations`](Self::violations), for a run that may have carried nothing.
+    pub fn imbalances(&self) -> Vec<String> {
+        let carried = self.total != Balance::default() || !self.unexplained.is_empty();
+        if carried { self.violations() } else { Vec::new() }
     }
 
     /// Whether the missing bytes can be those of the dropped packets, if dropped bytes were not counted.
@@ -218,6 +230,7 @@ impl Conservation {
                 ),
             ]);
         }
+        self.unexplained.iter().for_each(|sentence| table.note(sentence.clone()));
         for (reason, d) in &self.drops {
             table.note(format!(
                 "dropped, {reason}: {} packets, {}",
@@ -226,5 +239,23 @@ impl Conservation {
             ));
         }
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_accounting_that_does_not_add_up_is_broken_and_an_empty_one_is_not() {
+        let accounting = |total| Conservation { total, ..Conservation::default() };
+        assert_eq!(accounting(Balance::default()).imbalances(), [""; 0]);
+        let total =
+            Balance { in_packets: 2, in_bytes: 120, out_packets: 1, out_bytes: 60, ..Balance::default() };
+        assert_eq!(accounting(total).imbalances().len(), 1);
+        let total = Balance { held_packets: 1, held_bytes: 60, ..total };
+        assert_eq!(accounting(total).imbalances(), [""; 0]);
+        let unexplained = Conservation { unexplained: vec!["rings: 1".to_owned()], ..accounting(total) };
+        assert_eq!(unexplained.imbalances(), ["rings: 1"]);
     }
 }

@@ -98,6 +98,8 @@ pub struct RunDrops {
     pub refused: u64,
     /// Their ring was full.
     pub ring_full: u64,
+    /// A qdisc at the port dropped them: one that a user has installed, or the FIFOs of a TAP.
+    pub qdisc: u64,
     /// The receive backlog between the ends of the port was full.
     pub backlog: u64,
     /// Their class had reached its bound.
@@ -109,8 +111,7 @@ pub struct RunDrops {
     pub stray: u64,
     /// The uplink's device dropped them after accepting them.
     pub uplink: u64,
-    /// Their doorbell was posted, they never arrived, and no counter records them: they were sent before the link had its carrier, or
-    /// were multicast without a listener.
+    /// Their doorbell was posted, they never arrived, and no counter of the kernel records them. The accounting does not balance.
     pub lost: u64,
 }
 
@@ -121,10 +122,11 @@ impl RunDrops {
     }
 
     /// Each reason in one or two words, and its number of packets.
-    pub fn by_reason(&self) -> [(&'static str, u64); 8] {
+    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
         [
             ("refused", self.refused),
             ("ring full", self.ring_full),
+            ("qdisc", self.qdisc),
             ("backlog", self.backlog),
             ("bound", self.bound),
             ("moving", self.moving),

@@ -149,6 +149,21 @@ fn verdicts_fall_when_they_must() {
     let names = ["SQ", "MQ", "QPF"].map(|m| format!("{m}: packets and bytes conserved"));
     assert_eq!(short(&leaky), names);
 
+    let stages = good.modes[3].conservation.stages.len();
+    assert!(stages > 1);
+    for stage in 0..stages {
+        let faults: [fn(&mut weft_report::record::Balance); 3] =
+            [|b| b.in_packets += 1, |b| b.in_bytes += 1, |b| b.dropped_packets += 1];
+        for fault in faults {
+            let mut lossy = good.clone();
+            fault(&mut lossy.modes[3].conservation.stages[stage].balance);
+            assert_eq!(short(&lossy), ["Loom: packets and bytes conserved"], "one of a million is too many");
+        }
+    }
+    let mut unexplained = good.clone();
+    unexplained.modes[3].conservation.unexplained = vec!["rings: 1 packets are missing".to_owned()];
+    assert_eq!(short(&unexplained), ["Loom: packets and bytes conserved"]);
+
     let mut absent = good.clone();
     absent.modes.retain(|m| m.mode != Mode::Loom);
     assert_eq!(short(&absent), ["Loom ran"]);

@@ -40,7 +40,9 @@ impl Kind {
             Self::Untracked => {
                 "packets belong to flows for which there was no room; they share one ring of their class"
             }
-            Self::Lost => "packets were lost between their doorbell and their ring",
+            Self::Lost => {
+                "packets vanished between the ports and their rings, and no counter of the kernel explains them: the accounting is broken"
+            }
             Self::Unreadable => "times the data path could not be read",
         }
     }

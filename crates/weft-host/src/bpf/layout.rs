@@ -2,7 +2,7 @@
 //! compare it with the Rust types.
 
 use super::{BpfError, failed};
-use libbpf_rs::btf::types::{MemberAttr, Struct};
+use libbpf_rs::btf::types::{Composite, MemberAttr, Struct};
 use libbpf_rs::btf::{Btf, HasSize};
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ fn missing(name: &str) -> BpfError {
 pub struct StructLayout {
     /// The size of the structure.
     pub size: usize,
-    /// The offset of each named field.
+    /// The offset of each named field, those of anonymous structures and unions inside included.
     pub offsets: BTreeMap<String, usize>,
 }
 
@@ -42,19 +42,29 @@ impl StructLayout {
 
     fn in_types(types: &Btf<'_>, name: &str) -> Result<Self, BpfError> {
         let found = types.type_by_name::<Struct<'_>>(name).ok_or_else(|| missing(name))?;
-        let offset = |attribute: MemberAttr| match attribute {
-            MemberAttr::Normal { offset } => offset as usize / 8,
-            MemberAttr::BitField { offset, .. } => offset as usize / 8,
-        };
-        let field = |member: libbpf_rs::btf::types::StructMember<'_>| {
-            let name = member.name?.to_str()?.to_owned();
-            Some((name, offset(member.attr)))
-        };
-        Ok(Self { size: found.size(), offsets: found.iter().filter_map(field).collect() })
+        let mut offsets = BTreeMap::new();
+        fields_of(types, found.into(), 0, &mut offsets);
+        Ok(Self { size: found.size(), offsets })
     }
 
     /// The offset of a field; `None` if it does not exist.
     pub fn offset(&self, field: &str) -> Option<usize> {
         self.offsets.get(field).copied()
+    }
+}
+
+/// Collects the offsets of the fields of a structure that lies at `base`, and of those of its members without a name.
+fn fields_of(types: &Btf<'_>, of: Composite<'_>, base: usize, offsets: &mut BTreeMap<String, usize>) {
+    for member in of.iter() {
+        let (MemberAttr::Normal { offset } | MemberAttr::BitField { offset, .. }) = member.attr;
+        let at = base + offset as usize / 8;
+        match member.name.filter(|name| !name.is_empty()) {
+            Some(name) => _ = name.to_str().map(|name| offsets.insert(name.to_owned(), at)),
+            None => {
+                if let Some(inner) = types.type_by_id::<Composite<'_>>(member.ty) {
+                    fields_of(types, inner, at, offsets);
+                }
+            }
+        }
     }
 }

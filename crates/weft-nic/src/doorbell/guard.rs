@@ -1,25 +1,37 @@
 //! The protection against packets scheduled in another class: `bpf/guard.h` in Rust. Both sides assert the size.
 
 use super::CgroupEntry;
+use crate::counters::Count;
 use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::CgroupId;
-use weft_units::{BitsPerSec, LaneId};
+use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
 
 /// The number of hash slots of cgroups, each with its own share of infrastructure.
 const SENDERS: usize = 64;
+/// The elements of the counts of arrivals.
+const ARRIVAL_CORES: usize = 16;
 /// Flag: the port has a qdisc, so the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
 /// Flag: the port is a TAP.
 const TAP: u32 = 8;
-/// Flag: the NIC is stopping, so the port refuses all packets.
+/// Flag: the NIC is stopping or the port has no carrier, so the port refuses all packets.
 const CLOSED: u32 = 16;
 
 impl CgroupEntry {
     /// The level of a cgroup when the root of the hierarchy is not visible; the program then tests all levels.
     pub const ANY_LEVEL: u32 = CgroupId::ANY_LEVEL;
+}
+
+/// Packets that have passed the far end on some cores.
+#[repr(C, align(64))]
+#[derive(Debug, Default)]
+struct Arrivals {
+    packets: AtomicU64,
+    bytes: AtomicU64,
+    pad: [AtomicU64; 6],
 }
 
 /// The page shared by the programs and the NIC.
@@ -42,14 +54,17 @@ pub struct Guard {
     pub passed: AtomicU64,
     /// Their bytes.
     pub passed_bytes: AtomicU64,
-    pad1: [AtomicU64; 3],
+    /// Packets announced beyond one for each super-packet that the kernel cuts before the ring.
+    pub cut: AtomicU64,
+    pad1: [AtomicU64; 2],
     own: AtomicU64,
     others: AtomicU64,
     pad2: [AtomicU64; 6],
     senders: [AtomicU64; SENDERS],
+    arrivals: [Arrivals; ARRIVAL_CORES],
 }
 
-const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS);
+const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS + 64 * ARRIVAL_CORES);
 
 // SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_guard (both sides
 // assert the size, and tests on real packets read what the program wrote).
@@ -95,9 +110,28 @@ impl Guard {
         self.flags.fetch_or(TAP, Ordering::Relaxed);
     }
 
+    /// The packets that have passed the far end of a veth, counted as the rings hold them.
+    pub fn arrivals(&self) -> Count {
+        let of = |arrivals: &Arrivals| Count {
+            packets: Packets(arrivals.packets.load(Ordering::Relaxed)),
+            bytes: Bytes(arrivals.bytes.load(Ordering::Relaxed)),
+        };
+        self.arrivals.iter().map(of).fold(Count::default(), Count::plus)
+    }
+
     /// Refuses all packets from now on. Those in the port stay.
     pub(crate) fn close(&self) {
         self.flags.fetch_or(CLOSED, Ordering::Release);
+    }
+
+    /// Lets packets enter again.
+    pub(crate) fn open(&self) {
+        self.flags.fetch_and(!CLOSED, Ordering::Release);
+    }
+
+    /// Whether it refuses all packets.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & CLOSED != 0
     }
 }
 
@@ -117,9 +151,11 @@ impl Guard {
             ("excess", offset_of!(Self, excess)),
             ("passed", offset_of!(Self, passed)),
             ("passed_bytes", offset_of!(Self, passed_bytes)),
+            ("cut", offset_of!(Self, cut)),
             ("own", offset_of!(Self, own)),
             ("others", offset_of!(Self, others)),
             ("senders", offset_of!(Self, senders)),
+            ("arrivals", offset_of!(Self, arrivals)),
         ];
         for (name, offset) in fields {
             assert_eq!(layout.offset(name), Some(offset), "weft_guard.{name}");

@@ -115,8 +115,9 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
     let numbers = super::PortNumbers { place: 5, name: 3, worker: 0 };
-    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, [1234, 567]), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 7));
+    let fields = super::KernelFields { socket: [1234, 567], packet: [8, 9, 10, 11, 12] };
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, fields), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 12));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());
     let words = [
         ("rings", 2),
@@ -126,6 +127,11 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("net_cls", net_cls),
         ("write_sequence", 1234),
         ("pacing_rate", 567),
+        ("skb_head", 8),
+        ("skb_end", 9),
+        ("skb_frame", 10),
+        ("skb_inner", 11),
+        ("gso_type", 12),
     ];
     for (field, value) in words {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");

@@ -11,7 +11,7 @@
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
 use super::makers::{self, SocketMakers};
-use super::messages::{self, MessageOption};
+use super::messages::{self, KernelFields, MessageOption};
 use super::table::{PreparedTables, build_tables, ids};
 use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
 use crate::layout::{Page, Reads, Record, Summary};
@@ -257,10 +257,9 @@ impl NicMaps {
         self.makers.missing()
     }
 
-    /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs
-    /// cannot read them.
-    pub(super) fn socket_fields(&self) -> [u32; 2] {
-        self.messages.socket_fields()
+    /// The offsets of the kernel's fields that the programs of ports read.
+    pub(super) fn kernel_fields(&self) -> KernelFields {
+        self.messages.kernel_fields()
     }
 
     /// The summary of all ports of the first worker.

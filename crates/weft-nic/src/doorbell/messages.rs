@@ -8,7 +8,8 @@
 //! [`MessageOption::missing`] says why. Nothing else depends on it.
 
 use crate::layout::Reads;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
 use weft_host::cgroup::{CgroupError, Hierarchy};
 
@@ -57,12 +58,16 @@ impl MessageOption {
         Self { program: load(map), offered: Mutex::new(Offer::NotNeeded) }
     }
 
-    /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs
-    /// cannot read them.
-    pub(super) fn socket_fields(&self) -> [u32; 2] {
+    /// The offsets of the fields that the programs of ports read.
+    pub(super) fn kernel_fields(&self) -> KernelFields {
         // What the option's program may read, those of the ports may, too.
-        let fields = self.program.as_ref().ok().and_then(|_| socket_fields().ok());
-        fields.unwrap_or_default()
+        match &self.program {
+            Ok(_) => KernelFields {
+                socket: offsets(&SOCKET_FIELDS).unwrap_or_default(),
+                packet: offsets(&PACKET_FIELDS).unwrap_or_default(),
+            },
+            Err(_) => KernelFields::default(),
+        }
     }
 
     /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
@@ -91,7 +96,7 @@ impl MessageOption {
 }
 
 fn load(map: &MapFd) -> Result<Object, BpfError> {
-    let [write_sequence, _] = socket_fields()?;
+    let [write_sequence, _] = offsets(&SOCKET_FIELDS)?;
     let config = write_sequence.to_ne_bytes();
     let reuse = [(MAP, map)];
     let options =
@@ -99,17 +104,45 @@ fn load(map: &MapFd) -> Result<Object, BpfError> {
     Object::load_with(OBJECT, &options)
 }
 
-/// The offsets of `tcp_sock.write_seq` and `sock.sk_pacing_rate` in the running kernel.
-fn socket_fields() -> Result<[u32; 2], BpfError> {
-    static OFFSETS: OnceLock<[u32; 2]> = OnceLock::new();
-    if let Some(offsets) = OFFSETS.get() {
-        return Ok(*offsets);
+/// The offsets of fields in the kernel's structures, by group; all 0 if programs cannot read them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct KernelFields {
+    /// Of [`SOCKET_FIELDS`].
+    pub(super) socket: [u32; 2],
+    /// Of [`PACKET_FIELDS`].
+    pub(super) packet: [u32; 5],
+}
+
+const SOCKET_FIELDS: [(&str, &str); 2] = [("tcp_sock", "write_seq"), ("sock", "sk_pacing_rate")];
+
+/// What says where the headers of a super-packet in a tunnel end (bpf/gso.h).
+const PACKET_FIELDS: [(&str, &str); 5] = [
+    ("sk_buff", "head"),
+    ("sk_buff", "end"),
+    ("sk_buff", "mac_header"),
+    ("sk_buff", "inner_transport_header"),
+    ("skb_shared_info", "gso_type"),
+];
+
+/// The offsets of `fields`, pairs of structure and field, in the running kernel.
+fn offsets<const N: usize>(fields: &[(&'static str, &'static str); N]) -> Result<[u32; N], BpfError> {
+    static KNOWN: Mutex<BTreeMap<(&str, &str), u32>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut found, mut layout) = ([0; N], None);
+    for (offset, (of, field)) in found.iter_mut().zip(fields) {
+        *offset = match known.get(&(*of, *field)) {
+            Some(offset) => *offset,
+            None => {
+                // Each look at the kernel's types takes milliseconds.
+                let layout = match layout.take_if(|(known, _)| known == of) {
+                    Some(known) => layout.insert(known),
+                    None => layout.insert((*of, StructLayout::of_kernel(of)?)),
+                };
+                let place = layout.1.offset(field).and_then(|offset| u32::try_from(offset).ok());
+                let absent = || BpfError::Absent { what: "field", name: format!("{of}.{field}") };
+                *known.entry((of, field)).or_insert(place.ok_or_else(absent)?)
+            }
+        };
     }
-    let offset = |of: &str, field: &str| {
-        let found = StructLayout::of_kernel(of)?.offset(field);
-        let absent = || BpfError::Absent { what: "field", name: format!("{of}.{field}") };
-        found.and_then(|offset| u32::try_from(offset).ok()).ok_or_else(absent)
-    };
-    let offsets = [offset("tcp_sock", "write_seq")?, offset("sock", "sk_pacing_rate")?];
-    Ok(*OFFSETS.get_or_init(|| offsets))
+    Ok(found)
 }

@@ -26,6 +26,7 @@ pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, ta
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
+use messages::KernelFields;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -110,12 +111,13 @@ pub struct PortNumbers {
 }
 
 /// The read-only data of the programs (`struct weft_config`), with the places of the kernel's fields. No count is 0.
-fn config_bytes(plan: &RingPlan, port: PortNumbers, [write_sequence, pacing_rate]: [u32; 2]) -> [u8; CONFIG] {
+fn config_bytes(plan: &RingPlan, port: PortNumbers, fields: KernelFields) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
     let net_cls = u32::from(weft_host::net_cls::has_net_cls());
     let rings = plan.rings.len().max(1) as u32;
     let queues = queues.max(1) as u32;
-    let words = [rings, queues, u32::from(port.name), port.place, net_cls, write_sequence, pacing_rate];
+    let own = [rings, queues, u32::from(port.name), port.place, net_cls];
+    let words = own.into_iter().chain(fields.socket).chain(fields.packet);
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -124,7 +126,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers, [write_sequence, pacing_rate
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 28;
+const CONFIG: usize = 48;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
@@ -173,7 +175,7 @@ impl Doorbells {
         place: RingPlace,
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
-        let config = config_bytes(plan, port, maps.socket_fields());
+        let config = config_bytes(plan, port, maps.kernel_fields());
         let object = load_programs((maps, port.worker), &config, plan.flow_table, place, own)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;

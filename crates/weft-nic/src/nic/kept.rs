@@ -344,7 +344,7 @@ impl SoftwareNic {
         let page = own.iter().find(|(name, _)| *name == "doorbells").ok_or_else(|| absent("doorbells"))?;
         let page = Page::Mapped(Arc::new(page.1.shared()?));
         let drops = port.drops()?;
-        let base = PortBase::of(&page, drops.backlog + drops.ring_full);
+        let base = PortBase::of(&page, drops);
         let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let rings = fds.into_iter().zip(plan.rings.iter().copied()).collect();
         let new = NewPort { port: kept.number, page, counters: Arc::clone(&counters), rings };

@@ -6,18 +6,21 @@ use crate::doorbell::Doorbells;
 use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
 use crate::plan::change::RingUse;
-use crate::port::{Deliveries, Port, Uplink};
+use crate::port::{Deliveries, Port, PortDrops, Uplink};
 use crate::port_watch::Contested;
 use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
 use crate::sync::{AtomicU64, Ordering};
-use crate::totals::{ClassTotals, PortTotals};
+use crate::totals::{Arrivals, ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
 use weft_host::bpf::FilterId;
 use weft_host::{clock, macvtap};
 use weft_units::{Bytes, Nanos, Packets};
+
+/// The longest wait for a near end that has just got its carrier; the next look finds it otherwise.
+const CARRIER: core::time::Duration = core::time::Duration::from_millis(50);
 
 /// The identity of a port in its NIC. Never used again after the port was removed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -46,12 +49,12 @@ pub(super) struct PortBase {
     /// The packets done, by class.
     pub(super) done: Vec<Count>,
     /// The packets dropped between the egress and the rings, which are among those done.
-    pub(super) dropped: u64,
+    pub(super) dropped: PortDrops,
 }
 
 impl PortBase {
     /// The counts in the page of a port whose rings nobody serves.
-    pub(super) fn of(page: &Shared, dropped: u64) -> Self {
+    pub(super) fn of(page: &Shared, dropped: PortDrops) -> Self {
         let count = |class: &ClassBell| Count {
             packets: Packets(class.done.load(Ordering::Relaxed)),
             bytes: Bytes(class.done_bytes.load(Ordering::Relaxed)),
@@ -152,7 +155,17 @@ impl NicPort {
             // The kernel lowers a macvlan's MTU with its parent's and never raises it.
             let _ = device.set_mtu(mtu);
         }
-        Ok(self.port.follow(mtu, carrier)?)
+        let guard = self.doorbells.guard();
+        if !carrier {
+            guard.close();
+        }
+        self.port.follow(mtu, carrier)?;
+        // Without its carrier the near end has a qdisc that drops everything and counts nothing (`noop_qdisc`,
+        // net/sched/sch_generic.c), so packets are refused before their doorbell until it has one again.
+        if carrier && guard.is_closed() && self.port.is_running(CARRIER) {
+            guard.open();
+        }
+        Ok(())
     }
 
     /// The current totals.
@@ -175,13 +188,16 @@ impl NicPort {
         let redirected = self.receive.redirected().unwrap_or_default();
         [
             egress,
-            guarded.iter().map(|count| count.load(Ordering::Relaxed)).sum(),
+            guarded.iter().map(|count| count.load(Ordering::Relaxed)).sum::<u64>()
+                + c.lost.get().packets.get(),
             received.iter().map(|count| count.packets.get()).sum(),
             redirected.packets.get(),
         ]
     }
 
     fn totals_of(&self, freshness: Freshness) -> PortTotals {
+        // Before the kernel's counters: what was given up by now was dropped a fifth of a second ago.
+        let lost = self.counters.lost.get().packets.get();
         let of = (&*self.port, &*self.doorbells, &self.receive);
         let readings = self.readings.read(of, self.passed(), freshness);
         let (c, guard) = (&self.counters, self.doorbells.guard());
@@ -191,7 +207,9 @@ impl NicPort {
         };
         PortTotals {
             classes: self.class_totals(),
-            drops: readings.drops,
+            drops: readings.drops.minus(self.base.dropped),
+            arrivals: self.arrivals(),
+            cut: guard.cut.load(Ordering::Relaxed),
             bpf: readings.bpf,
             guard: readings.guard,
             records: self.doorbells.shared().records.load(Ordering::Relaxed),
@@ -205,7 +223,7 @@ impl NicPort {
             rx_read_failed: c.rx_read_failed.get().packets.get(),
             rx_ended: c.rx_ended.get() > 0,
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
-            lost: c.lost.get().packets.get(),
+            lost,
             strays: c.strays.get().packets.get(),
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
@@ -213,6 +231,13 @@ impl NicPort {
             unread: readings.failed,
             unrecorded: c.unrecorded.get().packets.get(),
         }
+    }
+
+    /// The packets that have passed the far end. A former process's worker had a packet in hand that its successor does not
+    /// know of, so the arrivals of a port that was taken over have no other side.
+    fn arrivals(&self) -> Arrivals {
+        let counts = self.guard.is_some() && self.base.done.is_empty();
+        Arrivals::of_port(counts.then(|| self.doorbells.guard().arrivals()))
     }
 
     /// The totals by class, from the program's page and the worker's counters.
@@ -244,8 +269,7 @@ impl NicPort {
     pub(super) fn is_drained(&self) -> bool {
         let totals = self.totals();
         let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-        let dropped = (totals.drops.backlog + totals.drops.ring_full).saturating_sub(self.base.dropped);
-        gone + dropped >= totals.sum(|c| c.posted).packets.get()
+        gone + totals.drops.total() >= totals.sum(|c| c.posted).packets.get()
     }
 
     /// Counts the packets left in its unlinked rings as held. The worker has counted those of rings that classes share.

@@ -5,6 +5,7 @@
 //! The near end has its place in [`Near`], as it may be moved to another namespace. A veth's far end stays, and says where the
 //! near end is (`IFLA_LINK` and `IFLA_LINK_NETNSID`).
 
+use super::root_qdisc::RootQdisc;
 use super::{Behind, Port, PortError, SEGMENT_MAX};
 use core::fmt;
 use std::collections::BTreeSet;
@@ -18,14 +19,21 @@ use weft_host::tap::Carrier;
 pub(super) struct Near {
     name: String,
     link: Mutex<Arc<Numbered>>,
+    qdisc: RootQdisc,
     /// MTU and carrier; `None` before the first are known. Held while they are applied.
     wanted: Mutex<Option<(u32, Carrier)>>,
 }
 
 impl Near {
-    pub(super) fn new(link: Numbered) -> Self {
-        let name = link.first_name().to_owned();
-        Self { name, link: Mutex::new(Arc::new(link)), wanted: Mutex::new(None) }
+    /// # Errors
+    /// When the device no longer exists.
+    pub(super) fn new(link: Numbered) -> Result<Self, PortError> {
+        let (name, qdisc) = (link.first_name().to_owned(), RootQdisc::of(&link)?);
+        Ok(Self { name, link: Mutex::new(Arc::new(link)), qdisc, wanted: Mutex::new(None) })
+    }
+
+    pub(super) fn qdisc(&self) -> &RootQdisc {
+        &self.qdisc
     }
 
     pub(super) fn link(&self) -> Arc<Numbered> {
@@ -122,7 +130,10 @@ impl Port {
             }
             Err(error) => Err(error.into()),
         };
-        match found {
+        match found
+            .map_err(PortError::from)
+            .and_then(|link| Ok(self.near.qdisc.follow(&link).map(|()| link)?))
+        {
             Ok(link) => {
                 *lock(&self.near.link) = Arc::new(link);
                 Where::Moved

@@ -13,15 +13,15 @@
 //!
 //! Accounting: the doorbell is posted at the egress, before the FIFO. The bound of a ring covers FIFO and ring, and the
 //! FIFO has room for that many packets, so it never drops an announced packet of a policy's NIC. If the user installs
-//! another qdisc, its drops are read from the root ([`PortDrops::backlog`]), and the worker gives these packets up.
+//! another qdisc, its drops are read from the root ([`PortDrops::qdisc`]), and the worker gives these packets up.
 //!
 //! Receive direction: the thread writes to a queue. A redirect by the kernel needs a far end beside the uplink's device,
 //! and a TAP is one device in the applications' namespace.
 
+use super::root_qdisc::RootQdisc;
 use super::{Deliveries, DeliveryDrops, PortDrops, PortError};
 use crate::counters::Count;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Mutex, PoisonError};
 use weft_host::OsError;
 use weft_host::link::{self, Mac, Numbered};
 use weft_host::mq;
@@ -57,15 +57,6 @@ pub(super) struct Tap {
     /// A duplicate of the first queue's descriptor.
     queue: OwnedFd,
     link: Numbered,
-    qdisc: Mutex<Qdisc>,
-}
-
-/// The FIFOs above the rings.
-#[derive(Debug)]
-struct Qdisc {
-    reader: mq::Reader,
-    /// Packets that waited when the carrier was lost.
-    purged: u64,
 }
 
 impl Tap {
@@ -87,8 +78,7 @@ impl Tap {
         link::set_txqueuelen(app, name, config.slots.max(2))?;
         let link = Numbered::named(app, name)?;
         mq::install(&link, config.rings, config.ring_packets)?;
-        let qdisc = Mutex::new(Qdisc { reader: mq::Reader::open(&link)?, purged: 0 });
-        Ok((Self { queue, link, qdisc }, rings))
+        Ok((Self { queue, link }, rings))
     }
 
     /// The namespace of the link.
@@ -101,20 +91,15 @@ impl Tap {
         self.queue.as_fd()
     }
 
-    /// Sets the carrier. Without one, the kernel empties the FIFOs and does not count what they held.
+    /// Sets the carrier.
     pub(super) fn set_carrier(&self, carrier: Carrier) -> Result<(), PortError> {
-        let mut qdisc = self.qdisc.lock().unwrap_or_else(PoisonError::into_inner);
-        if carrier == Carrier::Off {
-            qdisc.purged += qdisc.reader.read().map_or(0, |stats| stats.waiting.get());
-        }
         Ok(tap::set_carrier(self.queue(), carrier)?)
     }
 
     /// The packets dropped so far. The link's own counter includes those that the guard of the rings dropped.
-    pub(super) fn drops(&self) -> Result<PortDrops, PortError> {
+    pub(super) fn drops(&self, qdisc: &RootQdisc) -> Result<PortDrops, PortError> {
         let ring_full = self.link.show()?.stats.tx_dropped.get();
-        let mut qdisc = self.qdisc.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(PortDrops { backlog: qdisc.reader.read()?.dropped.get() + qdisc.purged, ring_full })
+        Ok(PortDrops { qdisc: qdisc.dropped_of_present()?, backlog: 0, ring_full })
     }
 
     /// The packets passed to the stack. The link's `rx_dropped` has refused writes, which the writer counts, and later

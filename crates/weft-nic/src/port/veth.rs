@@ -11,10 +11,11 @@
 //! 4. The macvtap is created, its queues (the rings) are opened, and only then is it brought up. A packet that found
 //!    the link up without a queue would enter the stack of the namespace.
 //!
-//! Drops are counted by the kernel: a full backlog (`tx_dropped` of the near end) and a full ring (`rx_dropped` of the
+//! Drops are counted by the kernel: those of a user's qdisc at the near end (`root_qdisc.rs`), a full backlog (`tx_dropped` of the near end) and a full ring (`rx_dropped` of the
 //! macvtap). The kernel does not count a UDP GSO packet dropped at a full ring. Setting `disable_ipv6` may fail without
 //! a counter: a kernel without IPv6 needs it not.
 
+use super::kernel_side::Near;
 use super::{
     BacklogError, Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog,
     disable_ipv6,
@@ -154,10 +155,11 @@ impl Veth {
     }
 
     /// The packets dropped so far. `near` is the near end.
-    pub(super) fn drops(&self, near: &Numbered) -> Result<PortDrops, PortError> {
-        let near = near.show()?.stats;
+    pub(super) fn drops(&self, near: &Near) -> Result<PortDrops, PortError> {
+        let stats = near.link().show()?.stats;
         // The macvtap's drops on transmission belong to the other direction.
-        Ok(PortDrops { backlog: near.tx_dropped.get(), ring_full: self.macvtap()?.rx_dropped.get() })
+        let (backlog, ring_full) = (stats.tx_dropped.get(), self.macvtap()?.rx_dropped.get());
+        Ok(PortDrops { qdisc: near.qdisc().dropped(), backlog, ring_full })
     }
 
     /// The packets that the near end has received, and those dropped on the way to it, from the counters of the far end

@@ -221,7 +221,7 @@ pub(crate) fn conserved_to_the_uplink(totals: &Totals) {
     let gone = sum(|c| c.sent) + sum(|c| c.refused) + sum(|c| c.held);
     assert_eq!(fetched, gone, "{totals:#?}");
     assert_eq!(posted + totals.strays, gone + totals.lost, "{totals:#?}");
-    assert_eq!(totals.lost, totals.drops.backlog + totals.drops.ring_full, "{totals:#?}");
+    assert_eq!(totals.lost, totals.drops.total(), "{totals:#?}");
     assert_eq!(totals.uplink_writes, totals.uplink_arrived, "{totals:#?}");
     for class in &totals.classes {
         let gone = class.sent.plus(class.refused).plus(class.held);

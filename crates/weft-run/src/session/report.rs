@@ -7,7 +7,7 @@ use weft_report::record::Document;
 use weft_report::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunReport, RunUplink};
 use weft_units::{Bytes, Nanos};
 
-use crate::accounting::{QdiscDrops, conservation, undelivered};
+use crate::accounting::{conservation, undelivered, unexplained};
 use crate::host_facts;
 
 /// The carrier of received packets, without counts.
@@ -51,10 +51,6 @@ pub(super) fn report(
             dropped_bytes: dropped.bytes.get(),
         }
     });
-    let mut entered = totals.clone();
-    // Beyond the lost packets, the kernel dropped packets that were never announced.
-    entered.strays += counted(totals).saturating_sub(totals.lost);
-    let conservation = conservation(&entered, lost(totals));
     RunReport {
         schema: RunReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
@@ -69,7 +65,7 @@ pub(super) fn report(
             ahead_max_s: totals.ahead_max.as_secs_f64(),
         },
         receive: path.map(|path| received(path, totals)),
-        conservation,
+        conservation: conservation(totals),
     }
 }
 
@@ -82,27 +78,17 @@ fn lag(lag: &Lag) -> RunLag {
     }
 }
 
-/// The lost packets beyond those that the kernel's devices count as dropped. A host's own traffic has some that no
-/// counter shows: sent before the link had its carrier, or multicast without a listener.
-fn lost(totals: &Totals) -> QdiscDrops {
-    QdiscDrops { packets: totals.lost.saturating_sub(counted(totals)) }
-}
-
-/// The drops before the rings, from the kernel's counters.
-fn counted(totals: &Totals) -> u64 {
-    totals.drops.backlog + totals.drops.ring_full
-}
-
 /// The packets dropped so far, by reason.
 pub(super) fn dropped(totals: &Totals) -> RunDrops {
     RunDrops {
         refused: totals.sum(|c| c.refused).packets.get(),
         ring_full: totals.drops.ring_full + totals.sum(|c| c.full).packets.get(),
+        qdisc: totals.drops.qdisc,
         backlog: totals.drops.backlog,
         bound: totals.sum(|c| c.bound).packets.get(),
         moving: totals.sum(|c| c.moving).packets.get(),
         stray: totals.unannounced_drops + totals.obscured_drops,
         uplink: totals.uplink_dropped,
-        lost: lost(totals).packets,
+        lost: unexplained(totals),
     }
 }

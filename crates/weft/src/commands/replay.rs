@@ -75,8 +75,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     bar.finish_and_clear();
     match result {
         Ok(outcome) => {
-            finish(&outcome, json)?;
-            Ok(ExitCode::SUCCESS)
+            let broken = finish(&outcome, json)?;
+            broken.iter().for_each(|of| output::warn(&format!("the accounting is broken: {of}")));
+            Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Err(ReplayError::Input { source, report: Some(outcome) }) => {
             finish(&outcome, json)?;
@@ -95,7 +96,8 @@ fn same_file(a: &Path, b: &Path) -> bool {
     whole(a).is_some_and(|a| whole(b) == Some(a))
 }
 
-fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<()> {
+/// Writes the results. Returns the violations of the balance.
+fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<Vec<String>> {
     let report = document(outcome);
     output::tables(&report.tables(), &json)?;
     for (count, what) in [
@@ -108,7 +110,7 @@ fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<()> {
         }
     }
     json.write_json(&report)?;
-    Ok(())
+    Ok(report.conservation.imbalances())
 }
 
 fn document(outcome: &Outcome) -> ReplayReport {

@@ -40,7 +40,7 @@ use weft_nic::departures::DepartureLog;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::record::{Balance, Conservation, Document};
+use weft_report::record::Document;
 use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
@@ -260,14 +260,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if stop.asked() {
         output::message("interrupted; everything was removed");
     }
-    let broken = broken(&report.conservation);
+    let broken = report.conservation.imbalances();
     broken.iter().for_each(|violation| output::warn(&format!("the accounting is broken: {violation}")));
     Ok(if broken.is_empty() { stop.exit_code() } else { ExitCode::FAILURE })
-}
-
-/// Returns the violations in a run's accounting. A run without packets has none.
-fn broken(accounting: &Conservation) -> Vec<String> {
-    if accounting.total == Balance::default() { Vec::new() } else { accounting.violations() }
 }
 
 /// Removes the remains of killed runs, here and in the namespaces of this run.
@@ -401,20 +396,4 @@ impl Args {
 fn random_mac() -> Mac {
     let [a, b, c, d, e, ..] = RandomState::new().build_hasher().finish().to_be_bytes();
     Mac([2, a, b, c, d, e])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn accounting_that_do_not_add_up_are_broken_and_empty_ones_are_not() {
-        let accounting = |total| Conservation { total, ..Conservation::default() };
-        assert_eq!(broken(&accounting(Balance::default())), [""; 0]);
-        let total =
-            Balance { in_packets: 2, in_bytes: 120, out_packets: 1, out_bytes: 60, ..Balance::default() };
-        assert_eq!(broken(&accounting(total)).len(), 1);
-        let total = Balance { held_packets: 1, held_bytes: 60, ..total };
-        assert_eq!(broken(&accounting(total)), [""; 0]);
-    }
 }

@@ -6,7 +6,6 @@ use weft_host::htb::{self, Htb, HtbClass, HtbError};
 use weft_nic::nic::NicPlan;
 use weft_nic::port::Port;
 use weft_packet::ethernet;
-use weft_run::accounting::QdiscDrops;
 use weft_units::{BitsPerSec, Bytes, Packets};
 
 /// Sizes of a full frame and of its place on the wire: HTB counts frames, the link counts wire bytes.
@@ -43,19 +42,9 @@ pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), HtbError> {
     Ok(())
 }
 
-/// Returns the description and the drops of the port's qdisc; empty without one.
-pub(super) fn read(port: &Port) -> (Option<String>, QdiscDrops) {
-    match htb::stats(port.near().namespace(), port.name()) {
-        Ok(classes) if !classes.is_empty() => {
-            let packets = classes.iter().map(|c| c.dropped.get()).sum();
-            (
-                Some(format!(
-                    "HTB at {PERCENT_OF_LINK} % of the link, {} classes of equal parts",
-                    classes.len()
-                )),
-                QdiscDrops { packets },
-            )
-        }
-        _ => (None, QdiscDrops::default()),
-    }
+/// Returns the description of the port's qdisc; `None` without one. The port counts its drops.
+pub(super) fn read(port: &Port) -> Option<String> {
+    let classes =
+        htb::stats(port.near().namespace(), port.name()).ok().filter(|classes| !classes.is_empty())?;
+    Some(format!("HTB at {PERCENT_OF_LINK} % of the link, {} classes of equal parts", classes.len()))
 }

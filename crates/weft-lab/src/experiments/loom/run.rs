@@ -17,7 +17,6 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{CoreWaits, FineSamples};
-use weft_run::accounting::QdiscDrops;
 use weft_run::cgroups::resolve;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
@@ -71,8 +70,6 @@ pub struct Outcome {
     pub elapsed: Nanos,
     /// Description of the port's qdisc; `None` without one.
     pub qdisc: Option<String>,
-    /// Packets that the qdisc dropped.
-    pub qdisc_drops: QdiscDrops,
     /// Remarks for the report.
     pub notes: Vec<String>,
 }
@@ -152,7 +149,7 @@ impl Bench<'_> {
         let windows = windows(&fine, &run.fine);
         let notes = core::mem::take(&mut run.notes);
         drop(run);
-        let (qdisc, qdisc_drops) = qdisc::read(nic.ports()[0].port());
+        let qdisc = qdisc::read(nic.ports()[0].port());
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
         let elapsed = clock::now().saturating_since(started);
@@ -172,7 +169,6 @@ impl Bench<'_> {
             totals,
             elapsed,
             qdisc,
-            qdisc_drops,
             notes,
         })
     }

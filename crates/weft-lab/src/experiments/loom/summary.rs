@@ -123,7 +123,7 @@ fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome
             bytes: named.iter().map(|&(n, c)| bytes(n, w, c)).collect(),
         })
         .collect();
-    report.conservation = conservation(&outcome.totals, outcome.qdisc_drops);
+    report.conservation = conservation(&outcome.totals);
     report.cost = cost(outcome);
     report.notes = notes(outcome);
     if scenario.figure == 11 {
