@@ -32,6 +32,7 @@ pub mod net_shaper;
 pub mod net_cls;
 mod netlink;
 pub mod netns;
+pub mod netns_number;
 pub mod perf_event;
 pub mod process;
 pub mod programs;

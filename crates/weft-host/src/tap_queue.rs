@@ -1,6 +1,6 @@
 //! Settings common to the queues of TAPs and macvtaps.
 
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use rustix::io::{Errno, Result};
 use rustix::ioctl::{Getter, IntegerSetter, Opcode, Setter, ioctl, opcode};
@@ -22,6 +22,8 @@ const TUNGETFEATURES: Opcode = opcode::read::<libc::c_uint>(TUN, 207);
 // The header declares the direction of the next two as reading, although the kernel reads the argument.
 const TUNSETSTEERINGEBPF: Opcode = opcode::read::<libc::c_int>(TUN, 224);
 const TUNSETFILTEREBPF: Opcode = opcode::read::<libc::c_int>(TUN, 225);
+/// Without an argument: the result is a descriptor.
+const TUNGETDEVNETNS: Opcode = opcode::none(TUN, 227);
 const TUNSETCARRIER: Opcode = opcode::write::<libc::c_int>(TUN, 226);
 
 /// `IFF_BACKPRESSURE` of linux/if_tun.h (Linux 7.3): a full ring stops the transmit queue, and nothing is dropped.
@@ -99,6 +101,17 @@ pub(crate) fn set_filter(queue: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Resu
 pub(crate) fn set_carrier(queue: BorrowedFd<'_>, carrier: libc::c_int) -> Result<()> {
     // SAFETY: TUNSETCARRIER takes a pointer to an int.
     unsafe { ioctl(queue, Setter::<TUNSETCARRIER, libc::c_int>::new(carrier)) }
+}
+
+/// The namespace of the queue's link.
+pub(crate) fn namespace(queue: BorrowedFd<'_>) -> std::io::Result<OwnedFd> {
+    // SAFETY: TUNGETDEVNETNS takes no argument and returns a new descriptor or -1.
+    let fd = unsafe { libc::ioctl(queue.as_raw_fd(), TUNGETDEVNETNS as libc::Ioctl) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call has just returned this descriptor, which nothing else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 fn set_interface(queue: BorrowedFd<'_>, name: &str, flags: libc::c_short) -> Result<()> {

@@ -103,7 +103,7 @@ struct Followed {
     deviated: VecDeque<Instant>,
     /// The last refusal.
     refused: Option<String>,
-    /// What stands before the program at the egress.
+    /// The programs that run before ours at the egress.
     before: Vec<String>,
     /// The packets that had come unannounced at the last look, and the time from which on their growth counts.
     unannounced: (u64, Instant),

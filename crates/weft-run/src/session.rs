@@ -399,7 +399,7 @@ impl Session {
         self.nic.workers_run()
     }
 
-    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    /// The changes by other programs at the ports since the last call, and what became of them, one line each.
     pub fn take_changes(&self) -> Vec<String> {
         self.nic.take_changes()
     }

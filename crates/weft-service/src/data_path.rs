@@ -66,7 +66,7 @@ pub trait DataPath: std::fmt::Debug {
         Vec::new()
     }
 
-    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    /// The changes by other programs at the ports since the last call, and what became of them, one line each.
     fn take_changes(&self) -> Vec<String> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! What other programs do to a port from inside its namespace: delete it, move it, change it.
+//! Changes of a port from inside its namespace: other programs delete it, move it, or delete its filters.
 
 mod common;
 #[path = "common/service.rs"]

@@ -11,6 +11,7 @@ mod numbered;
 mod query;
 mod veth;
 
+use netlink_packet_core::DefaultNla;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use std::os::fd::AsRawFd;
@@ -164,6 +165,14 @@ pub fn set_alias(ns: &NetNs, link: &str, alias: &str) -> Result<()> {
 pub fn move_to(ns: &NetNs, link: &str, target: &NetNs) -> Result<()> {
     let attribute = LinkAttribute::NetNsFd(target.fd().as_raw_fd());
     set(ns, link, attribute, &format!("namespace to {target}"))
+}
+
+/// Moves the link to the namespace that has `number` in its own ([`Link::lower_netns`]).
+pub fn move_to_numbered(ns: &NetNs, link: &str, number: i32) -> Result<()> {
+    /// `linux/if_link.h`.
+    const IFLA_TARGET_NETNSID: u16 = 46;
+    let attribute = LinkAttribute::Other(DefaultNla::new(IFLA_TARGET_NETNSID, number.to_ne_bytes().to_vec()));
+    set(ns, link, attribute, &format!("namespace to number {number}"))
 }
 
 /// Deletes the link, together with the other end of a veth and the links on top of it.

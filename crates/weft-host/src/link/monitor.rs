@@ -45,7 +45,7 @@ pub enum Change {
 /// A change of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What changed.
+    /// The kind of change.
     pub change: Change,
     /// The number of the link.
     pub index: u32,
@@ -188,21 +188,5 @@ mod tests {
         assert!(requester(&here, own).ends_with(&format!("(process {own})")), "{}", requester(&here, own));
         assert_eq!(requester(&there, own), "another program");
         assert_eq!(requester(&here, 0), "another program");
-    }
-
-    #[test]
-    fn the_namespace_of_a_veth_s_other_end_is_found_by_its_number() {
-        if !testing::privileged("the_namespace_of_a_veth_s_other_end_is_found_by_its_number") {
-            return;
-        }
-        let named = NetNs::create(&testing::unique("num")).expect("named");
-        let (near, far) = (NetNs::anonymous().expect("near"), NetNs::anonymous().expect("far"));
-        create_veth((&near, "n0"), (&far, "n1"), &VethOptions::default()).expect("veth");
-        let number = |ns: &NetNs| crate::link::show(ns, "n1").expect("link").lower_netns.expect("another");
-        // Neither a process nor a name has it.
-        assert!(far.numbered(number(&far)).expect("look").is_none());
-        crate::link::move_to(&near, "n0", &named).expect("move");
-        let found = far.numbered(number(&far)).expect("look").expect("found");
-        assert_eq!(found.inode().expect("inode"), named.inode().expect("inode"));
     }
 }

@@ -47,7 +47,7 @@ pub struct Link {
     pub kind: Option<String>,
     /// The number of the link below it, or of a veth's other end, in that link's namespace.
     pub lower: Option<u32>,
-    /// The namespace of that link, if it is another: its number in this link's namespace ([`NetNs::numbered`]).
+    /// The namespace of that link, if it is another: its number in this link's namespace (`netns_number::numbered`).
     pub lower_netns: Option<i32>,
     /// The alias, from `set_alias`.
     pub alias: Option<String>,

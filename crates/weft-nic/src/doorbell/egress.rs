@@ -25,7 +25,7 @@ pub enum EgressError {
     NetNs(#[from] NetNsError),
 }
 
-/// What is at a port's egress.
+/// The programs at a port's egress.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Egress {
     /// Whether `weft_egress` is there.

@@ -210,7 +210,7 @@ impl SoftwareNic {
         let _ = self.threads.watch.ask(|answer| port_watch::Command::Remove(number, answer));
     }
 
-    /// What other programs have changed at the ports since the last call, and what became of it, one line each.
+    /// The changes by other programs at the ports since the last call, and what became of them, one line each.
     pub fn take_changes(&self) -> Vec<String> {
         self.threads.changes.take()
     }

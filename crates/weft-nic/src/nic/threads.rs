@@ -24,7 +24,7 @@ pub(super) struct Threads {
     pub(super) workers: Vec<Commander<worker::Command>>,
     pub(super) rx: Commander<rx::Command>,
     pub(super) watch: Commander<port_watch::Command>,
-    /// What the watch has found.
+    /// The lines of the watch.
     pub(super) changes: Changes,
     stop: Arc<AtomicBool>,
     transmit: Vec<JoinHandle<Result<(), Errno>>>,

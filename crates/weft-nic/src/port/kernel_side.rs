@@ -1,5 +1,4 @@
-//! What the kernel side of a port must look like, in one place: the properties of its near end's device, each with what
-//! restores it. They hold from the port's creation on and are verified after each event (`crate::port_watch`), since any
+//! The kernel side of a port as it must be, in one place: the properties of its near end's device, each with what restores it. They hold from the port's creation on and are verified after each event (`crate::port_watch`), since any
 //! program with the rights in the near end's namespace may change them. docs/datapath.md has the table.
 //!
 //! The near end has its place in [`Near`], as it may be moved to another namespace. A veth's far end stays, and says where the
@@ -12,7 +11,9 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_host::ethtool::{Nic, WHOLE_TCP};
 use weft_host::link::{self, Numbered};
-use weft_host::tap::Carrier;
+use weft_host::netns::NetNs;
+use weft_host::netns_number::numbered;
+use weft_host::tap::{Carrier, TapError};
 
 /// The near end of a port, and what the interface behind the uplink asks of it.
 #[derive(Debug)]
@@ -63,7 +64,7 @@ pub(crate) enum Where {
     Lost(String),
 }
 
-/// How closely the near end is looked at.
+/// The depth of a look at the near end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Look {
     /// For what the kernel does not tell: one request.
@@ -77,7 +78,7 @@ pub(crate) enum Look {
 pub(crate) struct Deviation {
     /// The property, and what became of it.
     pub(crate) what: String,
-    /// Why it was not restored, if so.
+    /// The reason for which it was not restored, if so.
     pub(crate) refused: Option<String>,
 }
 
@@ -119,21 +120,15 @@ impl Port {
         let Ok(far) = veth.far.show() else { return Where::Deleted };
         let Some(index) = far.lower else { return Where::Deleted };
         let place = match far.lower_netns {
-            None => veth.nic.handle().map(Some),
-            Some(number) => veth.nic.numbered(number),
+            None => veth.nic.handle().map_err(TapError::from),
+            Some(number) => numbered(&veth.nic, number),
         };
-        let found = match place {
-            Ok(Some(ns)) => Numbered::at(&ns, index, self.name()).and_then(|link| link.show().map(|_| link)),
-            Ok(None) => {
-                let why = "no process is in its new namespace and no name leads there; move it back, or remove the port";
-                return Where::Lost(why.to_owned());
-            }
-            Err(error) => Err(error.into()),
+        let at = |ns: NetNs| {
+            let link = Numbered::at(&ns, index, self.name())?;
+            link.show().map(|_| link)
         };
-        match found
-            .map_err(PortError::from)
-            .and_then(|link| Ok(self.near.qdisc.follow(&link).map(|()| link)?))
-        {
+        let found = place.and_then(|ns| at(ns).map_err(TapError::from)).map_err(PortError::from);
+        match found.and_then(|link| Ok(self.near.qdisc.follow(&link).map(|()| link)?)) {
             Ok(link) => {
                 *lock(&self.near.link) = Arc::new(link);
                 Where::Moved

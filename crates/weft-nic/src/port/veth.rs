@@ -208,7 +208,7 @@ mod tests {
         assert!(port.steer(&first).expect("steer"));
         assert_eq!(now(), [first]);
         assert!(port.steer(&online).expect("steer"));
-        assert_eq!(now(), [online.clone()]);
+        assert_eq!(now(), std::slice::from_ref(&online));
         drop(port);
         let without = bed.port(2, 10, false).expect("port");
         assert!(!without.steer(&online).expect("steer"), "a port without one backlog for a flow");
