@@ -10,7 +10,7 @@ use weft_units::{BitsPerSec, LaneId};
 
 /// The number of hash slots of cgroups, each with its own share of infrastructure.
 const SENDERS: usize = 64;
-/// Flag: the port has a qdisc, so the doorbell is posted at the far end.
+/// Flag: the port has a qdisc, so the doorbell is posted before the ring.
 const BEHIND: u32 = 4;
 /// Flag: the port is a TAP.
 const TAP: u32 = 8;
@@ -27,14 +27,15 @@ impl CgroupEntry {
 #[derive(Debug)]
 pub struct Guard {
     token: AtomicU64,
-    pad3: AtomicU64,
+    /// Segments of super-packets that were cut behind their doorbell, and posted before the ring.
+    pub cut: AtomicU64,
     flags: AtomicU32,
     infrastructure: AtomicU32,
     nanos_per_kib: AtomicU32,
     pad0: [AtomicU32; 9],
     /// Packets dropped before the rings because the egress program had not seen them.
     pub unannounced: AtomicU64,
-    /// Packets dropped at the egress because their class cannot be determined.
+    /// Packets dropped at the egress because their class cannot be determined, or their source address is that of a group.
     pub obscured: AtomicU64,
     /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub excess: AtomicU64,
@@ -109,6 +110,7 @@ impl Guard {
         assert_eq!(layout.size, size_of::<Self>());
         let fields = [
             ("token", offset_of!(Self, token)),
+            ("cut", offset_of!(Self, cut)),
             ("flags", offset_of!(Self, flags)),
             ("infrastructure", offset_of!(Self, infrastructure)),
             ("nanos_per_kib", offset_of!(Self, nanos_per_kib)),

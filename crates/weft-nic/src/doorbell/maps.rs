@@ -10,6 +10,7 @@
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
+use super::fields;
 use super::makers::{self, SocketMakers};
 use super::messages::{self, MessageOption};
 use super::table::{PreparedTables, build_tables, ids};
@@ -25,6 +26,8 @@ use weft_titan::page::{self, QueuePage};
 const SHARED: [&str; 6] = ["records", "wakes", "summary", page::MAP, messages::MAP, makers::MAP];
 /// The first of them: those that each worker has.
 const OF_WORKER: usize = 3;
+/// The number of the kernel's fields that the programs read.
+pub(super) const KERNEL_FIELDS: usize = 5;
 /// The maps of each port.
 pub(crate) const OWN: [&str; 5] = ["doorbells", "flows", "lanes", "guard", "fragments"];
 
@@ -257,10 +260,12 @@ impl NicMaps {
         self.makers.missing()
     }
 
-    /// The offsets of `write_seq` in the kernel's `struct tcp_sock` and of `sk_pacing_rate` in its `struct sock`; 0 if programs
-    /// cannot read them.
-    pub(super) fn socket_fields(&self) -> [u32; 2] {
-        self.messages.socket_fields()
+    /// The offsets of the kernel's fields that the programs of a port read, as the last words of `struct weft_config`; 0 of those
+    /// that they cannot read.
+    pub(super) fn kernel_fields(&self) -> [u32; KERNEL_FIELDS] {
+        let [write_sequence, pacing_rate] = self.messages.socket_fields();
+        let [end, head, gso_type] = fields::of_packets().unwrap_or_default();
+        [write_sequence, pacing_rate, end, head, gso_type]
     }
 
     /// The summary of all ports of the first worker.

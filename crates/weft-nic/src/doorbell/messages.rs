@@ -7,9 +7,10 @@
 //! Without the kernel's type information, cgroup2 or the right to read a socket's field, the option is not offered, and
 //! [`MessageOption::missing`] says why. Nothing else depends on it.
 
+use super::fields;
 use crate::layout::Reads;
-use std::sync::{Mutex, OnceLock, PoisonError};
-use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
+use std::sync::{Mutex, PoisonError};
+use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions};
 use weft_host::cgroup::{CgroupError, Hierarchy};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
@@ -61,7 +62,7 @@ impl MessageOption {
     /// cannot read them.
     pub(super) fn socket_fields(&self) -> [u32; 2] {
         // What the option's program may read, those of the ports may, too.
-        let fields = self.program.as_ref().ok().and_then(|_| socket_fields().ok());
+        let fields = self.program.as_ref().ok().and_then(|_| fields::of_sockets().ok());
         fields.unwrap_or_default()
     }
 
@@ -91,25 +92,10 @@ impl MessageOption {
 }
 
 fn load(map: &MapFd) -> Result<Object, BpfError> {
-    let [write_sequence, _] = socket_fields()?;
+    let [write_sequence, _] = fields::of_sockets()?;
     let config = write_sequence.to_ne_bytes();
     let reuse = [(MAP, map)];
     let options =
         ObjectOptions { name: "message", rodata: Some(&config), reuse: &reuse, ..ObjectOptions::default() };
     Object::load_with(OBJECT, &options)
-}
-
-/// The offsets of `tcp_sock.write_seq` and `sock.sk_pacing_rate` in the running kernel.
-fn socket_fields() -> Result<[u32; 2], BpfError> {
-    static OFFSETS: OnceLock<[u32; 2]> = OnceLock::new();
-    if let Some(offsets) = OFFSETS.get() {
-        return Ok(*offsets);
-    }
-    let offset = |of: &str, field: &str| {
-        let found = StructLayout::of_kernel(of)?.offset(field);
-        let absent = || BpfError::Absent { what: "field", name: format!("{of}.{field}") };
-        found.and_then(|offset| u32::try_from(offset).ok()).ok_or_else(absent)
-    };
-    let offsets = [offset("tcp_sock", "write_seq")?, offset("sock", "sk_pacing_rate")?];
-    Ok(*OFFSETS.get_or_init(|| offsets))
 }

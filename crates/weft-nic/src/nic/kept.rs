@@ -73,7 +73,7 @@ struct KeptPort {
     devices: [u32; 3],
     receive: KeptDevice,
     egress: KeptFilter,
-    guard: Option<KeptFilter>,
+    behind: Option<[KeptFilter; 2]>,
     /// The filter of the redirect, where the kernel carries received packets.
     redirect: Option<KeptFilter>,
     ring_packets: u32,
@@ -357,7 +357,7 @@ impl SoftwareNic {
     /// Puts the programs of this process in the place of the former one's.
     fn take_over(&mut self, linked: Linked) -> Result<PortId, NicError> {
         let Linked { kept, port, receive, plan, counters, own, received, rx_port, base } = linked;
-        let former = Filters { egress: filter(kept.egress), guard: kept.guard.map(filter) };
+        let former = Filters { egress: filter(kept.egress), behind: kept.behind.map(|of| of.map(filter)) };
         let place = (&port, kept.number as u32);
         let (doorbells, filters) = replace_doorbells(&self.maps, &plan, place, &own, former)?;
         let own = Some(port.mac());
@@ -369,7 +369,15 @@ impl SoftwareNic {
         };
         let uplink = Arc::new(duplicate(receive.queue())?);
         let of = Arc::clone(&counters);
-        let source = rx::Source { number: kept.number, uplink, port: rx_port, own, counters: of };
+        let mtu = Arc::new(port.mtu()?.into());
+        let source = rx::Source {
+            number: kept.number,
+            uplink,
+            port: rx_port,
+            own,
+            counters: of,
+            mtu: Arc::clone(&mtu),
+        };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         // The former process may have been removing the port.
         receive.bring_up()?;
@@ -389,6 +397,7 @@ impl SoftwareNic {
             base,
             receive_device: Some(receive),
             receive: path,
+            mtu,
             readings: LastReadings::default(),
         });
         Ok(id)
@@ -443,7 +452,7 @@ fn kept_port(port: &NicPort) -> Option<KeptPort> {
         devices: port.port.numbers()?,
         receive: KeptDevice { index: device.index(), name: device.name().to_owned() },
         egress: kept_filter(port.filters.egress),
-        guard: port.filters.guard.map(kept_filter),
+        behind: port.filters.behind.map(|of| of.map(kept_filter)),
         redirect,
         ring_packets: port.port.ring_packets,
         flow_table: port.plan.flow_table,

@@ -11,7 +11,7 @@ use crate::port::{Deliveries, Port, Uplink};
 use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::totals::{ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
@@ -82,6 +82,8 @@ pub struct NicPort {
     pub(super) base: PortBase,
     pub(super) receive_device: Option<Uplink>,
     pub(super) receive: ReceivePath,
+    /// The port's MTU, for the receive thread.
+    pub(super) mtu: Arc<AtomicU32>,
     pub(super) readings: LastReadings,
 }
 
@@ -143,6 +145,7 @@ impl NicPort {
             // The kernel lowers a macvlan's MTU with its parent's and never raises it.
             let _ = device.set_mtu(mtu);
         }
+        self.mtu.store(mtu, Ordering::Relaxed);
         Ok(self.port.follow(mtu, carrier)?)
     }
 
@@ -198,6 +201,7 @@ impl NicPort {
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost: c.lost.get().packets.get(),
             strays: c.strays.get().packets.get(),
+            cut_packets: guard.cut.load(Ordering::Relaxed),
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),

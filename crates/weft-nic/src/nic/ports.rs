@@ -81,8 +81,9 @@ impl SoftwareNic {
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
         let linked = self.threads.ask(worker, |answer| worker::Command::Add(new, answer));
         linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
+        let mtu = Arc::new(port.mtu()?.into());
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
-        let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
+        let source = rx::Source { number, uplink, port: rx_port, own, counters: of, mtu: Arc::clone(&mtu) };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         self.next_id += 1;
         let id = PortId(self.next_id);
@@ -102,6 +103,7 @@ impl SoftwareNic {
             base: PortBase::default(),
             receive_device,
             receive: path,
+            mtu,
             readings,
         };
         let up = port.port.up();

@@ -12,8 +12,8 @@ use weft_host::bpf::{FilterId, MapFd};
 pub(super) struct Filters {
     /// At the near end's egress.
     pub(super) egress: FilterId,
-    /// At the far end's ingress, if there is one.
-    pub(super) guard: Option<FilterId>,
+    /// At the ingress of far end and macvtap, if there are such.
+    pub(super) behind: Option<[FilterId; 2]>,
 }
 
 /// Loads the eBPF programs of port `number` and attaches them.
@@ -33,11 +33,11 @@ pub(super) fn attach_doorbells(
     }
     let ifindex = port.index()?;
     let egress = port.app().run(|| doorbells.attach(ifindex)).map_err(stopped)??;
-    let mut filters = Filters { egress, guard: None };
+    let mut filters = Filters { egress, behind: None };
     // A plain multiqueue NIC has no classes, so no packet can escape its class.
     if guarded && port.tap_queue().is_none() {
-        let behind = port.peer_index()?;
-        filters.guard = Some(port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??);
+        let devices = port.behind()?;
+        filters.behind = Some(port.nic().run(|| doorbells.attach_behind(devices)).map_err(stopped)??);
     }
     Ok((doorbells, filters))
 }
@@ -54,11 +54,11 @@ pub(super) fn replace_doorbells(
     let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker: 0 };
     let doorbells = Doorbells::over(maps, plan, numbers, RingPlace::Veth, own)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
-    let (near, far) = (port.index()?, port.peer_index()?);
+    let (near, devices) = (port.index()?, port.behind()?);
     let mut filters = former;
-    if let Some(guard) = former.guard {
-        let replace = || doorbells.replace_peer_ingress(far, guard);
-        filters.guard = Some(port.nic().run(replace).map_err(stopped)??);
+    if let Some(behind) = former.behind {
+        let replace = || doorbells.replace_behind(devices, behind);
+        filters.behind = Some(port.nic().run(replace).map_err(stopped)??);
     }
     filters.egress = port.app().run(|| doorbells.replace(near, former.egress)).map_err(stopped)??;
     Ok((doorbells, filters))

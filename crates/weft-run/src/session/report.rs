@@ -82,8 +82,7 @@ fn lag(lag: &Lag) -> RunLag {
     }
 }
 
-/// The lost packets beyond those that the kernel's devices count as dropped. A host's own traffic has some that no
-/// counter shows: sent before the link had its carrier, or multicast without a listener.
+/// The lost packets beyond those that the kernel's devices count as dropped.
 fn lost(totals: &Totals) -> QdiscDrops {
     QdiscDrops { packets: totals.lost.saturating_sub(counted(totals)) }
 }
