@@ -7,18 +7,17 @@ mod bench;
 mod streams;
 
 use bench::{Bench, config, conserved, standing};
-use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use nix::sys::socket::{IpMembershipRequest, setsockopt, sockopt};
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use streams::{Acceptor, Streams};
 use weft_host::netns::NetNs;
+use weft_host::sysctl;
 use weft_host::testing::{privileged, skip};
-use weft_host::{link, sysctl};
 use weft_nic::nic::Totals;
-use weft_nic::testbed::{PORT, RECEIVER, SENDER, WIRE};
+use weft_nic::testbed::{PORT, RECEIVER};
 use weft_units::Nanos;
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
@@ -50,7 +49,6 @@ fn fragments_to_a_group_and_to_all_arrive_in_their_class() {
     const SENT: usize = 50;
     let bench = Bench::roomy("frg", FRAGMENTS, 900);
     let sockets: Vec<_> = (0..SENT).map(|_| bench.sender(false)).collect();
-    let IpAddr::V4(from) = SENDER else { unreachable!("an IPv4 address") };
     let IpAddr::V4(at) = RECEIVER else { unreachable!("an IPv4 address") };
     must(&bench.bed.sender, &format!("ip route add default dev {PORT}"));
     let sink =
@@ -76,7 +74,7 @@ fn fragments_to_a_group_and_to_all_arrive_in_their_class() {
         assert_eq!(class.posted, class.fetched, "{totals:#?}");
     }
     assert_eq!((totals.lost, totals.strays, totals.unannounced_drops), (0, 0, 0), "{totals:#?}");
-    assert_eq!(lengths, vec![4000; 2 * SENT], "from {from}");
+    assert_eq!(lengths, vec![4000; 2 * SENT]);
     conserved(&totals);
 }
 
