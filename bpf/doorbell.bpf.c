@@ -15,7 +15,8 @@
  * 7. Post the doorbell: a count, what the sender tells if the lane's algorithms read it (told.h), the ring's bit and the
  *    port's bit. A flow that the NIC knows needs no message and no wake-up.
  *
- * weft_peer_ingress drops packets that bypassed weft_egress. weft_expire removes silent flows from the table.
+ * weft_peer_ingress keeps group and broadcast frames out of the macvlan's own ways. weft_ring_ingress, just before the
+ * rings, drops packets that bypassed weft_egress, and posts the segments of packets that were cut behind it. weft_expire removes silent flows from the table.
  *
  * The doorbell is posted before the packet reaches its ring, and packets of two cores may enter a ring in another
  * order than their doorbells. A doorbell therefore only counts packets. A ring holds packets of one lane, so no
@@ -41,6 +42,7 @@
 #include "admit.h"
 #include "doorbell.h"
 #include "flow_key.h"
+#include "group.h"
 #include "gso.h"
 #include "guard.h"
 #include "match.h"
@@ -525,7 +527,7 @@ int weft_egress(struct __sk_buff *skb)
 	struct weft_lane *lane;
 	union weft_place place = {};
 	__u32 zero = 0, lane_id = ~0u, ring, frame;
-	__u64 bytes, packets, placed, current;
+	__u64 bytes, packets, placed, current, counts;
 	int waits = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
@@ -533,6 +535,10 @@ int weft_egress(struct __sk_buff *skb)
 	t = bpf_map_lookup_elem(&tables, &zero);
 	if (!d || !g || !t || (g->flags & WEFT_GUARD_CLOSED))
 		return TC_ACT_SHOT;
+	if (is_from_group(skb)) {
+		__sync_fetch_and_add(&g->obscured, 1);
+		return TC_ACT_SHOT;
+	}
 	if (!(g->flags & WEFT_GUARD_TAP) && pass_to()) {
 		let_pass(skb, g);
 		return TC_ACT_OK;
@@ -544,7 +550,9 @@ int weft_egress(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	}
 	frame = frame_of(&headers) & bank->tested.frame;
-	packets = packets_in_ring(skb, g->flags & WEFT_GUARD_TAP, key, &headers, &bytes);
+	counts = in_ring(skb, g->flags, key, headers.transport);
+	packets = PACKETS_IN_RING(counts);
+	bytes = BYTES_IN_RING(counts);
 
 	if (g->infrastructure != ~0u && is_infrastructure(skb, key, &headers))
 		lane_id = infrastructure_lane(skb, g);
@@ -594,15 +602,16 @@ int weft_egress(struct __sk_buff *skb)
 			return TC_ACT_SHOT;
 		if (flow)
 			ring = follow_queue(skb, d, flow, key);
-		leave_evidence(skb, g, hash_of_ring(skb->hash, ring));
+		leave_evidence(skb, g, hash_of_ring(skb->hash, ring), WEFT_EXACT);
 		if (config.rings > config.queues)
 			d->rings[ring & (WEFT_RINGS - 1)].last_or_left =
 				flow ? *(volatile __u64 *)&flow->last_seen_ns : bpf_ktime_get_ns();
 	} else {
-		leave_evidence(skb, g, g->flags & WEFT_GUARD_TAP ? tap_hash(g, ring) : hash_by_ring(ring));
+		leave_evidence(skb, g, g->flags & WEFT_GUARD_TAP ? tap_hash(g, ring) : hash_by_ring(ring),
+			       kind_of_doorbell(skb, key, headers.transport, packets, lane_id));
 	}
 	if (lane->qdisc_class) {
-		/* A qdisc between here and the ring may hold the packet: weft_peer_ingress posts the doorbell. */
+		/* A qdisc between here and the ring may hold the packet: weft_ring_ingress posts the doorbell. */
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
@@ -620,42 +629,99 @@ int weft_egress(struct __sk_buff *skb)
 	return TC_ACT_OK;
 }
 
-/*
- * At the ingress of the veth's far end, before the ring: sends what passes unscheduled to the uplink's device, and drops packets that no program at the egress announced,
- * such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP). Counts the others, by the rule of gso.h. If
- * the port has a qdisc, the doorbell is posted here, for the packets that it releases.
- */
+/* At the ingress of the veth's far end: keeps frames to groups and to all from the macvlan's special ways (group.h). */
 SEC("tc")
 int weft_peer_ingress(struct __sk_buff *skb)
+{
+	struct weft_guard *g;
+	__u32 zero = 0;
+
+	if (!hide_group(skb)) {
+		g = bpf_map_lookup_elem(&guard, &zero);
+		if (g)
+			__sync_fetch_and_add(&g->unannounced, 1);
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_UNSPEC; /* continue with the next program, if any */
+}
+
+/*
+ * A plain segment of a super-packet that was announced as one. The first has its place; another must be admitted by the lane, and
+ * takes its payload out of what was announced. Returns the packets to be posted, or a negative number if there is no place.
+ */
+static __noinline int admit_segment(struct __sk_buff *skb, struct weft_doorbells *d, __u32 doorbell)
+{
+	struct weft_headers headers = {};
+	struct weft_flow_key key = {};
+	struct weft_lane *lane;
+	__be32 sequence;
+	__u32 lane_id = WEFT_LANE_OF(doorbell);
+	__u64 payload;
+	__u8 words;
+
+	if (!d)
+		return -1;
+	read_headers(skb, &key, &headers);
+	if (bpf_skb_load_bytes(skb, headers.transport + 4, &sequence, sizeof(sequence)) < 0 ||
+	    bpf_skb_load_bytes(skb, headers.transport + 12, &words, sizeof(words)) < 0)
+		return -1;
+	if (WEFT_IS_FIRST(doorbell, bpf_ntohl(sequence)))
+		return 0;
+	lane = bpf_map_lookup_elem(&lanes, &lane_id);
+	if (!lane)
+		return -1;
+	payload = skb->len - headers.transport - (words >> 4) * 4;
+	__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].bytes, -payload);
+	return admit(d, lane, skb->hash % config.rings, 1, BYTES_IN_RING(in_ring(skb, 0, &key, 0))) ? 1 : -1;
+}
+
+/*
+ * At the ingress of the macvtap, just before the ring: sends what passes unscheduled to the uplink's device, and drops packets
+ * that no program at the egress announced, such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP, an
+ * IFB). A packet that is hidden from programs (tc_skip_classify) is so at one device only, the far end. Posts what was not
+ * counted at the egress: segments that were cut on the way, and everything if the port has a qdisc. Counts what goes on to
+ * the ring, by the rule of gso.h.
+ */
+SEC("tc")
+int weft_ring_ingress(struct __sk_buff *skb)
 {
 	struct weft_headers headers = {};
 	struct weft_flow_key key = {};
 	struct weft_doorbells *d;
 	struct weft_guard *g;
-	__u64 bytes, packets;
-	__u32 zero = 0;
+	__u64 counts;
+	__u32 zero = 0, doorbell;
+	int packets = 0;
 
 	d = bpf_map_lookup_elem(&doorbells, &zero);
 	g = bpf_map_lookup_elem(&guard, &zero);
 	if (!d || !g)
 		return TC_ACT_SHOT;
-	if (may_pass(skb, g)) {
-		struct weft_summary *s = bpf_map_lookup_elem(&summary, &zero);
-
-		return s && s->pass_to ? bpf_redirect(s->pass_to, 0) : TC_ACT_SHOT;
-	}
-	if (!was_announced(skb, g)) {
+	if (!has_evidence(skb, g, &doorbell)) {
 		__sync_fetch_and_add(&g->unannounced, 1);
 		return TC_ACT_SHOT;
+	}
+	if (doorbell == WEFT_PASSES) {
+		struct weft_summary *s = bpf_map_lookup_elem(&summary, &zero);
+
+		return s && s->pass_to && show_group(skb) ? bpf_redirect(s->pass_to, 0) : TC_ACT_SHOT;
+	}
+	if (doorbell != WEFT_EXACT && !skb->gso_size) {
+		packets = admit_segment(skb, d, doorbell);
+		if (packets < 0)
+			return TC_ACT_SHOT;
+		__sync_fetch_and_add(&g->cut_behind, packets);
 	}
 	/* The headers matter to packets that the kernel cuts. */
 	if (skb->gso_size)
 		read_headers(skb, &key, &headers);
-	packets = packets_in_ring(skb, 0, &key, &headers, &bytes);
-	count_arrival(g, packets, bytes);
+	counts = in_ring(skb, g->flags, &key, headers.transport);
+	count_arrival(g, PACKETS_IN_RING(counts), BYTES_IN_RING(counts));
 	if (g->flags & WEFT_GUARD_BEHIND)
+		packets = PACKETS_IN_RING(counts);
+	if (packets)
 		ring_doorbell(d, skb->hash % config.rings, packets, 0);
-	return TC_ACT_UNSPEC; /* continue with the next program, if any */
+	return TC_ACT_UNSPEC;
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The packets and bytes that a ring will hold of a packet: the unit of the doorbell, of the arrivals at the port's far
- * end, and of what the NIC reads. One rule for all three.
+ * Super-packets (GSO): which of them enter a ring whole, and the packets and bytes that a ring will hold of the others:
+ * the unit of the doorbell, of the arrivals before the ring, and of what the NIC reads. One rule for all three.
  *
  * A read from a ring has the whole frame: skb->len, and 4 bytes for a VLAN tag that the kernel keeps outside the frame
  * (tap_put_user, drivers/net/tap.c). A super-packet that the kernel cuts before the ring is one packet for each segment.
@@ -13,16 +13,24 @@
 
 #include "doorbell.h"
 #include "flow_key.h"
+#include "guard.h"
 
 extern const volatile struct weft_config config;
 
 #define VLAN_TAG 4
 
-/* skb_shinfo(skb)->gso_type: include/linux/skbuff.h. */
-#define GSO_TCP (1u << 0 | 1u << 4) /* SKB_GSO_TCPV4, SKB_GSO_TCPV6 */
-#define GSO_TUNNEL (0x3fu << 6) /* SKB_GSO_GRE, _GRE_CSUM, _IPXIP4, _IPXIP6, _UDP_TUNNEL, _UDP_TUNNEL_CSUM */
+/* skb_shinfo(skb)->gso_type: SKB_GSO_* of include/linux/skbuff.h. */
+#define GSO_TCP (1u << 0 | 1u << 4) /* _TCPV4, _TCPV6 */
+#define GSO_DODGY (1u << 1) /* of a guest or a packet socket: its headers are checked on the way */
+#define GSO_TCP_ECN (1u << 2)
+#define GSO_TUNNEL (0x3fu << 6) /* _GRE, _GRE_CSUM, _IPXIP4, _IPXIP6, _UDP_TUNNEL, _UDP_TUNNEL_CSUM */
 #define GSO_SCTP (1u << 14)
-#define GSO_FRAGMENTS (1u << 16) /* SKB_GSO_UDP: IP fragments of one datagram */
+#define GSO_FRAGMENTS (1u << 16) /* _UDP: IP fragments of one datagram */
+#define GSO_UDP_L4 (1u << 17)
+
+/* The types that the offloads of a ring cover (TUN_F_* in crates/weft-host/src/tap_queue.rs). */
+#define WHOLE_IN_RING (GSO_TCP | GSO_TCP_ECN | GSO_DODGY)
+#define WHOLE_IN_TAP (WHOLE_IN_RING | GSO_UDP_L4)
 
 /* Reads `size` bytes of the kernel's own structure behind a packet. */
 static __always_inline void read_skb(struct __sk_buff *skb, __u32 place, void *to, __u32 size)
@@ -59,17 +67,35 @@ static __always_inline __u32 inner_transport(struct __sk_buff *skb)
 }
 
 /*
- * The segments of a super-packet that the kernel cuts, and their bytes. `transport`: the offset of the outermost
- * transport header. `whole`: UDP stays whole outside a tunnel. A separate function, so that its stack is not added to
- * that of the classification.
+ * Whether a ring takes a super-packet whole. The kernel cuts others before it: UDP in a macvtap, tunnels, and TCP of the
+ * types that no ring knows, such as forwarded packets with one identification (SKB_GSO_TCP_FIXEDID) or accurate ECN.
  */
-static __noinline __u32 segments_of(struct __sk_buff *skb, __u32 transport, __u32 whole, __u64 *bytes)
+static __always_inline int stays_whole(__u32 type, __u32 protocol, __u32 flags)
 {
-	__u32 size = skb->gso_size, length = skb->len, type = gso_type(skb), headers = 8, segments;
+	if (!type)
+		return protocol == IPPROTO_TCP || (protocol == IPPROTO_UDP && flags & WEFT_GUARD_TAP);
+	return !(type & ~(flags & WEFT_GUARD_TAP ? WHOLE_IN_TAP : WHOLE_IN_RING));
+}
+
+/* The packets and the bytes that a ring will hold, in one word: the verifier's stack has no room for a second result. */
+#define IN_RING(packets, bytes) ((__u64)(packets) << 32 | (bytes))
+#define PACKETS_IN_RING(counts) ((__u32)((counts) >> 32))
+#define BYTES_IN_RING(counts) ((__u32)(counts))
+
+/*
+ * What the ring will hold for this packet. `transport`: the offset of the outermost transport header; only super-packets
+ * need it. A separate function, so that its stack is not added to that of the classification.
+ */
+static __noinline __u64 in_ring(struct __sk_buff *skb, __u32 flags, const struct weft_flow_key *key, __u32 transport)
+{
+	__u32 tag = skb->vlan_present ? VLAN_TAG : 0, length = skb->len, size = skb->gso_size, headers = 8, type, segments;
 	__u8 words;
 
-	if (!bytes || (whole && !(type & GSO_TUNNEL)))
-		return 1;
+	if (!key || !size)
+		return IN_RING(1, length + tag);
+	type = gso_type(skb);
+	if (stays_whole(type, key->protocol, flags))
+		return IN_RING(1, length + tag);
 	if (type & GSO_TUNNEL)
 		transport = inner_transport(skb);
 	if (type & GSO_TCP && bpf_skb_load_bytes(skb, transport + 12, &words, sizeof(words)) == 0)
@@ -79,23 +105,24 @@ static __noinline __u32 segments_of(struct __sk_buff *skb, __u32 transport, __u3
 	else if (type & GSO_FRAGMENTS)
 		headers = 0;
 	headers += transport;
-	if (!size || length <= headers + size)
-		return 1;
+	if (length <= headers + size)
+		return IN_RING(1, length + tag);
 	segments = (length - headers + size - 1) / size;
-	*bytes += (__u64)(segments - 1) * (headers + (skb->vlan_present ? VLAN_TAG : 0));
-	return segments;
+	return IN_RING(segments, length + tag + (segments - 1) * (headers + tag));
 }
 
 /*
- * The packets and bytes that the ring will hold for this packet. TCP stays whole; the kernel cuts all other GSO (UDP,
- * tunnels) before the ring. A TAP (`whole`) also takes UDP GSO whole.
+ * The kind of doorbell of a packet for which `packets` are posted (guard.h). A separate function, so that its stack is not
+ * added to that of the classification.
  */
-static __always_inline __u32 packets_in_ring(struct __sk_buff *skb, int whole, const struct weft_flow_key *key,
-					     const struct weft_headers *headers, __u64 *bytes)
+static __noinline __u32 kind_of_doorbell(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport,
+					 __u32 packets, __u32 lane)
 {
-	*bytes = skb->len + (skb->vlan_present ? VLAN_TAG : 0);
-	if (!skb->gso_size || key->protocol == IPPROTO_TCP)
-		return 1;
-	return segments_of(skb, headers->transport, whole && key->protocol == IPPROTO_UDP, bytes);
+	__be32 sequence;
+
+	if (!key || !skb->gso_size || packets != 1 || key->protocol != IPPROTO_TCP ||
+	    bpf_skb_load_bytes(skb, transport + 4, &sequence, sizeof(sequence)) < 0)
+		return WEFT_EXACT;
+	return WEFT_ONE_FOR_ALL(lane & (WEFT_LANES - 1), bpf_ntohl(sequence));
 }
 #endif

@@ -12,7 +12,7 @@
 #include "match.h"
 #include "tables.h"
 
-#define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted at the far end */
+#define WEFT_GUARD_BEHIND 4  /* the port has a qdisc: the doorbell is posted before the ring */
 #define WEFT_GUARD_TAP 8     /* the port is a TAP: UDP GSO stays whole, and the evidence is in the hash (tap.h) */
 #define WEFT_GUARD_CLOSED 16 /* the NIC is stopping, or the port has no carrier: no packet enters */
 
@@ -28,13 +28,13 @@ struct weft_arrivals {
 
 struct weft_guard {
 	__u64 token; /* random per run; unknown to senders */
-	__u64 pad3;
+	__u64 cut_behind; /* segments of super-packets that were cut behind their doorbell, posted before the ring */
 	__u32 flags; /* WEFT_GUARD_* */
 	__u32 infrastructure; /* its lane; 0xffffffff: none */
 	__u32 nanos_per_kib;  /* ns per KiB at the rate of the share of the host itself */
 	__u32 pad0[9];
 	__u64 unannounced; /* dropped before the rings: not seen by a program at the egress */
-	__u64 obscured;	   /* dropped at the egress: the class cannot be determined */
+	__u64 obscured;	   /* dropped at the egress: the class cannot be determined, or the source address is of a group */
 	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
 	__u64 passed;	   /* passed unscheduled, without a heartbeat of the NIC */
 	__u64 passed_bytes;
@@ -67,22 +67,38 @@ static __always_inline __u32 hash_for_ring(__u32 hash, __u32 ring, __u32 rings)
 }
 
 /*
- * The evidence that a packet was announced, for the far end of the port's veth. No field that a sender controls is
+ * The doorbell of a packet, as the evidence says. Exact: it counts what the ring will hold. One for all: it counts 1 for a
+ * TCP super-packet, which the ring takes whole, unless the kernel cuts it on the way; the segments then inherit the
+ * evidence. Only the first has the sequence number in it, so the guard posts the others, as packets of the lane. A
+ * super-packet has less than 2^20 bytes, so no other segment has the same low bits. Passes: it has none.
+ */
+#define WEFT_EXACT 0u
+#define WEFT_ONE_FOR_ALL(lane, sequence) (0xa0000000u | (lane) << 20 | ((sequence) & 0xfffff))
+#define WEFT_IS_ONE_FOR_ALL(doorbell) ((doorbell) >> 29 == 5)
+#define WEFT_IS_FIRST(doorbell, sequence) ((((doorbell) ^ (sequence)) & 0xfffff) == 0)
+#define WEFT_LANE_OF(doorbell) ((doorbell) >> 20 & (WEFT_LANES - 1))
+#define WEFT_PASSES ~0u
+
+/*
+ * The evidence that a packet was announced, for the guard before the rings. No field that a sender controls is
  * evidence: it sets mark, priority, time stamp and bytes, and can search for headers with the hash that it wants.
  * The control buffer of its packets contains zeros or data of the stack, never a number that it cannot know. That
- * number is bound to the hash, which selects the ring. It is in the last two words: a qdisc on the port uses at
+ * number is bound to the hash, which selects the ring, and has the kind of doorbell in its upper half. It is in the last two words: a qdisc on the port uses at
  * most the first three (12 bytes, CAKE; FQ, CoDel and netem use fewer).
  */
-static __always_inline void leave_evidence(struct __sk_buff *skb, const struct weft_guard *g, __u32 hash)
+static __always_inline void leave_evidence(struct __sk_buff *skb, const struct weft_guard *g, __u32 hash, __u32 doorbell)
 {
 	bpf_set_hash(skb, hash);
 	skb->cb[3] = (__u32)g->token ^ hash;
-	skb->cb[4] = g->token >> 32;
+	skb->cb[4] = (__u32)(g->token >> 32) ^ doorbell;
 }
 
-static __always_inline int was_announced(struct __sk_buff *skb, const struct weft_guard *g)
+/* Whether the egress has seen a packet, and its doorbell. */
+static __always_inline int has_evidence(struct __sk_buff *skb, const struct weft_guard *g, __u32 *doorbell)
 {
-	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == (__u32)(g->token >> 32);
+	*doorbell = skb->cb[4] ^ (__u32)(g->token >> 32);
+	return (skb->cb[3] ^ skb->hash) == (__u32)g->token &&
+	       (*doorbell == WEFT_EXACT || WEFT_IS_ONE_FOR_ALL(*doorbell) || *doorbell == WEFT_PASSES);
 }
 
 /* Counts a packet at the far end. The cores that share an element are few, and each has its own backlog. */
@@ -95,22 +111,16 @@ static __always_inline void count_arrival(struct weft_guard *g, __u64 packets, _
 }
 
 /*
- * The evidence of a packet that the egress lets pass unscheduled: the far end sends it to the uplink's device in place
+ * The evidence of a packet that the egress lets pass unscheduled: the guard sends it to the uplink's device in place
  * of a ring.
  */
 static __always_inline void let_pass(struct __sk_buff *skb, struct weft_guard *g)
 {
 	__u32 hash = bpf_get_hash_recalc(skb);
 
-	leave_evidence(skb, g, hash ? hash : 1);
-	skb->cb[4] = ~(__u32)(g->token >> 32);
+	leave_evidence(skb, g, hash ? hash : 1, WEFT_PASSES);
 	__sync_fetch_and_add(&g->passed, 1);
 	__sync_fetch_and_add(&g->passed_bytes, skb->len);
-}
-
-static __always_inline int may_pass(struct __sk_buff *skb, const struct weft_guard *g)
-{
-	return (skb->cb[3] ^ skb->hash) == (__u32)g->token && skb->cb[4] == ~(__u32)(g->token >> 32);
 }
 
 /* One number of two; the upper bits of the product depend on all bits of the factors. */

@@ -16,6 +16,10 @@ const volatile struct {
 	__u32 write_sequence; /* its offset in the kernel's struct tcp_sock */
 } config;
 
+/* AF_INET and AF_INET6; sys/socket.h is no header of the kernel. */
+#define FAMILY_IPV4 2
+#define FAMILY_IPV6 10
+
 /* The kernel passes at most a page of a value, and refuses a longer one unless the program says 0: take it as it was. */
 #define VALUE_MAX 4096
 
@@ -35,6 +39,9 @@ int weft_setsockopt(struct bpf_sockopt *ctx)
 	/* -1: the program of another NIC of ours, which keeps messages for its own ports, came first. */
 	if (!sk || ctx->optname != WEFT_OPTION_MESSAGE || (ctx->optlen != sizeof(*given) && ctx->optlen != -1) ||
 	    (void *)(given + 1) > ctx->optval_end)
+		return 1;
+	/* Of other families the protocol is a number of their own: that of a netlink socket may be 6. */
+	if (sk->family != FAMILY_IPV4 && sk->family != FAMILY_IPV6)
 		return 1;
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)
 		return 1;

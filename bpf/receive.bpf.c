@@ -4,8 +4,9 @@
  *
  * weft_receive, for each packet that arrives for the port:
  * 1. Drop the port's own packet: its broadcast leaves through the NIC's device, so the kernel returns it to the port's.
- * 2. Count it.
- * 3. Send it out of the port's far end, so that the port receives it (veth_xmit, drivers/net/veth.c).
+ * 2. Leave a datagram that the interface's macvlan has reassembled to the thread, which cuts it (below).
+ * 3. Count it.
+ * 4. Send it out of the port's far end, so that the port receives it (veth_xmit, drivers/net/veth.c).
  *
  * The device is a macvtap. Its parent's rx handler has already selected the packets of the port's hardware address,
  * broadcast and multicast (macvlan_handle_frame, drivers/net/macvlan.c). The program runs before the macvtap's own rx
@@ -14,6 +15,9 @@
  *
  * The veth ends treat the packet as one from a wire: they set its type by the port's hardware address, and drop a
  * packet above the port's MTU unless it is a GSO packet, which stays whole (is_skb_forwardable, net/core/dev.c).
+ *
+ * A macvlan reassembles the fragments of frames to groups and to all before they arrive here (ip_check_defrag, IPv4 only).
+ * The veth would drop the datagram; the thread cuts it to the MTU again (crates/weft-packet/src/fragment.rs).
  *
  * At the NIC's own device (no `far_end`), which has no port, it drops everything: broadcast and multicast.
  *
@@ -26,8 +30,12 @@
  * only satisfies the verifier.
  */
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <linux/pkt_cls.h>
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
+
+#define TO_HOST 0 /* PACKET_HOST; linux/if_packet.h needs headers of user space */
 
 /* Read by crates/weft-nic/src/redirect.rs. */
 struct weft_received {
@@ -61,6 +69,18 @@ static __always_inline int is_own(struct __sk_buff *skb)
 	       source[4] == receiver.mac[4] && source[5] == receiver.mac[5];
 }
 
+/*
+ * Whether the macvlan may have made a datagram of fragments: it is longer than the device's MTU, which is that of the port,
+ * to a group or to all, and no super-packet.
+ */
+static __always_inline int is_reassembled(struct __sk_buff *skb)
+{
+	__u32 mtu = 0;
+
+	return skb->pkt_type != TO_HOST && skb->protocol == bpf_htons(ETH_P_IP) && !skb->gso_size &&
+	       bpf_check_mtu(skb, 0, &mtu, 0, 0) != 0;
+}
+
 SEC("tc")
 int weft_receive(struct __sk_buff *skb)
 {
@@ -69,6 +89,8 @@ int weft_receive(struct __sk_buff *skb)
 
 	if (!receiver.far_end || is_own(skb))
 		return TC_ACT_SHOT;
+	if (is_reassembled(skb))
+		return TC_ACT_UNSPEC;
 	count = bpf_map_lookup_elem(&received, &zero);
 	if (!count)
 		return TC_ACT_UNSPEC;

@@ -5,10 +5,11 @@ use std::process::Command;
 
 /// The objects of this crate, each `bpf/NAME.bpf.c`, and the headers that they include.
 const OBJECTS: [&str; 4] = ["doorbell", "message", "process", "receive"];
-const HEADERS: [&str; 13] = [
+const HEADERS: [&str; 14] = [
     "admit.h",
     "doorbell.h",
     "flow_key.h",
+    "group.h",
     "gso.h",
     "guard.h",
     "match.h",

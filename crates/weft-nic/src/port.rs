@@ -297,6 +297,14 @@ impl Port {
         Ok(self.near().show()?.index)
     }
 
+    /// The MTU of the near end.
+    ///
+    /// # Errors
+    /// When the device no longer exists.
+    pub(crate) fn mtu(&self) -> Result<u32, PortError> {
+        Ok(self.near().show()?.mtu)
+    }
+
     /// The interface number of the far end, in the NIC's namespace.
     ///
     /// # Errors
@@ -304,6 +312,20 @@ impl Port {
     pub fn peer_index(&self) -> Result<u32, PortError> {
         match &self.behind {
             Behind::Veth(veth) => Ok(veth.far.show()?.index),
+            Behind::Tap(_) => Err(PortError::NoFarEnd(self.name().to_owned())),
+        }
+    }
+
+    /// The interface numbers of the far end and of the macvtap on it, in the NIC's namespace.
+    ///
+    /// # Errors
+    /// When a device no longer exists, or the port is a TAP.
+    pub(crate) fn behind(&self) -> Result<[u32; 2], PortError> {
+        match &self.behind {
+            Behind::Veth(veth) => Ok([
+                veth.far.show()?.index,
+                veth.tap_index().ok_or(PortError::NoFarEnd(self.name().to_owned()))?,
+            ]),
             Behind::Tap(_) => Err(PortError::NoFarEnd(self.name().to_owned())),
         }
     }

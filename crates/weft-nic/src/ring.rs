@@ -18,7 +18,9 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use weft_host::clock;
+use weft_packet::ethernet;
 use weft_packet::tap::TapPacket;
+use weft_packet::vnet::VnetHeader;
 use weft_rank::Metadata;
 use weft_units::{Bytes, ClassId, FlowId, Instant, LaneId, LoggedFlowId, Nanos};
 
@@ -174,7 +176,10 @@ impl Ring {
             self.buffer = pool.take();
         }
         let found = match rustix::io::read(fd, &mut self.buffer[..]) {
-            Ok(n) => TapPacket::parse(&self.buffer[..n]).map_or(Fetch::Empty, Fetch::Packet),
+            Ok(n) => {
+                ethernet::show_group(self.buffer[..n].get_mut(VnetHeader::LEN..).unwrap_or_default());
+                TapPacket::parse(&self.buffer[..n]).map_or(Fetch::Empty, Fetch::Packet)
+            }
             Err(Errno::AGAIN | Errno::INTR) => Fetch::Empty,
             Err(error) => Fetch::Failed(error),
         };

@@ -14,6 +14,9 @@
 //! without data (measured: the 99th percentile of T0 halves). It shares only descriptors and counters, and is the single
 //! writer of the rx counters.
 //!
+//! The macvlan on the interface reassembles the fragments of datagrams to groups and to all, and the port takes no frame above its
+//! MTU. Such a datagram is cut into fragments again, and counts as these.
+//!
 //! Balance: packets read = passed + refused by the port. A read shorter than a virtio-net header is not a packet and
 //! cannot come from these devices. A broadcast that the port itself sent is not counted: it left through the NIC's
 //! device, so the kernel returns it to the port's.
@@ -24,6 +27,7 @@
 use crate::commands::Inbox;
 use crate::counters::PortCounters;
 use crate::ring::FRAME_BYTES;
+use crate::sync::{AtomicU32, Ordering};
 use crate::worker::{MODERATION, raise_thread_priority};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -31,6 +35,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weft_host::Mac;
+use weft_packet::ethernet::{HEADER, is_to_group};
+use weft_packet::fragment::fragments;
 use weft_packet::tap::frame_bytes;
 use weft_packet::vnet::VnetHeader;
 use weft_units::Bytes;
@@ -50,6 +56,8 @@ pub(crate) struct Source {
     /// The port's hardware address, where the port sends through another device.
     pub(crate) own: Option<Mac>,
     pub(crate) counters: Arc<PortCounters>,
+    /// The longest IP packet that the port takes, in bytes.
+    pub(crate) mtu: Arc<AtomicU32>,
 }
 
 /// A command to the thread.
@@ -135,17 +143,41 @@ fn forward(source: &Source, buffer: &mut [u8]) -> bool {
             return false;
         }
     };
-    let Some(Bytes(bytes)) = frame_bytes(length) else { return false };
+    if frame_bytes(length).is_none() {
+        return false;
+    }
     let sender = buffer.get(VnetHeader::LEN + 6..VnetHeader::LEN + 12);
     if source.own.is_some_and(|own| sender == Some(&own.0)) {
         return true;
     }
+    let read = &buffer[..length];
+    match reassembled(read, source.mtu.load(Ordering::Relaxed)) {
+        Some(cut) => cut.iter().for_each(|part| pass(source, part)),
+        None => pass(source, read),
+    }
+    true
+}
+
+/// Passes a packet with its virtio-net header to the port.
+fn pass(source: &Source, packet: &[u8]) {
+    let (counters, bytes) = (&source.counters, frame_bytes(packet.len()).map_or(0, Bytes::get));
     counters.rx.add(1, bytes);
-    match rustix::io::write(&source.port, &buffer[..length]) {
+    match rustix::io::write(&source.port, packet) {
         Ok(written) => counters.rx_passed.add(1, frame_bytes(written).map_or(0, Bytes::get)),
         Err(_) => counters.rx_refused.add(1, bytes),
     }
-    true
+}
+
+/// The fragments of a datagram that is longer than `mtu` because a macvlan has reassembled it, each with a virtio-net header;
+/// `None` of any other packet.
+fn reassembled(read: &[u8], mtu: u32) -> Option<Vec<Vec<u8>>> {
+    let (header, frame) = read.split_first_chunk::<{ VnetHeader::LEN }>()?;
+    let (header, longest) = (VnetHeader::parse(header), u64::from(mtu) + HEADER.get());
+    if frame.len() as u64 <= longest || !is_to_group(frame) || header.is_gso() || header.needs_csum() {
+        return None;
+    }
+    let with_header = |part: Vec<u8>| [&VnetHeader::default().emit()[..], &part].concat();
+    Some(fragments(frame, mtu as usize)?.into_iter().map(with_header).collect())
 }
 
 #[cfg(test)]
@@ -164,7 +196,7 @@ mod tests {
 
     fn source(uplink: OwnedFd, port: OwnedFd) -> Source {
         let counters = Arc::new(PortCounters::new(1));
-        Source { number: 0, uplink: Arc::new(uplink), port, own: None, counters }
+        Source { number: 0, uplink: Arc::new(uplink), port, own: None, counters, mtu: Arc::new(1500.into()) }
     }
 
     #[test]

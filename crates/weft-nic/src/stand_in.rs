@@ -25,6 +25,8 @@ use std::time::Duration;
 use weft_host::bpf::{MapFd, SharedValue};
 use weft_host::clock;
 use weft_host::keeper::{Kept, Watch};
+use weft_packet::ethernet;
+use weft_packet::vnet::VnetHeader;
 use weft_units::Nanos;
 
 /// The age from which on a heartbeat is over: `WEFT_HEARTBEAT_NS` of bpf/doorbell.h.
@@ -114,6 +116,7 @@ impl StandIn {
         let mut sent = 0;
         for ring in &parts.rings {
             while let Ok(length) = rustix::io::read(&ring.fd, &mut self.buffer[..]) {
+                ethernet::show_group(self.buffer[..length].get_mut(VnetHeader::LEN..).unwrap_or_default());
                 let of = (ring.port, ring.number);
                 if !parts.send(&self.buffer[..length]) {
                     self.pending = Some(Pending { length, of });

@@ -153,6 +153,8 @@ pub struct Totals {
     pub lost: u64,
     /// Packets found without a doorbell.
     pub strays: u64,
+    /// Segments of super-packets that were cut behind their doorbell, since the port's offloads are off: posted before the ring.
+    pub cut_packets: u64,
     /// Packets dropped because they bypassed the program at the egress, so that no doorbell announced them.
     pub unannounced_drops: u64,
     /// Packets dropped because their class cannot be determined: a fragment whose first fragment has not passed, or
@@ -227,6 +229,8 @@ pub struct PortTotals {
     pub lost: u64,
     /// Packets found without a doorbell.
     pub strays: u64,
+    /// Segments of super-packets that were cut behind their doorbell, since the port's offloads are off: posted before the ring.
+    pub cut_packets: u64,
     /// Packets dropped because they bypassed the program at the egress.
     pub unannounced_drops: u64,
     /// Packets dropped because their class cannot be determined.
@@ -308,6 +312,7 @@ impl PortTotals {
             (&mut self.doorbell_ahead, other.doorbell_ahead),
             (&mut self.lost, other.lost),
             (&mut self.strays, other.strays),
+            (&mut self.cut_packets, other.cut_packets),
             (&mut self.unannounced_drops, other.unannounced_drops),
             (&mut self.obscured_drops, other.obscured_drops),
             (&mut self.infrastructure_excess, other.infrastructure_excess),
@@ -352,6 +357,7 @@ impl From<PortTotals> for Totals {
             doorbell_ahead: ports.doorbell_ahead,
             lost: ports.lost,
             strays: ports.strays,
+            cut_packets: ports.cut_packets,
             unannounced_drops: ports.unannounced_drops,
             obscured_drops: ports.obscured_drops,
             infrastructure_excess: ports.infrastructure_excess,

@@ -34,7 +34,7 @@ const FRAMES: u64 = 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Class(&'static str),
-    /// Dropped at the egress, since the class cannot be determined.
+    /// Dropped at the egress, since the class cannot be determined, or a group is the sender.
     Obscured,
     /// Dropped at the far end, since the packet was not announced.
     Unannounced,
@@ -120,6 +120,9 @@ fn raw_ways() -> Vec<(String, u16, Vec<Vec<u8>>, Fate)> {
     let mut foreign = bulk(&plain);
     foreign[6..12].copy_from_slice(&[2, 9, 9, 9, 9, 9]);
     way("another's hardware address", 0x0800, vec![foreign], BULK);
+    let mut of_a_group = bulk(&plain);
+    of_a_group[6] |= 1;
+    way("a group's hardware address as the source", 0x0800, vec![of_a_group], Fate::Obscured);
     way("another's address", 0x0800, vec![bulk(&Below { hosts: (9, 9), ..Below::default() })], BULK);
     // Not accepted by any receiver as a packet to the port: equivalent to another port.
     way("a header cut off", 0x0800, vec![bulk(&plain)[..14 + 20 + 2].to_vec()], Fate::Class("default"));

@@ -14,8 +14,9 @@ use weft_nic::nic::{NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::port::{Receive, Uplink};
 use weft_nic::redirect::{ReceivePath, ThreadReason};
 use weft_nic::testbed::Testbed;
+use weft_packet::fragment::fragments;
 use weft_units::{Nanos, Packets};
-use wire::{Arrival, BROADCAST, Counter, Wire, frame};
+use wire::{Arrival, BROADCAST, Counter, Wire, frame, ipv4};
 
 const WAYS: [Receive; 2] = [Receive::Kernel, Receive::Thread];
 const PORT: Mac = Mac([2, 0, 0, 0, 1, 1]);
@@ -118,6 +119,31 @@ fn super_packets_pass_whole_and_frames_above_the_mtu_do_not() {
         assert_eq!(counter.wait(4).get(&(9014, 0, HOST)), Some(&1), "{way:?}");
         let totals = end(nic, way, 3);
         assert_eq!(totals.received().packets, Packets(7));
+    }
+}
+
+/// The macvlan on the interface reassembles datagrams to groups and to all, and the port takes no longer frame than its MTU.
+#[test]
+fn fragments_to_a_group_or_to_all_arrive_as_fragments() {
+    if !privileged("fragments_to_a_group_or_to_all_arrive_as_fragments") {
+        return;
+    }
+    const UDP: u8 = 17;
+    for way in WAYS {
+        for (to, kind) in [(Mac([1, 0, 0x5e, 1, 1, 1]), TO_GROUP), (BROADCAST, TO_ALL)] {
+            let wire = Wire::new();
+            let nic = wire.port(&wire.app, "port0", PORT, way);
+            let counter = Counter::at(&wire.app, "port0");
+            for part in fragments(&ipv4(to, UDP, 4042), 1500).expect("fragments") {
+                wire.arrive(&part);
+            }
+            wire.arrive(&ipv4(to, UDP, 1514));
+            let expected = BTreeMap::from([((1514, 0, kind), 3), ((1082, 0, kind), 1)]);
+            assert_eq!(counter.wait(4), expected, "{way:?}");
+            let totals = nic.stop(Nanos::from_secs(1)).expect("stop");
+            assert_eq!((totals.received(), totals.received().packets), (totals.rx_delivered, Packets(4)));
+            assert_eq!(totals.rx_dropped.veth, 0, "{totals:#?}");
+        }
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`ethernet`] | framing: Ethernet's overhead in the frame and on the wire |
+//! | [`ethernet`] | framing: Ethernet's overhead in the frame and on the wire, and the bit of groups |
+//! | [`fragment`] | cutting IPv4 datagrams into fragments |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
 //! | [`vnet`] | the virtio-net header before frames of TUN, TAP and macvtap |
 //! | [`tap`] | packets read from TAP and macvtap, parsed once |
@@ -17,6 +18,7 @@
 
 pub mod classifier;
 pub mod ethernet;
+pub mod fragment;
 pub mod header_match;
 pub mod headers;
 pub mod mutation;

@@ -13,7 +13,7 @@ use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
 const SENDERS: usize = 64;
 /// The elements of the counts of arrivals.
 const ARRIVAL_CORES: usize = 16;
-/// Flag: the port has a qdisc, so the doorbell is posted at the far end.
+/// Flag: the port has a qdisc, so the doorbell is posted before the ring.
 const BEHIND: u32 = 4;
 /// Flag: the port is a TAP.
 const TAP: u32 = 8;
@@ -39,14 +39,15 @@ struct Arrivals {
 #[derive(Debug)]
 pub struct Guard {
     token: AtomicU64,
-    pad3: AtomicU64,
+    /// Segments of super-packets that were cut behind their doorbell, and posted before the ring.
+    pub cut_behind: AtomicU64,
     flags: AtomicU32,
     infrastructure: AtomicU32,
     nanos_per_kib: AtomicU32,
     pad0: [AtomicU32; 9],
     /// Packets dropped before the rings because the egress program had not seen them.
     pub unannounced: AtomicU64,
-    /// Packets dropped at the egress because their class cannot be determined.
+    /// Packets dropped at the egress because their class cannot be determined, or their source address is that of a group.
     pub obscured: AtomicU64,
     /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub excess: AtomicU64,
@@ -143,6 +144,7 @@ impl Guard {
         assert_eq!(layout.size, size_of::<Self>());
         let fields = [
             ("token", offset_of!(Self, token)),
+            ("cut_behind", offset_of!(Self, cut_behind)),
             ("flags", offset_of!(Self, flags)),
             ("infrastructure", offset_of!(Self, infrastructure)),
             ("nanos_per_kib", offset_of!(Self, nanos_per_kib)),

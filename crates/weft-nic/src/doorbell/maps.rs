@@ -10,8 +10,9 @@
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
+use super::fields::KernelFields;
 use super::makers::{self, SocketMakers};
-use super::messages::{self, KernelFields, MessageOption};
+use super::messages::{self, MessageOption};
 use super::table::{PreparedTables, build_tables, ids};
 use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
 use crate::layout::{Page, Reads, Record, Summary};

@@ -7,10 +7,10 @@
 //! Without the kernel's type information, cgroup2 or the right to read a socket's field, the option is not offered, and
 //! [`MessageOption::missing`] says why. Nothing else depends on it.
 
+use super::fields::{self, KernelFields};
 use crate::layout::Reads;
-use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
+use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions};
 use weft_host::cgroup::{CgroupError, Hierarchy};
 
 /// The compiled eBPF object, built from `bpf/` by this crate's build script.
@@ -61,13 +61,7 @@ impl MessageOption {
     /// The offsets of the fields that the programs of ports read.
     pub(super) fn kernel_fields(&self) -> KernelFields {
         // What the option's program may read, those of the ports may, too.
-        match &self.program {
-            Ok(_) => KernelFields {
-                socket: offsets(&SOCKET_FIELDS).unwrap_or_default(),
-                packet: offsets(&PACKET_FIELDS).unwrap_or_default(),
-            },
-            Err(_) => KernelFields::default(),
-        }
+        self.program.as_ref().map(|_| fields::of_kernel()).unwrap_or_default()
     }
 
     /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
@@ -96,53 +90,10 @@ impl MessageOption {
 }
 
 fn load(map: &MapFd) -> Result<Object, BpfError> {
-    let [write_sequence, _] = offsets(&SOCKET_FIELDS)?;
+    let [write_sequence, _] = fields::of_sockets()?;
     let config = write_sequence.to_ne_bytes();
     let reuse = [(MAP, map)];
     let options =
         ObjectOptions { name: "message", rodata: Some(&config), reuse: &reuse, ..ObjectOptions::default() };
     Object::load_with(OBJECT, &options)
-}
-
-/// The offsets of fields in the kernel's structures, by group; all 0 if programs cannot read them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct KernelFields {
-    /// Of [`SOCKET_FIELDS`].
-    pub(super) socket: [u32; 2],
-    /// Of [`PACKET_FIELDS`].
-    pub(super) packet: [u32; 5],
-}
-
-const SOCKET_FIELDS: [(&str, &str); 2] = [("tcp_sock", "write_seq"), ("sock", "sk_pacing_rate")];
-
-/// What says where the headers of a super-packet in a tunnel end (bpf/gso.h).
-const PACKET_FIELDS: [(&str, &str); 5] = [
-    ("sk_buff", "head"),
-    ("sk_buff", "end"),
-    ("sk_buff", "mac_header"),
-    ("sk_buff", "inner_transport_header"),
-    ("skb_shared_info", "gso_type"),
-];
-
-/// The offsets of `fields`, pairs of structure and field, in the running kernel.
-fn offsets<const N: usize>(fields: &[(&'static str, &'static str); N]) -> Result<[u32; N], BpfError> {
-    static KNOWN: Mutex<BTreeMap<(&str, &str), u32>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut found, mut layout) = ([0; N], None);
-    for (offset, (of, field)) in found.iter_mut().zip(fields) {
-        *offset = match known.get(&(*of, *field)) {
-            Some(offset) => *offset,
-            None => {
-                // Each look at the kernel's types takes milliseconds.
-                let layout = match layout.take_if(|(known, _)| known == of) {
-                    Some(known) => layout.insert(known),
-                    None => layout.insert((*of, StructLayout::of_kernel(of)?)),
-                };
-                let place = layout.1.offset(field).and_then(|offset| u32::try_from(offset).ok());
-                let absent = || BpfError::Absent { what: "field", name: format!("{of}.{field}") };
-                *known.entry((of, field)).or_insert(place.ok_or_else(absent)?)
-            }
-        };
-    }
-    Ok(found)
 }

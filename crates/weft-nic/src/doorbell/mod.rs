@@ -6,6 +6,7 @@
 //! bounds and the accounting.
 
 mod egress;
+mod fields;
 mod guard;
 mod makers;
 mod maps;
@@ -26,7 +27,7 @@ pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, ta
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;
 use crate::sync::Ordering;
-use messages::KernelFields;
+use fields::KernelFields;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -43,7 +44,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/doorbell.bpf.o"
 /// The name of the program at the port's egress.
 const PROGRAM: &str = "weft_egress";
 /// The name of the program at the veth's far end.
-const PROGRAM_BEHIND: &str = "weft_peer_ingress";
+const PROGRAM_FAR: &str = "weft_peer_ingress";
+/// The name of the program before the rings of a macvtap.
+const PROGRAM_GUARD: &str = "weft_ring_ingress";
 
 /// The names of the programs of a TAP.
 const PROGRAM_TAP_QUEUE: &str = "weft_tap_queue";
@@ -53,10 +56,11 @@ const PROGRAM_TAP_GUARD: &str = "weft_tap_guard";
 const PROGRAM_EXPIRE: &str = "weft_expire";
 
 /// All programs of the object.
-const PROGRAMS: [&str; 5] = [PROGRAM, PROGRAM_BEHIND, PROGRAM_TAP_QUEUE, PROGRAM_TAP_GUARD, PROGRAM_EXPIRE];
+const PROGRAMS: [&str; 6] =
+    [PROGRAM, PROGRAM_FAR, PROGRAM_GUARD, PROGRAM_TAP_QUEUE, PROGRAM_TAP_GUARD, PROGRAM_EXPIRE];
 /// The programs that a port of the other kind needs.
 const NOT_OF_VETH: [&str; 2] = [PROGRAM_TAP_QUEUE, PROGRAM_TAP_GUARD];
-const NOT_OF_TAP: [&str; 1] = [PROGRAM_BEHIND];
+const NOT_OF_TAP: [&str; 2] = [PROGRAM_FAR, PROGRAM_GUARD];
 
 /// The time after which a silent flow is removed from the flow table, so that its lane regains a place.
 pub const FLOW_IDLE: Nanos = Nanos::from_secs(10);
@@ -201,12 +205,16 @@ impl Doorbells {
         self.object.attach_egress(PROGRAM, ifindex)
     }
 
-    /// Puts the guard of the rings in the place of `former`.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub(crate) fn replace_peer_ingress(&self, ifindex: u32, former: FilterId) -> Result<FilterId, BpfError> {
-        self.object.replace_ingress(PROGRAM_BEHIND, ifindex, former)
+    pub(crate) fn replace_behind(
+        &self,
+        [far, tap]: [u32; 2],
+        former: [FilterId; 2],
+    ) -> Result<[FilterId; 2], BpfError> {
+        let guard = self.object.replace_ingress(PROGRAM_GUARD, tap, former[1])?;
+        Ok([self.object.replace_ingress(PROGRAM_FAR, far, former[0])?, guard])
     }
 
     /// The maps of the port.
@@ -217,14 +225,16 @@ impl Doorbells {
         OWN.into_iter().map(|name| Ok((name, self.object.map_fd(name)?))).collect()
     }
 
-    /// Attaches the guard of the rings to the ingress of interface `ifindex`, the veth's far end, in the calling
-    /// thread's network namespace. It drops packets that bypassed the egress program, and posts the doorbells of lanes
-    /// with a `qdisc_class`.
+    /// Attaches the programs behind the veth, in the calling thread's network namespace, to the ingress of the interfaces
+    /// with these numbers: to the far end the one that keeps frames to groups out of the macvlan's own ways, and to the
+    /// macvtap the guard of the rings. The guard drops packets that bypassed the egress program, posts the segments of those
+    /// that were cut since, and the doorbells of lanes with a `qdisc_class`.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn attach_peer_ingress(&self, ifindex: u32) -> Result<FilterId, BpfError> {
-        self.object.attach_ingress(PROGRAM_BEHIND, ifindex)
+    pub fn attach_behind(&self, [far, tap]: [u32; 2]) -> Result<[FilterId; 2], BpfError> {
+        let guard = self.object.attach_ingress(PROGRAM_GUARD, tap)?;
+        Ok([self.object.attach_ingress(PROGRAM_FAR, far)?, guard])
     }
 
     /// Attaches the programs of a port that is a TAP to the link of `queue`: the choice of the ring by the hash, and with
@@ -251,15 +261,19 @@ impl Doorbells {
         &self.guard
     }
 
-    /// The run-time statistics of the guard of the rings: the program at the veth's far end, or the TAP's.
+    /// The run-time statistics of the guard of the rings: the macvtap's with the program at the veth's far end, or the TAP's.
     ///
     /// # Errors
     /// When they cannot be read.
     pub fn guard_stats(&self) -> Result<RunStats, BpfError> {
-        self.object.run_stats(match self.place {
-            RingPlace::Tap => PROGRAM_TAP_GUARD,
-            RingPlace::Veth => PROGRAM_BEHIND,
-        })
+        match self.place {
+            RingPlace::Tap => self.object.run_stats(PROGRAM_TAP_GUARD),
+            RingPlace::Veth => {
+                let (far, guard) =
+                    (self.object.run_stats(PROGRAM_FAR)?, self.object.run_stats(PROGRAM_GUARD)?);
+                Ok(RunStats { nanos: far.nanos + guard.nanos, ..guard })
+            }
+        }
     }
 
     /// The port's page.

@@ -72,7 +72,7 @@ struct KeptPort {
     /// The numbers of near end, far end and macvtap.
     devices: [u32; 3],
     receive: KeptDevice,
-    guard: Option<KeptFilter>,
+    behind: Option<[KeptFilter; 2]>,
     /// The filter of the redirect, where the kernel carries received packets.
     redirect: Option<KeptFilter>,
     ring_packets: u32,
@@ -357,8 +357,8 @@ impl SoftwareNic {
     fn take_over(&mut self, linked: Linked) -> Result<PortId, NicError> {
         let Linked { kept, port, receive, plan, counters, own, received, rx_port, base } = linked;
         let place = (&port, kept.number as u32);
-        let guard = kept.guard.map(filter);
-        let (doorbells, guard) = replace_doorbells(&self.maps, &plan, place, &own, guard)?;
+        let behind = kept.behind.map(|of| of.map(filter));
+        let (doorbells, behind) = replace_doorbells(&self.maps, &plan, place, &own, behind)?;
         let own = Some(port.mac());
         let path = match (kept.redirect, received) {
             (Some(former), Some(received)) => {
@@ -368,7 +368,15 @@ impl SoftwareNic {
         };
         let uplink = Arc::new(duplicate(receive.queue())?);
         let of = Arc::clone(&counters);
-        let source = rx::Source { number: kept.number, uplink, port: rx_port, own, counters: of };
+        let mtu = Arc::new(port.mtu()?.into());
+        let source = rx::Source {
+            number: kept.number,
+            uplink,
+            port: rx_port,
+            own,
+            counters: of,
+            mtu: Arc::clone(&mtu),
+        };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         // The former process may have been removing the port.
         receive.bring_up()?;
@@ -386,10 +394,11 @@ impl SoftwareNic {
             counters,
             uses: kept.uses(),
             plan,
-            guard,
+            behind,
             base,
             receive_device: Some(receive),
             receive: path,
+            mtu,
             readings: LastReadings::default(),
             contested,
         });
@@ -444,7 +453,7 @@ fn kept_port(port: &NicPort) -> Option<KeptPort> {
         mac: port.port.mac().0,
         devices: port.port.numbers()?,
         receive: KeptDevice { index: device.index(), name: device.name().to_owned() },
-        guard: port.guard.map(kept_filter),
+        behind: port.behind.map(|of| of.map(kept_filter)),
         redirect,
         ring_packets: port.port.ring_packets,
         flow_table: port.plan.flow_table,

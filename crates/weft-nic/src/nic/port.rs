@@ -11,7 +11,7 @@ use crate::port_watch::Contested;
 use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::totals::{Arrivals, ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
@@ -81,12 +81,14 @@ pub struct NicPort {
     pub(super) plan: RingPlan,
     /// The use of each ring.
     pub(super) uses: Vec<RingUse>,
-    /// The filter of the guard at the far end's ingress.
-    pub(super) guard: Option<FilterId>,
+    /// The filters at the ingress of far end and macvtap, if there are such.
+    pub(super) behind: Option<[FilterId; 2]>,
     /// The counts of former processes.
     pub(super) base: PortBase,
     pub(super) receive_device: Option<Uplink>,
     pub(super) receive: ReceivePath,
+    /// The port's MTU, for the receive thread.
+    pub(super) mtu: Arc<AtomicU32>,
     pub(super) readings: LastReadings,
     /// The property that another program keeps changing.
     pub(super) contested: Contested,
@@ -155,6 +157,7 @@ impl NicPort {
             // The kernel lowers a macvlan's MTU with its parent's and never raises it.
             let _ = device.set_mtu(mtu);
         }
+        self.mtu.store(mtu, Ordering::Relaxed);
         let guard = self.doorbells.guard();
         if !carrier {
             guard.close();
@@ -225,6 +228,7 @@ impl NicPort {
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost,
             strays: c.strays.get().packets.get(),
+            cut_packets: guard.cut_behind.load(Ordering::Relaxed),
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),
@@ -236,7 +240,7 @@ impl NicPort {
     /// The packets that have passed the far end. A former process's worker had a packet in hand that its successor does not
     /// know of, so the arrivals of a port that was taken over have no other side.
     fn arrivals(&self) -> Arrivals {
-        let counts = self.guard.is_some() && self.base.done.is_empty();
+        let counts = self.behind.is_some() && self.base.done.is_empty();
         Arrivals::of_port(counts.then(|| self.doorbells.guard().arrivals()))
     }
 

@@ -72,7 +72,7 @@ impl SoftwareNic {
         let fds = core::mem::take(&mut port.rings);
         let first = fds.first().ok_or_else(|| NicError::Stopped("the port has no rings".to_owned()))?;
         let rx_port = duplicate(first)?;
-        let (doorbells, guard) = attach_doorbells(&self.maps, &plan, &port, (number as u32, worker))?;
+        let (doorbells, behind) = attach_doorbells(&self.maps, &plan, &port, (number as u32, worker))?;
         doorbells.guard().set_link_rate(self.link_rate(), self.ports.len() + 1);
         let own = receive.is_some().then(|| port.mac());
         let device = receive.as_ref().unwrap_or(&self.uplink_device.device);
@@ -83,8 +83,9 @@ impl SoftwareNic {
         let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
         let linked = self.threads.ask(worker, |answer| worker::Command::Add(new, answer));
         linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
+        let mtu = Arc::new(port.mtu()?.into());
         let (uplink, of) = (rx_uplink, Arc::clone(&counters));
-        let source = rx::Source { number, uplink, port: rx_port, own, counters: of };
+        let source = rx::Source { number, uplink, port: rx_port, own, counters: of, mtu: Arc::clone(&mtu) };
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         self.next_id += 1;
         let id = PortId(self.next_id);
@@ -102,10 +103,11 @@ impl SoftwareNic {
             counters,
             plan,
             uses,
-            guard,
+            behind,
             base: PortBase::default(),
             receive_device,
             receive: path,
+            mtu,
             readings,
             contested,
         };

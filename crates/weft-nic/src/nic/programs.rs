@@ -7,14 +7,14 @@ use crate::port::Port;
 use std::sync::Arc;
 use weft_host::bpf::{FilterId, MapFd};
 
-/// Loads the eBPF programs of port `number` and attaches them. Returns the filter of the guard at the far end's ingress, if
-/// there is one.
+/// Loads the eBPF programs of port `number` and attaches them. Returns the filters at the ingress of far end and macvtap, if
+/// there are such.
 pub(super) fn attach_doorbells(
     maps: &Arc<NicMaps>,
     plan: &RingPlan,
     port: &Port,
     (number, worker): (u32, usize),
-) -> Result<(Arc<Doorbells>, Option<FilterId>), NicError> {
+) -> Result<(Arc<Doorbells>, Option<[FilterId; 2]>), NicError> {
     let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
     let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker };
     let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
@@ -24,30 +24,30 @@ pub(super) fn attach_doorbells(
         doorbells.attach_tap(queue, if guarded { Bypass::Drops } else { Bypass::Passes })?;
     }
     doorbells.attach_at(&port.near())?;
-    let mut guard = None;
+    let mut behind = None;
     // A plain multiqueue NIC has no classes, so no packet can escape its class.
     if guarded && port.tap_queue().is_none() {
-        let behind = port.peer_index()?;
-        guard = Some(port.nic().run(|| doorbells.attach_peer_ingress(behind)).map_err(stopped)??);
+        let devices = port.behind()?;
+        behind = Some(port.nic().run(|| doorbells.attach_behind(devices)).map_err(stopped)??);
     }
-    Ok((doorbells, guard))
+    Ok((doorbells, behind))
 }
 
 /// Loads the eBPF programs of a port behind a veth that was in use, over its maps `own`, and puts them in the place of the
-/// former process's; `guard` is its filter at the far end.
+/// former process's; `behind` are its filters at far end and macvtap.
 pub(super) fn replace_doorbells(
     maps: &Arc<NicMaps>,
     plan: &RingPlan,
     (port, number): (&Port, u32),
     own: &[(&'static str, MapFd)],
-    guard: Option<FilterId>,
-) -> Result<(Arc<Doorbells>, Option<FilterId>), NicError> {
+    behind: Option<[FilterId; 2]>,
+) -> Result<(Arc<Doorbells>, Option<[FilterId; 2]>), NicError> {
     let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker: 0 };
     let doorbells = Doorbells::over(maps, plan, numbers, RingPlace::Veth, own)?;
     let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
-    let (far, mut replaced) = (port.peer_index()?, None);
-    if let Some(guard) = guard {
-        let replace = || doorbells.replace_peer_ingress(far, guard);
+    let (devices, mut replaced) = (port.behind()?, None);
+    if let Some(behind) = behind {
+        let replace = || doorbells.replace_behind(devices, behind);
         replaced = Some(port.nic().run(replace).map_err(stopped)??);
     }
     doorbells.attach_at(&port.near())?;

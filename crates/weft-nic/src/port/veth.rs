@@ -95,6 +95,7 @@ impl Veth {
         pass_segments_whole(&veth.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.
         let rings = macvtap::open_queues(&veth.nic, &tap, config.rings)?;
+        // Frames to groups that are hidden from the program at the far end, so that the guard sees and counts them.
         link::set_all_multicast(&veth.nic, &tap)?;
         let device = Numbered::named(&veth.nic, &tap)?;
         device.set_up()?;

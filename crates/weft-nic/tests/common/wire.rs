@@ -147,17 +147,23 @@ pub(crate) fn frame(to: Mac, tags: &[u16], ether_type: u16, length: usize) -> Ve
     frame
 }
 
-/// A TCP segment over IPv4, with nothing behind its destination.
+/// A TCP segment over IPv4.
 fn tcp(to: Mac, length: usize) -> Vec<u8> {
+    let mut bytes = ipv4(to, 6, length);
+    // The offset of the payload, and the flag ACK.
+    (bytes[ETHERNET + 32], bytes[ETHERNET + 33]) = (5 << 4, 0x10);
+    bytes
+}
+
+/// An IPv4 packet of `length` bytes with its Ethernet header, and nothing behind its destination.
+pub(crate) fn ipv4(to: Mac, protocol: u8, length: usize) -> Vec<u8> {
     let mut bytes = frame(to, &[], 0x0800, length);
     let ip = &mut bytes[ETHERNET..];
-    (ip[0], ip[8], ip[9]) = (0x45, 64, 6);
+    (ip[0], ip[8], ip[9]) = (0x45, 64, protocol);
     ip[2..4].copy_from_slice(&((length - ETHERNET) as u16).to_be_bytes());
     ip[12..20].copy_from_slice(&[10, 97, 0, 2, 10, 97, 0, 1]);
     let sum: u32 = ip[..20].chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]]))).sum();
     let sum = !((sum & 0xffff) + (sum >> 16)) as u16;
     ip[10..12].copy_from_slice(&sum.to_be_bytes());
-    // The offset of the payload, and the flag ACK.
-    (ip[32], ip[33]) = (5 << 4, 0x10);
     bytes
 }
