@@ -132,7 +132,7 @@ impl Stretch {
         dropped_on_the_way(self.missing(totals).1, self.entered, self.left)
     }
 
-    /// What is missing without an explanation, and what was read.
+    /// The sentence on the packets missing without an explanation, with the counters that were read.
     fn complaint(&self, totals: &Totals) -> Option<String> {
         let (missing, explained) = self.missing(totals);
         let read = self.counters.iter().map(|(name, packets)| format!("{name} {packets}"));

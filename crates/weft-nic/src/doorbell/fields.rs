@@ -15,7 +15,7 @@ pub(super) struct KernelFields {
 
 const SOCKET_FIELDS: [(&str, &str); 2] = [("tcp_sock", "write_seq"), ("sock", "sk_pacing_rate")];
 
-/// What says where the headers of a super-packet in a tunnel end (bpf/gso.h).
+/// The fields that show the kind of a super-packet, and the end of its headers in a tunnel (bpf/gso.h).
 const PACKET_FIELDS: [(&str, &str); 5] = [
     ("sk_buff", "head"),
     ("sk_buff", "end"),

@@ -22,7 +22,7 @@ struct State {
 }
 
 impl RootQdisc {
-    /// That of `link`.
+    /// Opens the counters of the qdisc at the root of `link`.
     pub(super) fn of(link: &Numbered) -> Result<Self, MqError> {
         Ok(Self(Mutex::new(State { reader: Reader::open(link)?, last: 0, before: 0 })))
     }

@@ -241,11 +241,14 @@ fn a_million(fault: Option<(&str, Fault)>, honest: bool) -> Totals {
     totals
 }
 
+/// Passes a packet through a stage, into the count behind it. Returns whether the stage did not lose it.
+type Passes<'a> = dyn Fn(&str, &mut Count) -> bool + 'a;
+
 /// Sends one packet.
 fn outwards(
     totals: &mut Totals,
     one: Count,
-    (drops, passes): (&dyn Fn(u64) -> bool, &dyn Fn(&str, &mut Count) -> bool),
+    (drops, passes): (&dyn Fn(u64) -> bool, &Passes<'_>),
     [engine, uplink]: [&str; 2],
 ) {
     let class = &mut totals.classes[0];
