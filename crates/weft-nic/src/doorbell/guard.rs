@@ -8,7 +8,7 @@ use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::CgroupId;
 use weft_units::{BitsPerSec, LaneId};
 
-/// The number of hash slots of cgroups, each with its own share of infrastructure.
+/// The number of hash slots of cgroups and of interfaces, each with its own share of infrastructure.
 const SENDERS: usize = 64;
 /// Flag: the port has a qdisc, so the doorbell is posted at the far end.
 const BEHIND: u32 = 4;
@@ -45,7 +45,8 @@ pub struct Guard {
     pad1: [AtomicU64; 3],
     own: AtomicU64,
     others: AtomicU64,
-    pad2: [AtomicU64; 6],
+    forwarded: AtomicU64,
+    pad2: [AtomicU64; 5],
     senders: [AtomicU64; SENDERS],
 }
 
@@ -119,6 +120,7 @@ impl Guard {
             ("passed_bytes", offset_of!(Self, passed_bytes)),
             ("own", offset_of!(Self, own)),
             ("others", offset_of!(Self, others)),
+            ("forwarded", offset_of!(Self, forwarded)),
             ("senders", offset_of!(Self, senders)),
         ];
         for (name, offset) in fields {
