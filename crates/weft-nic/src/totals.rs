@@ -24,6 +24,8 @@ pub struct ClassTotals {
     pub wire: Count,
     /// Packets of flows beyond the flow bound.
     pub untracked: Packets,
+    /// Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none.
+    pub late_claims: Packets,
     /// Packets refused at the port's egress, before their doorbell: the class had reached its packet bound.
     pub bound: Count,
     /// Packets refused at the port's egress because the ring was full.
@@ -225,6 +227,7 @@ impl ClassTotals {
             held: self.held.minus(base.held),
             wire: self.wire.minus(base.wire),
             untracked: self.untracked.saturating_sub(base.untracked),
+            late_claims: self.late_claims.saturating_sub(base.late_claims),
             bound: self.bound.minus(base.bound),
             full: self.full.minus(base.full),
             moving: self.moving.minus(base.moving),
@@ -246,6 +249,7 @@ impl ClassTotals {
         ];
         of.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
         self.untracked += other.untracked;
+        self.late_claims += other.late_claims;
     }
 }
 

@@ -226,6 +226,7 @@ impl NicPort {
             held: c.held.get(),
             wire: c.wire.get(),
             untracked: Packets(page.untracked.load(Ordering::Relaxed)),
+            late_claims: Packets(page.late_claims.load(Ordering::Relaxed)),
         };
         let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
         classes.take(self.plan.classes()).enumerate().map(class).collect()
