@@ -122,6 +122,7 @@ struct weft_config {
 	__u32 net_cls; /* 1: the kernel has net_cls */
 	__u32 write_sequence; /* the offset of that field in the kernel's struct tcp_sock; 0: unknown */
 	__u32 pacing_rate; /* the offset of sk_pacing_rate in the kernel's struct sock; 0: unknown */
+	__u32 mptcp; /* 1: the kernel shows programs the connections of MPTCP (Linux 5.19) */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */

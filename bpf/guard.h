@@ -30,7 +30,8 @@ struct weft_guard {
 	__u64 excess;	   /* infrastructure beyond its share: scheduled as any other packet */
 	__u64 passed;	   /* passed unscheduled, without a heartbeat of the NIC */
 	__u64 passed_bytes;
-	__u64 pad1[3];
+	__u64 unknown_makers; /* packets of sockets whose maker is unknown, while rows test it */
+	__u64 pad1[2];
 	__u64 own;     /* the host's share: the time until which it is used, in ns of the monotonic clock */
 	__u64 others;  /* the share of all programs in cgroups */
 	__u64 forwarded; /* that of all packets that the host forwards */
@@ -106,9 +107,15 @@ static __always_inline __u64 joined(__u64 number, __u64 with)
 static __always_inline __u64 joined_with_process(__u64 number, struct __sk_buff *skb)
 {
 	const __u32 *name = process_of(skb);
+	struct weft_guard *g;
+	__u32 zero = 0;
 
-	if (!name)
+	if (!name) {
+		g = skb->sk ? bpf_map_lookup_elem(&guard, &zero) : 0;
+		if (g)
+			__sync_fetch_and_add(&g->unknown_makers, 1);
 		return joined(number, 0);
+	}
 	return joined(joined(number, (__u64)name[0] << 32 | name[1]), (__u64)name[2] << 32 | name[3]);
 }
 

@@ -141,6 +141,8 @@ pub struct Totals {
     pub obscured_drops: u64,
     /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub infrastructure_excess: u64,
+    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
+    pub unknown_makers: u64,
     /// The run-time cost of the program at the port's far end.
     pub guard: RunStats,
     /// Failed reads of the kernel's counters. The last successful reading is reported instead.
@@ -209,6 +211,8 @@ pub struct PortTotals {
     pub obscured_drops: u64,
     /// Packets of infrastructure beyond its share.
     pub infrastructure_excess: u64,
+    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
+    pub unknown_makers: u64,
     /// Failed reads of the kernel's counters.
     pub unread: u64,
     /// Packets of rings that classes share whose flow had no record.
@@ -285,6 +289,7 @@ impl PortTotals {
             (&mut self.unannounced_drops, other.unannounced_drops),
             (&mut self.obscured_drops, other.obscured_drops),
             (&mut self.infrastructure_excess, other.infrastructure_excess),
+            (&mut self.unknown_makers, other.unknown_makers),
             (&mut self.unread, other.unread),
             (&mut self.unrecorded, other.unrecorded),
         ];
@@ -327,6 +332,7 @@ impl From<PortTotals> for Totals {
             unannounced_drops: ports.unannounced_drops,
             obscured_drops: ports.obscured_drops,
             infrastructure_excess: ports.infrastructure_excess,
+            unknown_makers: ports.unknown_makers,
             unread: ports.unread,
             unrecorded: ports.unrecorded,
             ..Self::default()

@@ -42,7 +42,9 @@ pub struct Guard {
     pub passed: AtomicU64,
     /// Their bytes.
     pub passed_bytes: AtomicU64,
-    pad1: [AtomicU64; 3],
+    /// Packets of sockets whose maker is unknown, while rows test it.
+    pub unknown_makers: AtomicU64,
+    pad1: [AtomicU64; 2],
     own: AtomicU64,
     others: AtomicU64,
     forwarded: AtomicU64,
@@ -118,6 +120,7 @@ impl Guard {
             ("excess", offset_of!(Self, excess)),
             ("passed", offset_of!(Self, passed)),
             ("passed_bytes", offset_of!(Self, passed_bytes)),
+            ("unknown_makers", offset_of!(Self, unknown_makers)),
             ("own", offset_of!(Self, own)),
             ("others", offset_of!(Self, others)),
             ("forwarded", offset_of!(Self, forwarded)),

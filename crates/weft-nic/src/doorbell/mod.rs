@@ -108,12 +108,19 @@ pub struct PortNumbers {
 }
 
 /// The read-only data of the programs (`struct weft_config`), with the places of the kernel's fields. No count is 0.
-fn config_bytes(plan: &RingPlan, port: PortNumbers, [write_sequence, pacing_rate]: [u32; 2]) -> [u8; CONFIG] {
+fn config_bytes(
+    plan: &RingPlan,
+    port: PortNumbers,
+    [write_sequence, pacing_rate]: [u32; 2],
+    mptcp: bool,
+) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
     let net_cls = u32::from(weft_host::net_cls::has_net_cls());
     let rings = plan.rings.len().max(1) as u32;
     let queues = queues.max(1) as u32;
-    let words = [rings, queues, u32::from(port.name), port.place, net_cls, write_sequence, pacing_rate];
+    let mptcp = mptcp.into();
+    let words =
+        [rings, queues, u32::from(port.name), port.place, net_cls, write_sequence, pacing_rate, mptcp];
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -122,7 +129,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers, [write_sequence, pacing_rate
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 28;
+const CONFIG: usize = 32;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
@@ -171,8 +178,11 @@ impl Doorbells {
         place: RingPlace,
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
-        let config = config_bytes(plan, port, maps.socket_fields());
-        let object = load_programs((maps, port.worker), &config, plan.flow_table, place, own)?;
+        let load = |mptcp| {
+            let config = config_bytes(plan, port, maps.socket_fields(), mptcp);
+            load_programs((maps, port.worker), &config, plan.flow_table, place, own)
+        };
+        let object = makers::with_mptcp(load)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }

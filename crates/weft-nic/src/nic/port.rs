@@ -201,6 +201,7 @@ impl NicPort {
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),
+            unknown_makers: guard.unknown_makers.load(Ordering::Relaxed),
             unread: readings.failed,
             unrecorded: c.unrecorded.get().packets.get(),
         }
