@@ -118,8 +118,8 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         assert_eq!(number(&bytes, &lane, field, size), value, "weft_lane.{field}");
     }
     let numbers = super::PortNumbers { place: 5, name: 3, worker: 0 };
-    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, [1234, 567]), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 7));
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, [1234, 567], true), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 8));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());
     let words = [
         ("rings", 2),
@@ -129,6 +129,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("net_cls", net_cls),
         ("write_sequence", 1234),
         ("pacing_rate", 567),
+        ("mptcp", 1),
     ];
     for (field, value) in words {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");

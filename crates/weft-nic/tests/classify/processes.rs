@@ -1,6 +1,7 @@
 //! Classes by the process that made a socket: programs with different names, which are links to the same one.
 
 use crate::bench::{self, Bench, config, conserved};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -231,15 +232,15 @@ fn subflows_of_mptcp_are_of_the_process_that_made_the_connection() {
             change(&mut bench, &after);
         }
         assert_eq!(bench.nic.makers_missing(), None);
-        for protocol in [0, nix::libc::IPPROTO_MPTCP] {
+        for protocol in [None, Some(ipproto::MPTCP)] {
             let mut connection = bench.bed.receiver.run(|| connect_by(protocol)).expect("namespace");
             let [was, ..] = counted(&bench);
             listens.send();
             let mut received = [0; 7];
             connection.read_exact(&mut received).expect("a line");
             let [is, none, other] = counted(&bench);
-            assert!(is > was && was >= 1, "protocol {protocol}: {was} packets, then {is}");
-            assert_eq!((none, other), (0, 0), "protocol {protocol}, before {listens_before}");
+            assert!(is > was && was >= 1, "{protocol:?}: {was} packets, then {is}");
+            assert_eq!((none, other), (0, 0), "{protocol:?}, before {listens_before}");
         }
         listens.end();
         conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
@@ -262,19 +263,10 @@ fn packets_of_sockets_without_a_maker_are_counted() {
     conserved(&totals);
 }
 
-/// A connection to the program that listens, by a protocol.
-fn connect_by(protocol: i32) -> TcpStream {
-    use nix::libc;
-    let address = match SocketAddr::new(SENDER, SERVICE) {
-        SocketAddr::V4(address) => nix::sys::socket::SockaddrIn::from(address),
-        SocketAddr::V6(_) => panic!("an address of IPv4"),
-    };
-    // SAFETY: socket(2) has no memory arguments; a descriptor that it returns is owned by nobody else.
-    let socket = unsafe {
-        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, protocol);
-        assert!(fd >= 0, "{}", std::io::Error::last_os_error());
-        <std::os::fd::OwnedFd as std::os::fd::FromRawFd>::from_raw_fd(fd)
-    };
-    nix::sys::socket::connect(std::os::fd::AsRawFd::as_raw_fd(&socket), &address).expect("connect");
+/// A connection to the program that listens, by a protocol; `None` for TCP.
+fn connect_by(protocol: Option<Protocol>) -> TcpStream {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol).expect("socket");
+    rustix::net::connect(&socket, &SocketAddr::new(SENDER, SERVICE)).expect("connect");
     TcpStream::from(socket)
 }
