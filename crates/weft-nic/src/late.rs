@@ -1,9 +1,9 @@
 //! The late rings, whose doorbell is ahead of their packet, in the order of their next looks.
 //!
 //! Each ring has a time of its own, so that its looks do not depend on how many others are late, and a doorbell brings forward
-//! the look at its own ring alone. Between two looks at a ring passes half as much time again as before, up to
-//! [`LATE_RETRY_MAX`]: a packet is found after at most a half of the time by which it is late, and a doorbell without a packet
-//! costs at most some forty looks until the packet is given up
+//! the look at its own ring alone. Between two looks at a ring passes twice as much time as before, and from half a
+//! millisecond on half as much again, up to [`LATE_RETRY_MAX`]: a packet waits about as long as it is late at most, and a
+//! doorbell without a packet costs at most some forty looks until the packet is given up
 //! ([`NEVER_CAME`](crate::ring_accounting::NEVER_CAME)).
 
 use std::cmp::Reverse;
@@ -14,6 +14,8 @@ use weft_units::{Instant, Nanos};
 const LATE_RETRY: Nanos = Nanos::from_micros(30);
 /// The longest time between two looks, below that of the sweep.
 pub(crate) const LATE_RETRY_MAX: Nanos = Nanos::from_millis(10);
+/// Looks further apart than this are at multiples of it, so that one wake-up of the worker serves many rings.
+const TOGETHER: Nanos = Nanos::from_micros(500);
 
 /// The next look at a late ring, and the time that passed since the one before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +85,11 @@ impl LateRings {
     /// Records that the ring in `slot` was empty at `now`.
     pub(crate) fn again(&mut self, slot: usize, now: Instant) {
         if let Some(Look { step, .. }) = self.look(slot) {
-            let step = Nanos(step.get() + step.get() / 2).min(LATE_RETRY_MAX);
-            self.set(slot, Look { due: now + step, step });
+            let more = if step < TOGETHER { step.get() } else { step.get() / 2 };
+            let step = Nanos(step.get() + more).min(LATE_RETRY_MAX);
+            let due = (now + step).as_nanos();
+            let due = if step > TOGETHER { due - due % TOGETHER.get() } else { due };
+            self.set(slot, Look { due: Instant::from_nanos(due), step });
         }
     }
 

@@ -197,7 +197,7 @@ fn infrastructure_is_what_a_network_requires_and_no_more() {
     }
 }
 
-/// A namespace whose packets the sender forwards, at an interface for each of `links`.
+/// A namespace whose packets the sender forwards.
 struct Forwarded {
     ns: NetNs,
 }
@@ -218,7 +218,7 @@ impl Forwarded {
     }
 }
 
-/// What a container floods it takes from its own share, an eighth, and the host's neighbour discovery has all of its own.
+/// A container's flood takes from its own share, an eighth, and the host's neighbour discovery has all of the host's.
 #[test]
 fn a_forwarded_flood_takes_nothing_from_the_host() {
     if !weft_host::testing::privileged("a_forwarded_flood_takes_nothing_from_the_host") {

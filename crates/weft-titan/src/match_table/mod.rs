@@ -116,7 +116,7 @@ pub struct Tested {
     pub cgroups: bool,
 }
 
-/// What rows test of a packet's sender, and the bits that they test of the packet besides its key (`struct weft_tested`).
+/// The tests of a packet's sender that rows have, and the bits that they test of the packet besides its key (`struct weft_tested`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TestedBits {
     /// `WEFT_TABLES_*`

@@ -26,7 +26,7 @@ pub(crate) struct GroupLine {
     pub(crate) by: AtomicU32,
 }
 
-/// What rows test of a packet's sender, and the bits that they test of the packet besides its key.
+/// The tests of a packet's sender that rows have, and the bits that they test of the packet besides its key.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct TestedWord {
