@@ -5,7 +5,8 @@
  * weft_egress, for each packet:
  * 0. While the NIC has no heartbeat, and the operator lets packets pass: mark the packet for the far end, and no more.
  * 1. Parse the headers into the flow key. Drop a packet whose class cannot be determined.
- * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow.
+ * 2. Infrastructure within its share goes to its own lane. Otherwise look up the flow; datagrams of one five-tuple with
+ *    different tested fields are flows beside each other (guard.h).
  * 3. Place a new flow: classify it by the match tables, select a ring, announce it by a record, once (Loom, section
  *    4.3.2). Renew a known flow whose metadata has changed, or that was classified by earlier tables.
  * 4. Refuse the packet while its flow has packets left in another ring.
@@ -198,7 +199,11 @@ static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doo
 	new.lane = old.lane;
 	new.ring = ring_in_queue(d, queue, old.lane, key, 1);
 	seen.place = __sync_val_compare_and_swap(&flow->place, old.place, new.place);
-	return seen.place == old.place ? new.ring : seen.ring;
+	if (seen.place != old.place)
+		return seen.ring;
+	__sync_fetch_and_add(&ring_flows(d, old.ring)->flows, -1);
+	__sync_fetch_and_add(&ring_flows(d, new.ring)->flows, 1);
+	return new.ring;
 }
 
 /* The hash by which the macvtap selects the ring: hash % rings. The upper bits are preserved for later programs. */
@@ -224,16 +229,14 @@ static __always_inline __u16 choose_ring(struct __sk_buff *skb, struct weft_door
 					 __u32 lane_id, const struct weft_flow_key *key, int tracked)
 {
 	__u64 beyond = *(volatile __u64 *)&lane_flows(d, lane_id)->untracked_ns;
-	__u32 rings = lane->rings ? lane->rings : 1;
-	__u32 n;
+	__u32 rings = lane->rings ? lane->rings : 1, n;
 
 	if (lane->spread == WEFT_SPREAD_QUEUES)
 		return ring_in_queue(d, queue_of(skb), lane_id, key, tracked && !beyond);
-	if (tracked && !beyond && lane->spread == WEFT_SPREAD_ROUND_ROBIN)
-		n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
-	else
-		n = flow_hash(key);
-	return lane->first_ring + n % rings;
+	if (!tracked || beyond || lane->spread != WEFT_SPREAD_ROUND_ROBIN)
+		return lane->first_ring + flow_hash(key) % rings;
+	n = __sync_fetch_and_add(&lane_flows(d, lane_id)->next, 1);
+	return lane->reads & WEFT_READS_HOLD ? ring_not_held(d, lane, n) : lane->first_ring + n % rings;
 }
 
 /* A separate function, so that the object's type information contains the record's structure. */
@@ -264,6 +267,19 @@ static __noinline int announce(struct weft_doorbells *d, const struct weft_flow_
 	return 0;
 }
 
+/* A packet's flow while it is looked for. */
+struct sought {
+	struct weft_owned_key owned;
+	const struct weft_tested *tested;
+	__u32 frame;		/* WEFT_FRAME_* */
+	union {
+		union weft_place first; /* of the first flow, if this one is beside it; otherwise NOWHERE */
+		union weft_place place; /* of this one, once it is found */
+	};
+};
+
+#define NOWHERE 0xffffffffu
+
 /*
  * An atomic operation whose result is used is a full barrier on every machine; one whose result is unused, only on
  * x86.
@@ -273,8 +289,31 @@ static __always_inline void fully_ordered(__u64 result)
 	asm volatile("" : : "r"(result));
 }
 
-static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, __u64 packets,
-					  const struct weft_told *told)
+/* Posts packets. What is told of them follows, and then their ring's bit (raise_bits). */
+static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, __u64 packets)
+{
+	fully_ordered(__sync_fetch_and_add(&d->rings[ring & (WEFT_RINGS - 1)].packets, packets));
+}
+
+/* Tells the NIC what the packet's sender tells of it. `place`: lane and ring of the packet. A function, for its stack. */
+static __noinline int tell_of_packet(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
+				     const struct weft_lane *lane, __u32 transport)
+{
+	struct weft_told told = {};
+	union weft_place place = of->place;
+
+	if (!d || !lane)
+		return 0;
+	read_told(skb, &of->owned.key, transport, lane->reads, &told);
+	if (lane->reads & WEFT_READS_HOLD && told.asked_ns && !may_hold(d, lane, place.lane, place.ring, told.asked_ns)) {
+		told.asked_ns = 0;
+		__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].late_claims, 1);
+	}
+	tell(d, place.ring, &told);
+	return 0;
+}
+
+static __always_inline void raise_bits(struct weft_doorbells *d, __u32 ring)
 {
 	struct weft_ring_doorbell *doorbell = &d->rings[ring & (WEFT_RINGS - 1)];
 	__u64 *word = &d->ready[(ring >> 6) & (WEFT_RINGS / 64 - 1)];
@@ -283,9 +322,6 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	struct weft_summary *s;
 	__u64 *ports;
 
-	fully_ordered(__sync_fetch_and_add(&doorbell->packets, packets));
-	if (told)
-		tell(d, ring, told);
 	/*
 	 * The NIC clears the bit before it reads the count (exchange, then load); here the count is added before the
 	 * bit is read (locked add, then load). Either the NIC sees this packet, or the bit is read as clear here and
@@ -318,26 +354,40 @@ static __always_inline void ring_doorbell(struct weft_doorbells *d, __u32 ring, 
 	}
 }
 
-/* Places a new flow: classifies it, selects its ring, and tracks it unless its lane has reached its flow bound. */
-static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current,
-				  __u32 frame)
+/*
+ * The ring of a new flow. Flows of one five-tuple share the ring in a lane, so that its packets leave in their order wherever
+ * their classes allow it: the ring of the first flow, or one by hash.
+ */
+static __always_inline __u16 ring_of_new(struct __sk_buff *skb, struct weft_doorbells *d, const struct weft_lane *lane,
+					 __u32 lane_id, const struct sought *of, int tracked)
+{
+	if (of->first.both == NOWHERE)
+		return choose_ring(skb, d, lane, lane_id, &of->owned.key, tracked);
+	if ((__u16)(of->first.ring - lane->first_ring) < lane->rings)
+		return of->first.ring;
+	return choose_ring(skb, d, lane, lane_id, &of->owned.key, 0);
+}
+
+/* Places a new flow of a lane: selects its ring, and tracks it unless its lane has reached its flow bound. */
+static __noinline __u64 place_new(struct __sk_buff *skb, struct sought *of, struct weft_doorbells *d, __u64 current,
+				  __u32 lane_id)
 {
 	struct weft_flow flow = {
 		.cgroup = bpf_skb_cgroup_id(skb),
 		.mark = skb->mark,
 		.priority = skb->priority,
 		.generation = WEFT_GENERATION(current),
-		.frame = frame,
+		.frame = of->frame,
+		.beside = of->first.both != NOWHERE,
 	};
+	struct weft_flow_key *key = &of->owned.key;
 	struct weft_lane_flows *count;
 	struct weft_flow *known;
 	struct weft_lane *lane;
-	__u32 lane_id;
 	int tracked = 0;
 
-	if (!key || !d)
+	if (!d)
 		return 0;
-	lane_id = classify(skb, key, current, config.port, frame) & (WEFT_LANES - 1);
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
 	if (!lane)
 		return 0;
@@ -348,18 +398,20 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 			__sync_fetch_and_add(&count->flows, -1);
 	}
 	flow.lane = lane_id;
-	flow.ring = choose_ring(skb, d, lane, lane_id, key, tracked);
+	flow.ring = ring_of_new(skb, d, lane, lane_id, of, tracked);
 	flow.last_seen_ns = bpf_ktime_get_ns();
 	if (tracked) {
 		/* The table is full, or another core was first: this packet is placed as untracked, by hash. */
 		tracked = bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST) == 0;
 		if (!tracked)
 			__sync_fetch_and_add(&count->flows, -1);
+		else
+			__sync_fetch_and_add(&ring_flows(d, flow.ring)->flows, 1);
 	}
 	known = bpf_map_lookup_elem(&flows, key);
 	if (known && tracked)
 		announce(d, key, known, lane->class, WEFT_RECORD_NEW);
-	else if (known)
+	else if (known && !(is_divided(key, of->tested) && differs(skb, known, of->tested, of->frame)))
 		return (__u64)(known->lane & (WEFT_LANES - 1)) << 16 | known->ring;
 	if (!tracked) {
 		if (key->is_ip) {
@@ -367,7 +419,7 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
 			fully_ordered(__sync_lock_test_and_set(&count->untracked_ns, flow.last_seen_ns));
 			__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].untracked, 1);
 		}
-		flow.ring = choose_ring(skb, d, lane, lane_id, key, 0);
+		flow.ring = ring_of_new(skb, d, lane, lane_id, of, 0);
 	}
 	return (__u64)lane_id << 16 | flow.ring;
 }
@@ -376,11 +428,12 @@ static __noinline __u64 place_new(struct __sk_buff *skb, struct weft_flow_key *k
  * Whether a packet has new metadata of its flow. A packet without a socket (a reset, a late ACK) has none for a
  * flow with an owner.
  */
-static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup, __u32 frame)
+static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow *flow, __u64 cgroup,
+				   const struct weft_tested *tested, __u32 frame)
 {
 	if (!cgroup && flow->cgroup)
 		return 0;
-	return flow->mark != skb->mark || flow->priority != skb->priority || flow->cgroup != cgroup || flow->frame != frame;
+	return flow->cgroup != cgroup || differs(skb, flow, tested, frame);
 }
 
 /* Whether a packet renews its flow that was classified by earlier tables. As above, it must know the flow's owner. */
@@ -392,17 +445,20 @@ static __always_inline int outdated(const struct weft_flow *flow, __u64 cgroup, 
 /*
  * Moves a flow to the lane that it belongs to, if it may move now. Returns whether it is there.
  */
-static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_flow_key *key, struct weft_doorbells *d,
-				       struct weft_flow *flow, union weft_place old, __u32 lane_id, const struct weft_lane *lane)
+static __noinline int change_lane(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
+				  struct weft_flow *flow, __u32 lane_id)
 {
-	union weft_place new = { .lane = lane_id, .ring = old.ring };
+	struct weft_lane *lane = bpf_map_lookup_elem(&lanes, &lane_id);
+	union weft_place old = place_of(flow), new = { .lane = lane_id, .ring = old.ring };
 
+	if (!lane || old.lane & WEFT_LANE_GONE)
+		return 0;
 	/* The ring has passed to the new lane with all its packets. */
 	if (lane->spread == WEFT_SPREAD_ROUND_ROBIN && (__u16)(old.ring - lane->first_ring) < lane->rings)
 		return relocate(d, flow, old, new);
 	if (!may_move(d, flow, old.ring, lane->spread))
 		return 0;
-	new.ring = choose_ring(skb, d, lane, lane_id, key, 1);
+	new.ring = choose_ring(skb, d, lane, lane_id, &of->owned.key, !flow->beside);
 	if (!relocate(d, flow, old, new))
 		return 0;
 	/* Includes packets posted by another core since: it checks the place again after its doorbell. */
@@ -415,10 +471,10 @@ static __always_inline int change_lane(struct __sk_buff *skb, const struct weft_
  * Updates a known flow whose mark, priority, cgroup or tested header fields have changed, that was classified by earlier
  * tables, or whose record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
  */
-static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, struct weft_doorbells *d, __u64 current,
-			    __u32 frame)
+static __noinline int renew(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d, __u64 current)
 {
 	__u64 cgroup = bpf_skb_cgroup_id(skb);
+	struct weft_flow_key *key = (void *)&of->owned.key;
 	struct weft_flow *flow;
 	struct weft_lane *lane;
 	union weft_place old;
@@ -426,7 +482,7 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 	__u16 kind;
 	int moves;
 
-	if (!key || !d)
+	if (!d)
 		return 0;
 	flow = bpf_map_lookup_elem(&flows, key);
 	if (!flow)
@@ -436,8 +492,8 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		return 0;
 	lane_id = old.lane;
 	kind = WEFT_RECORD_NEW;
-	if (changed(skb, flow, cgroup, frame) || outdated(flow, cgroup, current)) {
-		lane_id = classify(skb, key, current, config.port, frame) & (WEFT_LANES - 1);
+	if (changed(skb, flow, cgroup, of->tested, of->frame) || outdated(flow, cgroup, current)) {
+		lane_id = classify(skb, key, current, config.port, of->frame) & (WEFT_LANES - 1);
 		kind = WEFT_RECORD_CHANGED;
 	}
 	lane = bpf_map_lookup_elem(&lanes, &lane_id);
@@ -445,18 +501,18 @@ static __noinline int renew(struct __sk_buff *skb, struct weft_flow_key *key, st
 		return 0;
 	/* A lane's number may have been given to another lane while the flow was silent. */
 	moves = lane_id != old.lane || (__u16)(old.ring - lane->first_ring) >= lane->rings;
-	if (moves && !change_lane(skb, key, d, flow, old, lane_id, lane))
+	if (moves && !change_lane(skb, of, d, flow, lane_id))
 		return 0;
 	if (kind == WEFT_RECORD_CHANGED) {
 		/* Records have no header fields besides the key. */
-		int known = flow->announced && !moves && !changed(skb, flow, cgroup, flow->frame);
+		int known = flow->announced && !moves && !changed(skb, flow, cgroup, of->tested, flow->frame);
 
 		flow->changed_ns = 0;
 		flow->cgroup = cgroup;
 		flow->mark = skb->mark;
 		flow->priority = skb->priority;
 		flow->generation = WEFT_GENERATION(current);
-		flow->frame = frame;
+		flow->frame = of->frame;
 		if (known)
 			return 0;
 	}
@@ -492,11 +548,36 @@ static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned,
 	/* The lane's count passes to the new entry with the place, unless a program with the old tables moves the flow now. */
 	gone = place_of(&flow);
 	gone.lane |= WEFT_LANE_GONE;
-	if (__sync_val_compare_and_swap(&old->place, flow.place, gone.both) == flow.place)
-		bpf_map_delete_elem(&flows, &other);
-	else
-		__sync_fetch_and_add(&lane_flows(d, flow.lane)->flows, 1);
+	if (__sync_val_compare_and_swap(&old->place, flow.place, gone.both) == flow.place) {
+		if (bpf_map_delete_elem(&flows, &other) == 0)
+			return 0;
+		/* It stays, and is removed when it has been silent for long. */
+		__sync_val_compare_and_swap(&old->place, gone.both, flow.place);
+	}
+	count_flows(d, place_of(&flow), 1);
 	return 0;
+}
+
+/*
+ * The flow of a packet whose fields differ from those of the first flow of its five-tuple, or that has no first flow; 0: it is
+ * new. Makes its key that of a flow beside the first one, unless the packet's is the first.
+ */
+static __noinline struct weft_flow *look_beside(struct __sk_buff *skb, struct sought *of, struct weft_flow *first,
+						     __u64 token)
+{
+	__u64 owner = of->owned.owner;
+	struct weft_flow *beside;
+
+	of->owned.owner = owner_beside(skb, owner, of->tested, of->frame, token);
+	beside = bpf_map_lookup_elem(&flows, &of->owned);
+	if (first) {
+		/* It is in the table for as long as those beside it, which find its ring. */
+		*(volatile __u64 *)&first->last_seen_ns = bpf_ktime_get_ns();
+		of->first = place_of(first);
+	} else if (!beside) {
+		of->owned.owner = owner;
+	}
+	return beside;
 }
 
 /* The device to which packets pass unscheduled now; 0: none, since the NIC runs or they are to wait for it. */
@@ -517,8 +598,8 @@ SEC("tc")
 int weft_egress(struct __sk_buff *skb)
 {
 	struct weft_headers headers = {};
-	struct weft_owned_key owned = {};
-	struct weft_flow_key *key = &owned.key;
+	struct sought of = { .first.both = NOWHERE };
+	struct weft_flow_key *key = &of.owned.key;
 	struct weft_doorbells *d;
 	struct weft_tables *t;
 	struct weft_bank *bank;
@@ -526,7 +607,7 @@ int weft_egress(struct __sk_buff *skb)
 	struct weft_guard *g;
 	struct weft_lane *lane;
 	union weft_place place = {};
-	__u32 zero = 0, lane_id = ~0u, ring, frame;
+	__u32 zero = 0, lane_id = ~0u, ring;
 	__u64 bytes, packets, placed, current, counts;
 	int waits = 0;
 
@@ -545,11 +626,12 @@ int weft_egress(struct __sk_buff *skb)
 	}
 	current = current_tables(t);
 	bank = bank_of(t, current);
-	if (!read_owned_key(skb, bank->tested.flags, bank->tested.frame, &owned, &headers)) {
+	of.tested = &bank->tested;
+	if (!read_owned_key(skb, bank->tested.flags, bank->tested.frame, &of.owned, &headers)) {
 		__sync_fetch_and_add(&g->obscured, 1);
 		return TC_ACT_SHOT;
 	}
-	frame = frame_of(&headers) & bank->tested.frame;
+	of.frame = frame_of(&headers);
 	counts = in_ring(skb, g->flags, key, headers.transport);
 	packets = PACKETS_IN_RING(counts);
 	bytes = BYTES_IN_RING(counts);
@@ -558,17 +640,19 @@ int weft_egress(struct __sk_buff *skb)
 		lane_id = infrastructure_lane(skb, g);
 	flow = lane_id == ~0u ? bpf_map_lookup_elem(&flows, key) : 0;
 	if (lane_id == ~0u && !flow && bank->rekeyed_ns) {
-		adopt(skb, &owned, d, bank, frame_of(&headers));
+		adopt(skb, &of.owned, d, bank, of.frame);
 		flow = bpf_map_lookup_elem(&flows, key);
 	}
+	if (lane_id == ~0u && is_divided(key, of.tested) && (!flow || differs(skb, flow, of.tested, of.frame)))
+		flow = look_beside(skb, &of, flow, g->token);
 	if (lane_id != ~0u) {
 		lane = bpf_map_lookup_elem(&lanes, &lane_id);
 		ring = lane ? lane->first_ring : 0;
 	} else if (flow) {
 		__u64 cgroup = bpf_skb_cgroup_id(skb);
 
-		if (!flow->announced || changed(skb, flow, cgroup, frame) || outdated(flow, cgroup, current))
-			renew(skb, key, d, current, frame);
+		if (!flow->announced || changed(skb, flow, cgroup, of.tested, of.frame) || outdated(flow, cgroup, current))
+			renew(skb, &of, d, current);
 		else if (flow->changed_ns)
 			flow->changed_ns = 0;
 		*(volatile __u64 *)&flow->last_seen_ns = bpf_ktime_get_ns();
@@ -577,7 +661,9 @@ int weft_egress(struct __sk_buff *skb)
 		ring = place.ring;
 		waits = (place.lane & WEFT_LANE_GONE) || held_back(d, flow);
 	} else {
-		placed = place_new(skb, key, d, current, frame);
+		/* From here, since the two stacks together would be too deep. */
+		lane_id = classify(skb, key, current, config.port, of.frame) & (WEFT_LANES - 1);
+		placed = place_new(skb, &of, d, current, lane_id);
 		lane_id = placed >> 16;
 		ring = placed & 0xffff;
 	}
@@ -615,14 +701,13 @@ int weft_egress(struct __sk_buff *skb)
 		skb->priority = lane->qdisc_class;
 		return TC_ACT_OK;
 	}
+	post_packets(d, ring, packets);
 	if (lane->reads) {
-		struct weft_told told = {};
-
-		read_told(skb, key, headers.transport, lane->reads, &told);
-		ring_doorbell(d, ring, packets, &told);
-	} else {
-		ring_doorbell(d, ring, packets, 0);
+		of.place.lane = lane_id;
+		of.place.ring = ring;
+		tell_of_packet(skb, &of, d, lane, headers.transport);
 	}
+	raise_bits(d, ring);
 	/* Another core has moved the flow since: its next packets wait for this one. */
 	if (flow && lane->spread == WEFT_SPREAD_ROUND_ROBIN && place_of(flow).both != place.both)
 		raise_barrier(d, flow, ring);
@@ -719,8 +804,10 @@ int weft_ring_ingress(struct __sk_buff *skb)
 	count_arrival(g, PACKETS_IN_RING(counts), BYTES_IN_RING(counts));
 	if (g->flags & WEFT_GUARD_BEHIND)
 		packets = PACKETS_IN_RING(counts);
-	if (packets)
-		ring_doorbell(d, skb->hash % config.rings, packets, 0);
+	if (packets) {
+		post_packets(d, skb->hash % config.rings, packets);
+		raise_bits(d, skb->hash % config.rings);
+	}
 	return TC_ACT_UNSPEC;
 }
 
@@ -765,9 +852,14 @@ static long expire_flow(struct bpf_map *map, struct weft_owned_key *key, struct 
 		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
 		return 0;
 	}
-	__sync_fetch_and_add(&lane_flows(d, old.lane)->flows, -1);
+	/* Fails when the kernel does not get the lock of the table's bucket. The flow then goes another time. */
+	if (bpf_map_delete_elem(&flows, key)) {
+		__sync_val_compare_and_swap(&flow->place, gone.both, old.both);
+		bpf_ringbuf_discard(record, BPF_RB_NO_WAKEUP);
+		return 0;
+	}
+	count_flows(d, old, -1);
 	bpf_ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	bpf_map_delete_elem(&flows, key);
 	walk->expired++;
 	return 0;
 }

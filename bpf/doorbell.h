@@ -41,7 +41,7 @@ struct weft_class_doorbell {
 	__u64 full_bytes;
 	__u64 moving_packets; /* refused: their flow has packets left in another ring */
 	__u64 moving_bytes;
-	__u64 pad1;
+	__u64 late_claims; /* packets that asked for a time too late for a ring that flows share, and are sent as if they asked for none */
 };
 
 struct weft_lane_flows {
@@ -67,6 +67,8 @@ struct weft_summary {
 
 /* The distance from now within which a sender may ask for a time: that of sch_fq's horizon. Others are of another clock. */
 #define WEFT_ASKED_MAX_NS 10000000000ll
+/* The same for a packet that shares its ring with other flows, which it may hold (told.h). */
+#define WEFT_ASKED_SHARED_NS 100000000ll
 
 /* The age from which on a heartbeat is over. The NIC sleeps for at most a quarter of it, and packets pass within a tenth of a second. */
 #define WEFT_HEARTBEAT_NS 80000000ull
@@ -76,6 +78,13 @@ struct weft_summary {
 struct weft_ring_socket {
 	__u64 priority; /* the least priority (SO_PRIORITY) of packets posted since the NIC's last look, and 1; 0: none was posted */
 	__u64 pace; /* the least pacing rate of their sockets in bytes per second; 0: none is paced */
+};
+
+/* The tracked flows of a ring. */
+struct weft_ring_flows {
+	__u64 held_ns; /* the latest time until which a packet in it may hold it (told.h) */
+	__u32 flows;
+	__u32 pad;
 };
 
 struct weft_doorbells {
@@ -89,6 +98,7 @@ struct weft_doorbells {
 	struct weft_lane_flows lanes[WEFT_LANES];
 	__u64 awaited[WEFT_RINGS]; /* by ring, not 0: a flow that belongs to this lane waits until this count is done (WEFT_AWAITED) */
 	struct weft_ring_socket sockets[WEFT_RINGS];
+	struct weft_ring_flows ring_flows[WEFT_RINGS];
 };
 
 struct weft_lane {
@@ -118,6 +128,7 @@ struct weft_config {
 	__u32 skb_frame; /* mac_header */
 	__u32 skb_inner; /* inner_transport_header */
 	__u32 gso_type;
+	__u32 mptcp; /* 1: the kernel shows programs the connections of MPTCP (Linux 5.19) */
 };
 
 #define WEFT_SPREAD_ROUND_ROBIN 0 /* each new flow to the next ring */
@@ -129,6 +140,7 @@ struct weft_config {
 #define WEFT_READS_DEADLINE 4 /* the deadline of its message */
 #define WEFT_READS_PRIORITY 8 /* the priority of its socket */
 #define WEFT_READS_PACE 16    /* the pacing rate of its socket */
+#define WEFT_READS_HOLD 32    /* they hold a packet until the time that its sender asks for */
 
 struct weft_flow {
 	__u64 cgroup;
@@ -146,8 +158,8 @@ struct weft_flow {
 	};
 	__u16 announced;
 	__u16 generation; /* of the tables by which it was classified */
-	__u32 frame; /* WEFT_FRAME_*, as far as those tables test it */
-	__u32 pad;
+	__u32 frame; /* WEFT_FRAME_* */
+	__u32 beside; /* 1: other packets of its five-tuple and owner have a flow, too (guard.h) */
 };
 
 #define WEFT_BARRIER(ring, count) ((count) << 8 | (ring))
@@ -195,6 +207,6 @@ _Static_assert(sizeof(struct weft_lane) == 32, "lane");
 _Static_assert(sizeof(struct weft_flow) == 56, "flow");
 _Static_assert(sizeof(struct weft_expiry) == 24, "expiry");
 _Static_assert(sizeof(struct weft_record) == 64, "record");
-_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512 + 8 * 256 + 16 * 256, "doorbells");
+_Static_assert(sizeof(struct weft_doorbells) == 64 + 64 + 64 * 256 + 128 * 256 + 16 * 512 + 8 * 256 + 16 * 256 + 16 * 256, "doorbells");
 _Static_assert(sizeof(struct weft_summary) == WEFT_PORTS / 8 + 64 + 64, "summary");
 #endif

@@ -39,11 +39,13 @@ struct weft_guard {
 	__u64 passed;	   /* passed unscheduled, without a heartbeat of the NIC */
 	__u64 passed_bytes;
 	__u64 cut; /* packets announced beyond one for each super-packet that the kernel cuts before the ring */
-	__u64 pad1[2];
+	__u64 unknown_makers; /* packets of sockets whose maker is unknown, while rows test it */
+	__u64 pad1;
 	__u64 own;     /* the host's share: the time until which it is used, in ns of the monotonic clock */
 	__u64 others;  /* the share of all programs in cgroups */
-	__u64 pad2[6];
-	__u64 senders[WEFT_SENDERS]; /* the shares of single cgroups, by hash */
+	__u64 forwarded; /* that of all packets that the host forwards */
+	__u64 pad2[5];
+	__u64 senders[WEFT_SENDERS]; /* the shares of single cgroups and of interfaces, by hash */
 	struct weft_arrivals arrivals[WEFT_ARRIVAL_CORES];
 };
 
@@ -134,9 +136,15 @@ static __always_inline __u64 joined(__u64 number, __u64 with)
 static __always_inline __u64 joined_with_process(__u64 number, struct __sk_buff *skb)
 {
 	const __u32 *name = process_of(skb);
+	struct weft_guard *g;
+	__u32 zero = 0;
 
-	if (!name)
+	if (!name) {
+		g = skb->sk ? bpf_map_lookup_elem(&guard, &zero) : 0;
+		if (g)
+			__sync_fetch_and_add(&g->unknown_makers, 1);
 		return joined(number, 0);
+	}
 	return joined(joined(number, (__u64)name[0] << 32 | name[1]), (__u64)name[2] << 32 | name[3]);
 }
 
@@ -161,10 +169,40 @@ static __noinline __u64 owner_of(struct __sk_buff *skb, __u32 flags, __u32 frame
 	return owner;
 }
 
+/* Whether a packet has other tested fields than the packets of `flow`. */
+static __always_inline int differs(struct __sk_buff *skb, const struct weft_flow *flow, const struct weft_tested *tested,
+				   __u32 frame)
+{
+	return ((flow->mark ^ skb->mark) & tested->mark) || ((flow->priority ^ skb->priority) & tested->priority) ||
+	       ((flow->frame ^ frame) & tested->frame);
+}
+
+/*
+ * Whether packets of one five-tuple and owner with different fields are different flows: datagrams of one socket, or of a
+ * tunnel, may have a DSCP, mark and priority each, and would wait in the ring of whichever came first. A TCP connection
+ * stays one flow, since its receiver takes a packet that was overtaken for lost; it moves as a whole (moves.h).
+ */
+static __always_inline int is_divided(const struct weft_flow_key *key, const struct weft_tested *tested)
+{
+	return key->is_ip && key->protocol != IPPROTO_TCP && (tested->frame | tested->mark | tested->priority);
+}
+
+/*
+ * In the place of the owner in the key of a flow beside the first one of its five-tuple: the owner and the tested fields. With
+ * a number that senders do not know, so that no choice of fields makes it the key of another owner's flow.
+ */
+static __always_inline __u64 owner_beside(struct __sk_buff *skb, __u64 owner, const struct weft_tested *tested, __u32 frame,
+					  __u64 token)
+{
+	__u32 mark = skb->mark & tested->mark, priority = skb->priority & tested->priority;
+
+	return joined(joined(joined(token, owner), frame & tested->frame), (__u64)mark << 32 | priority);
+}
+
 /* The flow table's key: the same five-tuple of two owners is two flows. */
 struct weft_owned_key {
 	struct weft_flow_key key;
-	__u64 owner; /* owner_of; 0 if the policy tests nothing of it */
+	__u64 owner; /* owner_of, 0 if the policy tests nothing of it; or owner_beside */
 };
 
 /* A packet whose later fragments are expected (RFC 791: source, destination, protocol and identification). */
@@ -251,33 +289,60 @@ static __always_inline int read_owned_key(struct __sk_buff *skb, __u32 flags, __
 }
 
 #define PROTOCOL_ICMPV6 58 /* IPPROTO_ICMPV6 is in linux/in6.h */
-#define ICMPV6_MLD_FIRST 130 /* multicast listener discovery, and from 133 to 137 neighbour discovery */
-#define ICMPV6_ND_LAST 137
+#define ICMPV6_MLD_FIRST 130 /* multicast listener query, report, done */
+#define ICMPV6_MLD_LAST 132
+#define ICMPV6_ND_FIRST 133 /* router solicitation and advertisement, neighbour solicitation and advertisement */
+#define ICMPV6_ND_LAST 136
 #define ICMPV6_MLD2 143
-#define IS_DHCP(port) ((port) == 67 || (port) == 68)
-#define IS_DHCPV6(port) ((port) == 546 || (port) == 547)
+#define ND_HOPS 255 /* RFC 4861, section 6.1 and 7.1: no router has forwarded the packet */
+#define IS_MULTICAST4(address) (((address)&bpf_htonl(0xf0000000)) == bpf_htonl(0xe0000000))
+#define IS_MULTICAST6(address) (((address)&bpf_htonl(0xff000000)) == bpf_htonl(0xff000000))
+#define IS_LINK_LOCAL6(address) (((address)&bpf_htonl(0xffc00000)) == bpf_htonl(0xfe800000))
+
+/* Whether the ports are those of a client and a server or relay, or of two of the latter (RFC 2131, section 4.1; RFC 8415, section 7.2). */
+static __always_inline int is_dhcp(const struct weft_flow_key *key, __u16 client, __u16 server)
+{
+	return (key->sport == server && (key->dport == client || key->dport == server)) ||
+	       (key->sport == client && key->dport == server);
+}
 
 /*
- * The protocols that a network requires under any policy: ARP, neighbour discovery, DHCP, group membership, and the
- * link-local protocols of bridges (802.1Q, table 8-1: spanning tree, LACP, 802.1X, LLDP).
+ * Neighbour and router discovery, which no router forwards, and multicast listener discovery, which stays on the link (RFC 3810,
+ * section 5; RFC 3590 for a host without an address). Redirects are none: a network works without them.
+ */
+static __always_inline int is_discovery(struct __sk_buff *skb, const struct weft_flow_key *key, const struct weft_headers *headers)
+{
+	__u8 type;
+
+	if (bpf_skb_load_bytes(skb, headers->transport, &type, sizeof(type)) < 0)
+		return 0;
+	if (type >= ICMPV6_ND_FIRST && type <= ICMPV6_ND_LAST)
+		return headers->hops == ND_HOPS;
+	if ((type < ICMPV6_MLD_FIRST || type > ICMPV6_MLD_LAST) && type != ICMPV6_MLD2)
+		return 0;
+	return headers->hops == 1 && IS_MULTICAST6(key->dst[0]) &&
+	       (IS_LINK_LOCAL6(key->src[0]) || !(key->src[0] | key->src[1] | key->src[2] | key->src[3]));
+}
+
+/*
+ * The protocols that a network requires under any policy: ARP, neighbour discovery, DHCP, group membership (RFC 3376,
+ * section 4: to a group, with a TTL of 1), and the link-local protocols of bridges (802.1Q, table 8-1: spanning tree, LACP,
+ * 802.1X, LLDP).
  */
 static __always_inline int is_infrastructure(struct __sk_buff *skb, const struct weft_flow_key *key,
 					     const struct weft_headers *headers)
 {
-	__u8 type, mac[ETH_ALEN];
+	__u8 mac[ETH_ALEN];
 
 	if (headers->part != WEFT_PART_WHOLE)
 		return 0;
 	switch (key->protocol) {
 	case IPPROTO_UDP:
-		return key->is_ip == WEFT_IS_IPV4 ? IS_DHCP(key->sport) && IS_DHCP(key->dport) :
-						    IS_DHCPV6(key->sport) && IS_DHCPV6(key->dport);
+		return key->is_ip == WEFT_IS_IPV4 ? is_dhcp(key, 68, 67) : is_dhcp(key, 546, 547);
 	case IPPROTO_IGMP:
-		return key->is_ip == WEFT_IS_IPV4;
+		return key->is_ip == WEFT_IS_IPV4 && headers->hops == 1 && IS_MULTICAST4(key->dst[3]);
 	case PROTOCOL_ICMPV6:
-		if (key->is_ip != WEFT_IS_IPV6 || bpf_skb_load_bytes(skb, headers->transport, &type, sizeof(type)) < 0)
-			return 0;
-		return (type >= ICMPV6_MLD_FIRST && type <= ICMPV6_ND_LAST) || type == ICMPV6_MLD2;
+		return key->is_ip == WEFT_IS_IPV6 && is_discovery(skb, key, headers);
 	}
 	if (key->is_ip)
 		return 0;
@@ -307,15 +372,14 @@ static __always_inline int take_share(__u64 *paid, __u64 now, __u64 cost, __u64 
 	return 0;
 }
 
-/*
- * The first cgroup is the root: the host's own programs run in it. Packets without a socket count as the host's,
- * too.
- */
+/* The first cgroup is the root: the host's own programs run in it. */
 #define ROOT_CGROUP 1
 
 /*
- * The lane of infrastructure for a packet of it within the share; otherwise 0xffffffff. The host has a full share,
- * all programs in cgroups together a half, and one cgroup an eighth, so no sender's flood blocks another.
+ * The lane of infrastructure for a packet of it within the share; otherwise 0xffffffff. The host has a full share, all
+ * programs in cgroups together a half, what the host forwards a half, and one cgroup, or the interface at which a forwarded
+ * packet came in, an eighth, so no sender's flood blocks another. A packet without a socket is the kernel's own if no
+ * interface received it: a container's or a virtual machine's came in at one.
  */
 static __noinline __u32 infrastructure_lane(struct __sk_buff *skb, struct weft_guard *g)
 {
@@ -326,14 +390,15 @@ static __noinline __u32 infrastructure_lane(struct __sk_buff *skb, struct weft_g
 		return ~0u;
 	now = bpf_ktime_get_ns();
 	cost = (__u64)skb->len * g->nanos_per_kib >> 10;
-	/* Up to 16 KiB ahead; half of that for programs, and a quarter for one cgroup. */
-	if (id <= ROOT_CGROUP) {
+	/* Up to 16 KiB ahead; half of that for programs and for what is forwarded, and a quarter for one of them. */
+	if (id <= ROOT_CGROUP && !skb->ingress_ifindex) {
 		has = take_share(&g->own, now, cost, (__u64)g->nanos_per_kib * 16);
 	} else {
-		__u32 slot = ((__u32)id * 0x9e3779b1u) >> 26;
+		int forwarded = id <= ROOT_CGROUP;
+		__u32 sender = forwarded ? skb->ingress_ifindex : (__u32)id, slot = (sender * 0x9e3779b1u) >> 26;
 
 		has = take_share(&g->senders[slot & (WEFT_SENDERS - 1)], now, cost * 8, (__u64)g->nanos_per_kib * 32) &&
-		      take_share(&g->others, now, cost * 2, (__u64)g->nanos_per_kib * 16);
+		      take_share(forwarded ? &g->forwarded : &g->others, now, cost * 2, (__u64)g->nanos_per_kib * 16);
 	}
 	if (has)
 		return g->infrastructure;

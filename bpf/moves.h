@@ -40,6 +40,19 @@ static __always_inline struct weft_lane_flows *lane_flows(struct weft_doorbells 
 	return &d->lanes[lane & (WEFT_LANES - 1)];
 }
 
+static __always_inline struct weft_ring_flows *ring_flows(struct weft_doorbells *d, __u32 ring)
+{
+	asm volatile("" : "+r"(ring));
+	return &d->ring_flows[ring & (WEFT_RINGS - 1)];
+}
+
+/* Adds tracked flows at a place, or removes them. */
+static __always_inline void count_flows(struct weft_doorbells *d, union weft_place place, int flows)
+{
+	__sync_fetch_and_add(&lane_flows(d, place.lane)->flows, flows);
+	__sync_fetch_and_add(&ring_flows(d, place.ring)->flows, flows);
+}
+
 /* Whether all packets posted until a transit time after the flow's last packet are done. */
 static __always_inline int long_silent(const struct weft_ring_doorbell *doorbell, const struct weft_flow *flow)
 {
@@ -113,8 +126,8 @@ static __always_inline int relocate(struct weft_doorbells *d, struct weft_flow *
 {
 	if (__sync_val_compare_and_swap(&flow->place, old.both, new.both) != old.both)
 		return 0;
-	__sync_fetch_and_add(&lane_flows(d, old.lane)->flows, -1);
-	__sync_fetch_and_add(&lane_flows(d, new.lane)->flows, 1);
+	count_flows(d, old, -1);
+	count_flows(d, new, 1);
 	return 1;
 }
 

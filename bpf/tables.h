@@ -84,10 +84,12 @@ struct weft_entry {
 #define WEFT_TABLES_COOKIES 16 /* rows test cookies of sockets */
 #define WEFT_TABLES_PROCESSES 32 /* rows test processes */
 
-/* What rows test of a packet's sender and of its frame. */
+/* What rows test of a packet's sender, and the bits that they test of the packet besides its key. */
 struct weft_tested {
 	__u32 flags; /* WEFT_TABLES_* */
-	__u32 frame; /* the bits of WEFT_FRAME_* */
+	__u32 frame; /* of WEFT_FRAME_* */
+	__u32 mark;
+	__u32 priority;
 };
 
 struct weft_bank {
@@ -98,7 +100,7 @@ struct weft_bank {
 	__u64 rekeyed_ns; /* the last change of what tells flows apart, which changes their keys; 0: none */
 	struct weft_tested tested;
 	struct weft_tested keyed; /* that before this change */
-	__u64 pad1[3];
+	__u64 pad1;
 	struct weft_cgroup cgroup[WEFT_CGROUPS];
 	struct weft_group group[WEFT_GROUPS];
 };

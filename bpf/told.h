@@ -19,6 +19,7 @@
 #include "doorbell.h"
 #include "flow_key.h"
 #include "message.h"
+#include "moves.h"
 
 extern const volatile struct weft_config config;
 
@@ -204,6 +205,72 @@ static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_ke
 	if (reads & WEFT_READS_PACE)
 		told->pace = pace_of(skb);
 	return 0;
+}
+
+/* The rings of a lane that packets may hold. */
+struct weft_holds {
+	struct weft_doorbells *d;
+	__u64 now;
+	__u32 first, rings; /* of the lane */
+	__u32 from;	    /* the first one that is looked at, from the first of the lane */
+	__u32 held;	    /* those that are held */
+	__u32 free;	    /* the first one that is not held; ~0: none so far */
+};
+
+static long try_held(__u32 index, struct weft_holds *s)
+{
+	__u32 ring = s->first + (s->from + index) % s->rings;
+
+	if ((__s64)(*(volatile __u64 *)&ring_flows(s->d, ring)->held_ns - s->now) > 0)
+		s->held++;
+	else if (s->free == ~0u)
+		s->free = ring;
+	return 0;
+}
+
+/* A ring of the lane for a new flow, the `n`th in turn or the first after it that no packet may hold. */
+static __noinline __u32 ring_not_held(struct weft_doorbells *d, const struct weft_lane *lane, __u32 n)
+{
+	struct weft_holds s = { .d = d, .now = bpf_ktime_get_ns(), .free = ~0u };
+
+	if (!d || !lane)
+		return 0;
+	s.first = lane->first_ring;
+	s.rings = lane->rings ? lane->rings : 1;
+	s.from = n % s.rings;
+	bpf_loop(s.rings & (WEFT_RINGS - 1) ? s.rings & (WEFT_RINGS - 1) : WEFT_RINGS, try_held, &s, 0);
+	return s.free == ~0u ? s.first + s.from : s.free;
+}
+
+/*
+ * Whether a packet may hold its ring until the time `asked`, since a ring is read in order. With other flows in the ring it may
+ * do so for a short time only. A flow that is alone in its ring may hold it for as long as sch_fq's horizon; new flows are
+ * then placed in other rings, so no more than half of the lane's are held.
+ */
+static __noinline int may_hold(struct weft_doorbells *d, const struct weft_lane *lane, __u32 lane_id, __u32 ring, __u64 asked)
+{
+	struct weft_holds s = { .d = d, .now = bpf_ktime_get_ns(), .free = ~0u };
+	struct weft_ring_flows *mine;
+	__s64 ahead = asked - s.now;
+
+	if (ahead <= WEFT_ASKED_SHARED_NS)
+		return 1;
+	if (!d || !lane || ahead >= WEFT_ASKED_MAX_NS)
+		return 0;
+	mine = ring_flows(d, ring);
+	if (lane->spread != WEFT_SPREAD_ROUND_ROBIN || *(volatile __u64 *)&lane_flows(d, lane_id)->untracked_ns ||
+	    *(volatile __u32 *)&mine->flows != 1)
+		return 0;
+	if ((__s64)(*(volatile __u64 *)&mine->held_ns - s.now) <= 0) {
+		s.first = lane->first_ring;
+		s.rings = lane->rings ? lane->rings : 1;
+		bpf_loop(s.rings & (WEFT_RINGS - 1) ? s.rings & (WEFT_RINGS - 1) : WEFT_RINGS, try_held, &s, 0);
+		if ((s.held + 1) * 2 > s.rings)
+			return 0;
+	}
+	if (asked > *(volatile __u64 *)&mine->held_ns)
+		*(volatile __u64 *)&mine->held_ns = asked;
+	return 1;
 }
 
 /* Tells the NIC. After the ring's count is added and before its bit is read (doorbell/protocol.rs). */

@@ -168,6 +168,8 @@ pub struct Counters {
     pub sleeps: Counter,
     /// Sleeps that timed out although a doorbell was posted and its wake-up was not received.
     pub wakeups_lost: Counter,
+    /// Reads of rings whose doorbell was ahead of their packet, after the first.
+    pub late_reads: Counter,
     /// The longest sleep requested while a ring was late, in nanoseconds.
     pub late_sleep_max: Gauge,
     /// Scheduling decisions.

@@ -61,7 +61,8 @@ pub struct ClassBell {
     pub full: [AtomicU64; 2],
     /// Packets refused because their flow had packets left in another ring: packets, frame bytes.
     pub moving: [AtomicU64; 2],
-    pad1: AtomicU64,
+    /// Packets that asked for a time too late for a ring that flows share, and are sent as if they asked for none.
+    pub late_claims: AtomicU64,
 }
 
 /// The flow state of a lane.
@@ -119,6 +120,19 @@ pub struct Shared {
     pub awaited: [AtomicU64; RINGS],
     /// The facts of sockets, by ring. Apart from the doorbells, since few algorithms read them.
     pub sockets: [RingSocket; RINGS],
+    /// The tracked flows, by ring.
+    pub ring_flows: [RingFlows; RINGS],
+}
+
+/// The tracked flows of a ring (`struct weft_ring_flows`).
+#[repr(C)]
+#[derive(Debug)]
+pub struct RingFlows {
+    /// The latest time until which a packet in it may hold it, in nanoseconds of the kernel's monotonic clock.
+    pub held: AtomicU64,
+    /// Their number.
+    pub flows: AtomicU32,
+    pad: AtomicU32,
 }
 
 /// The settings of the sockets of a ring's packets (`struct weft_ring_socket`).
@@ -179,7 +193,7 @@ impl Default for Shared {
             bound: zeros(),
             full: zeros(),
             moving: zeros(),
-            pad1: 0.into(),
+            late_claims: 0.into(),
         };
         let lane = |_| LaneFlows { flows: 0.into(), next: 0.into(), untracked: 0.into() };
         Self {
@@ -193,6 +207,11 @@ impl Default for Shared {
             lanes: core::array::from_fn(lane),
             awaited: zeros(),
             sockets: core::array::from_fn(|_| RingSocket { priority: 0.into(), pace: 0.into() }),
+            ring_flows: core::array::from_fn(|_| RingFlows {
+                held: 0.into(),
+                flows: 0.into(),
+                pad: 0.into(),
+            }),
         }
     }
 }
@@ -200,7 +219,7 @@ impl Default for Shared {
 const _: () = assert!(size_of::<RingBell>() == 64);
 const _: () = assert!(size_of::<ClassBell>() == 128);
 const _: () =
-    assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES + (8 + 16) * RINGS);
+    assert!(size_of::<Shared>() == 64 * 2 + 64 * RINGS + 128 * CLASSES + 16 * LANES + (8 + 16 + 16) * RINGS);
 
 const _: () = assert!(size_of::<Summary>() == PORTS / 8 + 64 * 2);
 
@@ -276,20 +295,22 @@ pub struct Reads {
     pub priority: bool,
     /// The pacing rate of its socket.
     pub pace: bool,
+    /// Nothing more, but they hold a packet until the time that its sender asks for.
+    pub hold: bool,
 }
 
 impl Reads {
     /// Nothing.
     pub const NOTHING: Self =
-        Self { time: false, left: false, deadline: false, priority: false, pace: false };
+        Self { time: false, left: false, deadline: false, priority: false, pace: false, hold: false };
 
     fn parse(bits: u8) -> Self {
-        let [time, left, deadline, priority, pace] = [1, 2, 4, 8, 16].map(|bit| bits & bit != 0);
-        Self { time, left, deadline, priority, pace }
+        let [time, left, deadline, priority, pace, hold] = [1, 2, 4, 8, 16, 32].map(|bit| bits & bit != 0);
+        Self { time, left, deadline, priority, pace, hold }
     }
 
     fn bits(self) -> u8 {
-        let all = [self.time, self.left, self.deadline, self.priority, self.pace];
+        let all = [self.time, self.left, self.deadline, self.priority, self.pace, self.hold];
         all.into_iter().enumerate().fold(0, |bits, (place, read)| bits | u8::from(read) << place)
     }
 

@@ -24,6 +24,8 @@ pub struct ClassTotals {
     pub wire: Count,
     /// Packets of flows beyond the flow bound.
     pub untracked: Packets,
+    /// Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none.
+    pub late_claims: Packets,
     /// Packets refused at the port's egress, before their doorbell: the class had reached its packet bound.
     pub bound: Count,
     /// Packets refused at the port's egress because the ring was full.
@@ -162,6 +164,8 @@ pub struct Totals {
     pub obscured_drops: u64,
     /// Packets of infrastructure beyond its share, which were scheduled as any other.
     pub infrastructure_excess: u64,
+    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
+    pub unknown_makers: u64,
     /// The run-time cost of the program at the port's far end.
     pub guard: RunStats,
     /// Failed reads of the kernel's counters. The last successful reading is reported instead.
@@ -237,6 +241,8 @@ pub struct PortTotals {
     pub obscured_drops: u64,
     /// Packets of infrastructure beyond its share.
     pub infrastructure_excess: u64,
+    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
+    pub unknown_makers: u64,
     /// Failed reads of the kernel's counters.
     pub unread: u64,
     /// Packets of rings that classes share whose flow had no record.
@@ -255,6 +261,7 @@ impl ClassTotals {
             held: self.held.minus(base.held),
             wire: self.wire.minus(base.wire),
             untracked: self.untracked.saturating_sub(base.untracked),
+            late_claims: self.late_claims.saturating_sub(base.late_claims),
             bound: self.bound.minus(base.bound),
             full: self.full.minus(base.full),
             moving: self.moving.minus(base.moving),
@@ -276,6 +283,7 @@ impl ClassTotals {
         ];
         of.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
         self.untracked += other.untracked;
+        self.late_claims += other.late_claims;
     }
 }
 
@@ -316,6 +324,7 @@ impl PortTotals {
             (&mut self.unannounced_drops, other.unannounced_drops),
             (&mut self.obscured_drops, other.obscured_drops),
             (&mut self.infrastructure_excess, other.infrastructure_excess),
+            (&mut self.unknown_makers, other.unknown_makers),
             (&mut self.unread, other.unread),
             (&mut self.unrecorded, other.unrecorded),
         ];
@@ -361,6 +370,7 @@ impl From<PortTotals> for Totals {
             unannounced_drops: ports.unannounced_drops,
             obscured_drops: ports.obscured_drops,
             infrastructure_excess: ports.infrastructure_excess,
+            unknown_makers: ports.unknown_makers,
             unread: ports.unread,
             unrecorded: ports.unrecorded,
             ..Self::default()

@@ -52,6 +52,7 @@ pub(crate) use shared::SharedTree;
 use crate::commands::Inbox;
 use crate::counters::Counters;
 use crate::departures::Recorder;
+use crate::late::LateRings;
 use crate::layout::{Page, Summary};
 use crate::link::{Link, WHOLE};
 use crate::records::{FlowClasses, RecordSource};
@@ -68,10 +69,8 @@ use weft_packet::tap::TapPacket;
 use weft_rank::Metadata;
 use weft_units::{Bytes, ClassId, Instant, Nanos, RingId};
 
-/// The first retry of a ring whose doorbell is ahead of its packet. Each retry doubles the interval up to
-/// [`LATE_RETRY_MAX`], until another doorbell of the ring is posted.
-const LATE_RETRY: Nanos = Nanos::from_micros(30);
-const LATE_RETRY_MAX: Nanos = Nanos::from_micros(250);
+/// The most reads of late rings between two turns, so that they delay the rings that have packets by some 50 us.
+const LATE_READS: usize = 64;
 /// The interval of polls over rings, whatever their doorbells.
 const SWEEP: Nanos = Nanos::from_millis(20);
 /// The rings of one sweep. With more rings, each has its turn after several intervals.
@@ -150,9 +149,7 @@ pub(crate) struct Worker<'a, R, E> {
     all_backlogged: u32,
     chunk: ChunkHeader,
     /// Rings whose doorbell is ahead of their packet.
-    late: Vec<usize>,
-    next_late: Instant,
-    late_step: Nanos,
+    late: LateRings,
     next_sweep: Instant,
     /// The first slot of the next sweep.
     sweep_from: usize,
@@ -230,9 +227,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             backlogged: vec![0; parts.classes],
             all_backlogged: 0,
             chunk: ChunkHeader::default(),
-            late: Vec::new(),
-            next_late: Instant::ZERO,
-            late_step: LATE_RETRY,
+            late: LateRings::default(),
             next_sweep: Instant::ZERO,
             sweep_from: 0,
             drains: drain::Drains::default(),
@@ -437,7 +432,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
 
     /// Runs the periodic work: records, late rings, the sweep, samples. Returns whether it found packets.
     fn housekeeping(&mut self, wall: Instant) -> bool {
-        let mut found = !self.late.is_empty() && wall >= self.next_late && self.retry_late(wall);
+        let mut found = self.late.next().is_some_and(|due| due <= wall) && self.retry_late(wall);
         if wall < self.next_sweep {
             return found;
         }

@@ -342,3 +342,34 @@ fn a_message_ends_with_its_bytes_and_the_option_with_the_policy_that_reads_it() 
     doorbells.maps().offer_messages(&plan("class a = udp\nroot = priority { fair of a, default }"));
     assert_eq!(tell(&socket, message).expect("told"), Heard::ByNobody);
 }
+
+/// With more flows than rings, a flow that asks for a late time holds nobody else: its claim is not taken, and counted. A flow that
+/// has its ring for itself may ask for one.
+#[test]
+fn a_late_time_holds_no_flow_that_shares_the_ring() {
+    let Some(_shared) = shared("a_late_time_holds_no_flow_that_shares_the_ring") else { return };
+    let text = "class paced = udp\nroot = priority { edt of paced, default }";
+    let settings = weft_nic::nic::NicConfig { rings: 4, ..bench::config(10) };
+    let bench = Bench::start("latecl", text, &settings, 1000, |_| ());
+    let sink = bench.receiver(false, PORT);
+    let late: Vec<UdpSocket> = (0..2).map(|_| sender(&bench)).collect();
+    let due = within(9);
+    late.iter().for_each(|socket| send(socket, b'l', 1, Some(due)));
+    let others: Vec<UdpSocket> = (0..8).map(|_| sender(&bench)).collect();
+    for _ in 0..5 {
+        others.iter().for_each(|socket| send(socket, b'o', 1, None));
+        // More of the late ones, now that they share.
+        late.iter().for_each(|socket| send(socket, b'l', 1, Some(due)));
+    }
+    let mut left = 40;
+    let mut payload = [0; PAYLOAD];
+    while left > 0 {
+        sink.recv(&mut payload).expect("a datagram");
+        left -= usize::from(payload[0] == b'o');
+        assert!(now() + Duration::from_secs(3) < due, "{left} datagrams of others wait");
+    }
+    let totals = bench.nic.totals().expect("totals");
+    // One of the two may hold its ring, which is half of the class's.
+    assert!(bench.of(&totals, "paced").late_claims.get() >= 6, "{totals:#?}");
+    conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
+}

@@ -406,7 +406,20 @@ fn a_class_returns_from_hashing_when_the_crowd_has_left() {
     assert_eq!(each, vec![1; usize::from(rings)], "each new flow in a ring of its own");
 }
 
-/// Two cores send on flows whose marks change, while flows are removed from the table: the lanes' counts stay
+/// A socket for segments of TCP, which go out as they are. Its descriptor is wrapped for its `send_to`, which any socket of IPv4 has.
+fn tcp_segments(ns: &weft_host::netns::NetNs) -> UdpSocket {
+    let open = || {
+        nix::sys::socket::socket(
+            AddressFamily::Inet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::Tcp,
+        )
+    };
+    UdpSocket::from(ns.run(open).expect("namespace").expect("raw socket"))
+}
+
+/// Two cores send on TCP flows whose marks change, while flows are removed from the table: the lanes' counts stay
 /// consistent with the table.
 #[test]
 fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
@@ -416,7 +429,7 @@ fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
     let text = "class a = mark 1\nclass b = mark 2\nroot = wfq { fair of a: 1, fair of b: 1 }";
     let (ns, doorbells) = doorbells_only("cnt", text, 1000);
     let shared = doorbells.shared();
-    let sockets: Vec<_> = (0..8).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
+    let sockets: Vec<_> = (0..8).map(|_| tcp_segments(&ns)).collect();
     let table = doorbells.flow_table().expect("table");
     let stop = AtomicBool::new(false);
     let counts = || shared.lanes.iter().map(|l| l.flows.load(Ordering::SeqCst)).collect::<Vec<u32>>();
@@ -429,7 +442,11 @@ fn moves_and_expiry_at_once_keep_the_counts_of_the_lanes() {
                 set.set(cpu);
                 let _ = sched_setaffinity(None, &set);
                 while !stop.load(Ordering::Relaxed) {
-                    sockets.iter().for_each(|s| _ = s.send_to(&[0; 50], ("10.77.0.2", 1)));
+                    for (port, socket) in (1..).zip(sockets) {
+                        let mut segment = [0; 50];
+                        (segment[1], segment[12]) = (port, 5 << 4);
+                        let _ = socket.send_to(&segment, ("10.77.0.2", 1));
+                    }
                 }
             });
         }

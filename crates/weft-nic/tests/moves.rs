@@ -1,10 +1,10 @@
-//! A flow whose mark or priority changes moves to its new class in bounded time, with its packets in order, although it
-//! is never silent and its old ring never empty.
+//! A flow that belongs to another class, since the mark or priority of its TCP socket or the policy has changed, moves there in
+//! bounded time, with its packets in order, although it is never silent and its old ring never empty.
 
 #[path = "common/bench.rs"]
 mod bench;
 
-use bench::{Bench, Until, config, conserved, in_order, set_mark, set_priority};
+use bench::{Bench, Until, config, conserved, in_order};
 use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
@@ -18,6 +18,9 @@ use weft_units::Nanos;
 /// A policy in which unmarked packets are slow: a flow that left packets in its old ring would overtake them.
 const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\
                       root = priority { fair of fast, limit 20mbps of fair of slow }";
+/// As [`POLICY`], with the datagrams to a port for the fast class.
+const PORT_IS_FAST: &str = "class fast = udp and dport 6000\nclass slow = any\n\
+                            root = priority { fair of fast, limit 20mbps of fair of slow }";
 /// The number of packets posted in the new class from which on a flow counts as moved.
 const MOVED: u64 = 20;
 
@@ -116,12 +119,20 @@ fn send_numbered(socket: &UdpSocket, to: u16, pause: Duration, stop: &AtomicBool
     }
 }
 
+/// Puts another policy into force.
+fn change(bench: &mut Bench, megabits: u64, text: &str) {
+    let settings = config(megabits);
+    let policy = bench::policy(text);
+    let prepared = bench.nic.prepare_policy(&policy, (settings.rate, settings.link)).expect("prepared");
+    bench.nic.change_policy(prepared, &[]).expect("changed");
+}
+
 #[test]
 fn a_udp_flood_moves_in_order() {
     if !weft_host::testing::privileged("a_udp_flood_moves_in_order") {
         return;
     }
-    let bench = Bench::roomy("mvu", POLICY, 100);
+    let mut bench = Bench::roomy("mvu", POLICY, 100);
     let sink = bench.receiver(false, 6000);
     let socket = bench.sender(false);
     let stop = AtomicBool::new(false);
@@ -129,11 +140,11 @@ fn a_udp_flood_moves_in_order() {
         let received = scope.spawn(|| in_order(&sink, Until::Stopped(&stop)));
         scope.spawn(|| send_numbered(&socket, 6000, Duration::from_micros(100), &stop));
         std::thread::sleep(Duration::from_millis(400));
-        set_mark(&socket, 7);
+        change(&mut bench, 100, PORT_IS_FAST);
         let there = until_posted(&bench, "fast", MOVED);
-        set_mark(&socket, 0);
+        change(&mut bench, 100, POLICY);
         let back = until_posted(&bench, "slow", MOVED);
-        set_priority(&socket, 3);
+        change(&mut bench, 100, PORT_IS_FAST);
         let again = until_posted(&bench, "fast", MOVED);
         stop.store(true, Ordering::Relaxed);
         for took in [there, back, again] {
@@ -152,9 +163,10 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
     if !weft_host::testing::privileged("a_flow_moves_out_of_a_ring_that_overflows") {
         return;
     }
-    let policy = "class fast = mark 7\nclass slow = any\nroot = priority { fast, slow }";
+    let policy =
+        |fast: &str| format!("class fast = {fast}\nclass slow = any\nroot = priority {{ fast, slow }}");
     // A class without `fair` has one ring.
-    let bench = Bench::start("mvo", policy, &config(20), 50, |_| ());
+    let mut bench = Bench::start("mvo", &policy("mark 7"), &config(20), 50, |_| ());
     let sink = bench.receiver(false, 6000);
     let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
     let (stop, moving) = (&stop, &socket);
@@ -167,7 +179,7 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
         let received = scope.spawn(|| in_order(&sink, Until::Stopped(stop)));
         scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), stop));
         std::thread::sleep(Duration::from_millis(600));
-        set_mark(moving, 7);
+        change(&mut bench, 20, &policy("udp and dport 6000"));
         let took = until_posted(&bench, "fast", MOVED);
         stop.store(true, Ordering::Relaxed);
         let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));

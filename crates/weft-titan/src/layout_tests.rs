@@ -139,7 +139,12 @@ fn the_match_tables_are_the_programs_field_by_field() {
         ("group", offset_of!(Bank, group)),
     ];
     same("weft_bank", size_of::<Bank>(), &bank);
-    let tested = [("flags", offset_of!(TestedWord, flags)), ("frame", offset_of!(TestedWord, frame))];
+    let tested = [
+        ("flags", offset_of!(TestedWord, flags)),
+        ("frame", offset_of!(TestedWord, frame)),
+        ("mark", offset_of!(TestedWord, mark)),
+        ("priority", offset_of!(TestedWord, priority)),
+    ];
     same("weft_tested", size_of::<TestedWord>(), &tested);
     let group = [
         ("mask", offset_of!(GroupLine, mask)),

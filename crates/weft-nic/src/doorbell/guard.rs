@@ -9,7 +9,7 @@ use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::CgroupId;
 use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
 
-/// The number of hash slots of cgroups, each with its own share of infrastructure.
+/// The number of hash slots of cgroups and of interfaces, each with its own share of infrastructure.
 const SENDERS: usize = 64;
 /// The elements of the counts of arrivals.
 const ARRIVAL_CORES: usize = 16;
@@ -57,10 +57,13 @@ pub struct Guard {
     pub passed_bytes: AtomicU64,
     /// Packets announced beyond one for each super-packet that the kernel cuts before the ring.
     pub cut: AtomicU64,
-    pad1: [AtomicU64; 2],
+    /// Packets of sockets whose maker is unknown, while rows test it.
+    pub unknown_makers: AtomicU64,
+    pad1: AtomicU64,
     own: AtomicU64,
     others: AtomicU64,
-    pad2: [AtomicU64; 6],
+    forwarded: AtomicU64,
+    pad2: [AtomicU64; 5],
     senders: [AtomicU64; SENDERS],
     arrivals: [Arrivals; ARRIVAL_CORES],
 }
@@ -154,8 +157,10 @@ impl Guard {
             ("passed", offset_of!(Self, passed)),
             ("passed_bytes", offset_of!(Self, passed_bytes)),
             ("cut", offset_of!(Self, cut)),
+            ("unknown_makers", offset_of!(Self, unknown_makers)),
             ("own", offset_of!(Self, own)),
             ("others", offset_of!(Self, others)),
+            ("forwarded", offset_of!(Self, forwarded)),
             ("senders", offset_of!(Self, senders)),
             ("arrivals", offset_of!(Self, arrivals)),
         ];

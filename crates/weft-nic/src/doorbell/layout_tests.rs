@@ -3,7 +3,8 @@
 use super::OBJECT;
 use super::guard::Guard;
 use crate::layout::{
-    ClassBell, LaneEntry, LaneFlows, Reads, Record, RecordKind, RingBell, RingSocket, Shared, Spread, Summary,
+    ClassBell, LaneEntry, LaneFlows, Reads, Record, RecordKind, RingBell, RingFlows, RingSocket, Shared,
+    Spread, Summary,
 };
 use core::mem::offset_of;
 use weft_host::bpf::StructLayout;
@@ -35,8 +36,9 @@ macro_rules! same {
 fn the_shared_page_is_the_programs_field_by_field() {
     same!(RingBell, "weft_ring_doorbell": packets, taken, done, last_or_left, passed = "passed_ns",
         drained, drained_done, asked = "asked_ns");
-    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes, awaited, sockets);
+    same!(Shared, "weft_doorbells": ready, urgent, records, records_lost, rings, classes, lanes, awaited, sockets, ring_flows);
     same!(RingSocket, "weft_ring_socket": priority, pace);
+    same!(RingFlows, "weft_ring_flows": held = "held_ns", flows);
     same!(Summary, "weft_summary": ready_ports, sleeping, wakeups, heartbeat = "heartbeat_ns", pass_to);
     same!(LaneFlows, "weft_lane_flows": flows, next, untracked = "untracked_ns");
     // Refusals are separate fields of packets and bytes in C, and pairs here.
@@ -54,6 +56,7 @@ fn the_shared_page_is_the_programs_field_by_field() {
         ("full_bytes", offset_of!(ClassBell, full) + 8),
         ("moving_packets", offset_of!(ClassBell, moving)),
         ("moving_bytes", offset_of!(ClassBell, moving) + 8),
+        ("late_claims", offset_of!(ClassBell, late_claims)),
     ] {
         assert_eq!(class.offset(name), Some(offset), "weft_class_doorbell.{name}");
     }
@@ -91,7 +94,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         first_ring: 2,
         rings: 3,
         spread: Spread::Queues,
-        reads: Reads { time: true, left: true, deadline: true, priority: true, pace: true },
+        reads: Reads { time: true, left: true, deadline: true, priority: true, pace: true, hold: true },
         flow_bound: 4,
         qdisc_class: 5,
         packet_bound: 6,
@@ -104,7 +107,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("first_ring", 2, 2),
         ("rings", 2, 3),
         ("spread", 1, 2),
-        ("reads", 1, 31),
+        ("reads", 1, 63),
         ("flow_bound", 4, 4),
         ("qdisc_class", 4, 5),
         ("packet_bound", 8, 6),
@@ -116,8 +119,8 @@ fn elements_of_maps_are_the_programs_field_by_field() {
     }
     let numbers = super::PortNumbers { place: 5, name: 3, worker: 0 };
     let fields = super::KernelFields { socket: [1234, 567], packet: [8, 9, 10, 11, 12] };
-    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, fields), of("weft_config"));
-    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 12));
+    let (bytes, config) = (super::config_bytes(&small_plan(), numbers, fields, true), of("weft_config"));
+    assert_eq!((bytes.len(), config.offsets.len()), (config.size, 13));
     let net_cls = u64::from(weft_host::net_cls::has_net_cls());
     let words = [
         ("rings", 2),
@@ -132,6 +135,7 @@ fn elements_of_maps_are_the_programs_field_by_field() {
         ("skb_frame", 10),
         ("skb_inner", 11),
         ("gso_type", 12),
+        ("mptcp", 1),
     ];
     for (field, value) in words {
         assert_eq!(number(&bytes, &config, field, 4), value, "weft_config.{field}");

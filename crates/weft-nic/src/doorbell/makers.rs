@@ -4,11 +4,15 @@
 //! of each socket, in a map that all ports' programs read. It is attached first; then an iterator runs once over all open files,
 //! for the sockets that were there before. A name stays with its socket, so a change of the policy needs no new sockets.
 //!
+//! The kernel makes the subflows of MPTCP, and the program at the egress finds their makers by the connection's socket, where the
+//! kernel shows it ([`with_mptcp`]).
+//!
 //! Without the kernel's type information, cgroup2 or the right to attach there, no maker is noted, rows that test one match
 //! nothing, and [`SocketMakers::missing`] says why. Nothing else depends on it.
 
-use std::sync::{Mutex, PoisonError};
-use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use weft_host::bpf::{BpfError, CgroupLink, MapFd, Object, ObjectOptions, StructLayout};
 use weft_host::cgroup::{CgroupError, Hierarchy};
 use weft_packet::Attribute;
 use weft_policy::CompiledPolicy;
@@ -76,9 +80,30 @@ impl SocketMakers {
     pub(super) fn missing(&self) -> Option<String> {
         match &*self.noting.lock().unwrap_or_else(PoisonError::into_inner) {
             Noting::Refused(why) => Some(why.to_string()),
+            Noting::Attached(_) if MPTCP_REFUSED.load(Ordering::Relaxed) => Some(
+                "for sockets of MPTCP alone, since this kernel does not show programs their connections (Linux 5.19 does)"
+                    .to_owned(),
+            ),
             Noting::NotNeeded | Noting::Attached(_) => None,
         }
     }
+}
+
+/// Whether the kernel has MPTCP, but refused a program that asks for a subflow's connection.
+static MPTCP_REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// Loads the programs of a port, with the makers of MPTCP's subflows if the kernel has them. `load` takes whether to.
+pub(super) fn with_mptcp<T>(load: impl Fn(bool) -> Result<T, BpfError>) -> Result<T, BpfError> {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    let known = *KNOWN.get_or_init(|| StructLayout::of_kernel("mptcp_sock").is_ok());
+    if !known || MPTCP_REFUSED.load(Ordering::Relaxed) {
+        return load(false);
+    }
+    load(true).or_else(|_| {
+        let loaded = load(false)?;
+        MPTCP_REFUSED.store(true, Ordering::Relaxed);
+        Ok(loaded)
+    })
 }
 
 fn attach(map: &MapFd) -> Result<CgroupLink, NoteError> {

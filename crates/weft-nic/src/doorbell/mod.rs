@@ -115,13 +115,13 @@ pub struct PortNumbers {
 }
 
 /// The read-only data of the programs (`struct weft_config`), with the places of the kernel's fields. No count is 0.
-fn config_bytes(plan: &RingPlan, port: PortNumbers, fields: KernelFields) -> [u8; CONFIG] {
+fn config_bytes(plan: &RingPlan, port: PortNumbers, fields: KernelFields, mptcp: bool) -> [u8; CONFIG] {
     let queues = plan.queues.as_ref().map_or(1, |plan| plan.queues);
     let net_cls = u32::from(weft_host::net_cls::has_net_cls());
     let rings = plan.rings.len().max(1) as u32;
     let queues = queues.max(1) as u32;
     let own = [rings, queues, u32::from(port.name), port.place, net_cls];
-    let words = own.into_iter().chain(fields.socket).chain(fields.packet);
+    let words = own.into_iter().chain(fields.socket).chain(fields.packet).chain([mptcp.into()]);
     let mut bytes = [0; CONFIG];
     for (slot, word) in bytes.chunks_exact_mut(4).zip(words) {
         slot.copy_from_slice(&word.to_ne_bytes());
@@ -130,7 +130,7 @@ fn config_bytes(plan: &RingPlan, port: PortNumbers, fields: KernelFields) -> [u8
 }
 
 /// The size of the programs' read-only data.
-const CONFIG: usize = 48;
+const CONFIG: usize = 52;
 
 /// The loaded programs of a port, and the pages that they share with the NIC.
 #[derive(Debug)]
@@ -179,8 +179,11 @@ impl Doorbells {
         place: RingPlace,
         own: &[(&'static str, MapFd)],
     ) -> Result<Arc<Self>, BpfError> {
-        let config = config_bytes(plan, port, maps.kernel_fields());
-        let object = load_programs((maps, port.worker), &config, plan.flow_table, place, own)?;
+        let load = |mptcp| {
+            let config = config_bytes(plan, port, maps.kernel_fields(), mptcp);
+            load_programs((maps, port.worker), &config, plan.flow_table, place, own)
+        };
+        let object = makers::with_mptcp(load)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }

@@ -232,6 +232,7 @@ impl NicPort {
             unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),
+            unknown_makers: guard.unknown_makers.load(Ordering::Relaxed),
             unread: readings.failed,
             unrecorded: c.unrecorded.get().packets.get(),
         }
@@ -264,6 +265,7 @@ impl NicPort {
             held: c.held.get(),
             wire: c.wire.get(),
             untracked: Packets(page.untracked.load(Ordering::Relaxed)),
+            late_claims: Packets(page.late_claims.load(Ordering::Relaxed)),
         };
         let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
         classes.take(self.plan.classes()).enumerate().map(class).collect()

@@ -68,10 +68,11 @@ fn collect(program: &Program, child: Child, above: Reads, leaves: &mut [Reads]) 
 fn reads_of(custom: &Custom) -> Reads {
     let read = custom.algorithm.reads();
     let deadline = read.contains(&Metadatum::Deadline) || read.contains(&Metadatum::Slack);
-    let time = deadline || read.contains(&Metadatum::SendTime);
+    let hold = read.contains(&Metadatum::SendTime);
+    let time = deadline || hold;
     let [left, priority, pace] =
         [Metadatum::Left, Metadatum::Priority, Metadatum::Pace].map(|of| read.contains(&of));
-    Reads { time, left, deadline, priority, pace }
+    Reads { time, left, deadline, priority, pace, hold }
 }
 
 /// Enters what the algorithms of `program` read into `lanes`.
@@ -163,7 +164,11 @@ mod tests {
             reads(&policy.program)[lane]
         };
         let deadlines = Reads { time: true, deadline: true, ..Reads::NOTHING };
-        assert_eq!(of("c"), Reads { time: true, ..Reads::NOTHING }, "a time of sending is no deadline");
+        assert_eq!(
+            of("c"),
+            Reads { time: true, hold: true, ..Reads::NOTHING },
+            "a time of sending is no deadline"
+        );
         assert_eq!([of("b"), of("e")], [deadlines; 2], "a node that follows heads");
         assert_eq!(of("a"), Reads { left: true, ..deadlines });
         assert_eq!([of("d"), of("default")], [Reads::NOTHING; 2]);

@@ -1,12 +1,12 @@
 //! Rings out of step with their doorbells: late packets, lost packets and strays.
 //!
-//! * Late: the ring of a posted doorbell is empty (`put_aside`). It is fetched again after [`LATE_RETRY`], with
-//!   doubling intervals (`retry_late`).
+//! * Late: the ring of a posted doorbell is empty (`put_aside`). It is fetched again at increasing intervals
+//!   ([`LateRings`](crate::late::LateRings), `retry_late`).
 //! * Lost: the packets are still missing after [`NEVER_CAME`](crate::ring_accounting::NEVER_CAME). The accounting gives
 //!   them up, which frees their places.
 //! * Stray: a packet without a doorbell. The sweep finds it (`sweep`).
 
-use super::{Engine, LATE_RETRY, LATE_RETRY_MAX, SWEEP_RINGS, Worker};
+use super::{Engine, LATE_READS, SWEEP_RINGS, Worker};
 use crate::records::RecordSource;
 use crate::ring::Fetch;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -24,21 +24,16 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
         ring.late = true;
         ring.counters.doorbell_ahead.add(1, 0);
-        self.late.push(number);
-        self.late_step = LATE_RETRY;
-        self.next_late = now + self.late_step;
+        self.late.begin(number, now);
     }
 
-    /// Fetches again from the late rings. Packets that remain missing are given up. Returns whether a packet has
-    /// arrived.
+    /// Fetches again from late rings that are due, at most [`LATE_READS`]. Packets that remain missing are given up. Returns
+    /// whether a packet has arrived.
     pub(super) fn retry_late(&mut self, wall: Instant) -> bool {
-        self.late_step =
-            if self.next_late == Instant::ZERO { LATE_RETRY } else { self.late_step + self.late_step };
-        self.late_step = self.late_step.min(LATE_RETRY_MAX);
-        self.next_late = wall + self.late_step;
-        let (mut i, mut any) = (0, false);
-        while i < self.late.len() {
-            let number = self.late[i];
+        let mut any = false;
+        for _ in 0..LATE_READS {
+            let Some(number) = self.late.take_due(wall) else { break };
+            self.parts.counters.late_reads.add(1, 0);
             self.engine.fetch_begins(self.rings[number].flow, true);
             let packet = match self.rings[number].fetch(&mut self.pool) {
                 Fetch::Packet(packet) => Some(packet),
@@ -54,9 +49,9 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             any |= found;
             if found || self.rings[number].settle_empty(wall) {
                 self.rings[number].late = false;
-                self.late.swap_remove(i);
+                self.late.end(number);
             } else {
-                i += 1;
+                self.late.again(number, wall);
             }
         }
         any

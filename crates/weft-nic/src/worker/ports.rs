@@ -181,14 +181,13 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         for slot in core::mem::take(&mut place.slots) {
             rings.push(self.vacate(slot));
         }
-        let list = &self.rings;
-        self.late.retain(|slot| list[*slot].fd.is_some());
         rings
     }
 
     /// Takes a ring out of its slot. The slot is free at once, or after the ring's next turn in the engine.
     fn vacate(&mut self, slot: usize) -> Ring {
         self.drains.forget(slot);
+        self.late.end(slot);
         let ring = &self.rings[slot];
         let (flow, of, backlogged) = (ring.flow, (ring.lane, ring.class), ring.backlogged);
         let mut vacant = Ring::new(None, flow, of, self.nowhere.clone());
@@ -239,7 +238,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                     false => _ = self.rings[slot].look(self.stamp),
                 }
                 if self.rings[slot].late {
-                    self.next_late = weft_units::Instant::ZERO;
+                    self.late.posted(slot);
                 } else {
                     self.activate(slot);
                 }

@@ -61,8 +61,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             Served::Idle => (now + SLEEP_MAX, false),
         };
         let mut until = until.min(now + SLEEP_MAX);
-        if !self.late.is_empty() {
-            until = until.min(self.next_late.max(now));
+        if let Some(due) = self.late.next() {
+            until = until.min(due.max(now));
         }
         if until <= now + SPIN {
             return;
@@ -92,7 +92,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             return;
         };
         device.urgency.settle(now);
-        let late = self.late.iter().any(|ring| device.urgency.is_urgent(*ring));
+        let late = self.late.any(|ring| device.urgency.is_urgent(ring));
         let span = if late { until - now } else { (until - now).max(moderation) };
         self.write_urgency();
         let (summary, ports) = (&self.summary, &self.ports);

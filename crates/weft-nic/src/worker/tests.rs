@@ -6,6 +6,7 @@ use super::*;
 use crate::commands::commands;
 use crate::counters::PortCounters;
 use crate::doorbell::protocol::Bell;
+use crate::late::LATE_RETRY_MAX;
 use crate::layout::Shared;
 use crate::link::{DeviceLink, LinkRate};
 use crate::nic::limited;
@@ -232,6 +233,28 @@ fn a_doorbell_far_ahead_of_its_packet_neither_blocks_nor_spins() {
         // requests 20 ms.
         let longest = late_packet_is_looked_for();
         assert!((Nanos(1)..=LATE_RETRY_MAX).contains(&longest), "round {round}: slept {longest}");
+    }
+}
+
+/// All rings have doorbells and no packets: the reads of each do not grow with the number of rings, and end.
+#[test]
+fn doorbells_without_packets_cost_a_bounded_number_of_reads() {
+    let reads = |rings: &[usize]| {
+        let bench = Bench::new();
+        for _ in 0..5 {
+            rings.iter().for_each(|ring| bench.ring(*ring));
+            wait(40);
+        }
+        let until = Instant::now() + Duration::from_secs(20);
+        while bench.port.lost.get().packets.get() < 5 * rings.len() as u64 {
+            assert!(Instant::now() < until, "{:?}", bench.port.lost);
+            wait(1);
+        }
+        bench.finish().nic.late_reads.get().packets.get()
+    };
+    for rings in [&[RING_A][..], &[0, 1, 2, 3, 4]] {
+        let (reads, doorbells) = (reads(rings), 5 * rings.len() as u64);
+        assert!(reads >= rings.len() as u64 && reads <= 45 * doorbells, "{reads} for {doorbells} doorbells");
     }
 }
 

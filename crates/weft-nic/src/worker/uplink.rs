@@ -174,8 +174,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             Room::Memory => MEMORY_PAUSE,
         };
         let mut until = now + longest;
-        if !self.late.is_empty() {
-            until = until.min(self.next_late.max(now));
+        if let Some(due) = self.late.next() {
+            until = until.min(due.max(now));
         }
         let timeout = timespec(until - now);
         let _ = match room {

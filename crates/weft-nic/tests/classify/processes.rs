@@ -1,6 +1,7 @@
 //! Classes by the process that made a socket: programs with different names, which are links to the same one.
 
 use crate::bench::{self, Bench, config, conserved};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, ipproto};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -21,6 +22,16 @@ const LISTEN: &str = "import socket, sys\n\
     listener = socket.create_server(('', 7000))\n\
     connection, _ = listener.accept()\n\
     for line in sys.stdin: connection.sendall(line.encode())";
+
+/// As [`LISTEN`], by MPTCP, for connections one after the other.
+const LISTEN_MPTCP: &str = "import socket, sys\n\
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)\n\
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)\n\
+    listener.bind(('', 7000))\n\
+    listener.listen()\n\
+    for n in range(CONNECTIONS):\n    \
+        connection, _ = listener.accept()\n    \
+        connection.sendall(sys.stdin.readline().encode())";
 
 /// Links to programs, by which their processes have other names. The folder goes with it.
 struct Names(PathBuf);
@@ -192,4 +203,70 @@ fn connected() -> TcpStream {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+/// As above with MPTCP, whose subflows the kernel makes, for a client of MPTCP and for one of plain TCP; and for a listener that was there
+/// before a policy tested processes.
+#[test]
+fn subflows_of_mptcp_are_of_the_process_that_made_the_connection() {
+    const TEST: &str = "subflows_of_mptcp_are_of_the_process_that_made_the_connection";
+    if !weft_host::testing::privileged(TEST) || !weft_host::testing::has_program(TEST, "python3") {
+        return;
+    }
+    let enabled = std::fs::read_to_string("/proc/sys/net/mptcp/enabled");
+    if enabled.map_or(true, |text| text.trim() != "1") {
+        weft_units::testing::skip(TEST, "this kernel has no MPTCP, or it is off");
+        return;
+    }
+    let names = Names::new();
+    let python = names.of(&python(), "weft-listens");
+    let (before, after) =
+        (tests(["mark 1", "mark 2"]), tests(["process \"weft-listens\"", "process \"weft-other\""]));
+    for listens_before in [true, false] {
+        let mut bench =
+            Bench::start("mpt", if listens_before { &before } else { &after }, &config(100), 1000, |_| ());
+        let script = LISTEN_MPTCP.replace("CONNECTIONS", "2");
+        let mut listens = Sender::start(&bench, &python, &script);
+        bench::wait_listening(&bench.bed.sender, SERVICE);
+        if listens_before {
+            change(&mut bench, &after);
+        }
+        assert_eq!(bench.nic.makers_missing(), None);
+        for protocol in [None, Some(ipproto::MPTCP)] {
+            let mut connection = bench.bed.receiver.run(|| connect_by(protocol)).expect("namespace");
+            let [was, ..] = counted(&bench);
+            listens.send();
+            let mut received = [0; 7];
+            connection.read_exact(&mut received).expect("a line");
+            let [is, none, other] = counted(&bench);
+            assert!(is > was && was >= 1, "{protocol:?}: {was} packets, then {is}");
+            assert_eq!((none, other), (0, 0), "{protocol:?}, before {listens_before}");
+        }
+        listens.end();
+        conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
+    }
+}
+
+/// Nobody listens: the answer is of a socket of the kernel, which no process made.
+#[test]
+fn packets_of_sockets_without_a_maker_are_counted() {
+    const TEST: &str = "packets_of_sockets_without_a_maker_are_counted";
+    if !weft_host::testing::privileged(TEST) {
+        return;
+    }
+    let bench = Bench::start("unm", &tests(["process \"weft-one\"", "mark 9"]), &config(100), 1000, |_| ());
+    let refused = || TcpStream::connect_timeout(&SocketAddr::new(SENDER, SERVICE), Duration::from_secs(5));
+    assert!(bench.bed.receiver.run(refused).expect("namespace").is_err());
+    let [_, _, other] = counted(&bench);
+    let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
+    assert!(other >= 1 && totals.unknown_makers >= 1, "{totals:#?}");
+    conserved(&totals);
+}
+
+/// A connection to the program that listens, by a protocol; `None` for TCP.
+fn connect_by(protocol: Option<Protocol>) -> TcpStream {
+    let (family, kind) = (AddressFamily::INET, SocketType::STREAM);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol).expect("socket");
+    rustix::net::connect(&socket, &SocketAddr::new(SENDER, SERVICE)).expect("connect");
+    TcpStream::from(socket)
 }

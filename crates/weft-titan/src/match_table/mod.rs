@@ -31,7 +31,7 @@ pub use page::TablePage;
 #[cfg(test)]
 pub(crate) use page::{Bank, CgroupWord, GroupLine, TestedWord};
 
-use fields::{CLASSID, COOKIE, FRAME, Fields, Masks, PROCESS, Processes, USER};
+use fields::{CLASSID, COOKIE, FRAME, Fields, MARK, Masks, PRIORITY, PROCESS, Processes, USER};
 use std::collections::{BTreeMap, btree_map};
 use weft_packet::{Match, Prefix};
 
@@ -116,13 +116,17 @@ pub struct Tested {
     pub cgroups: bool,
 }
 
-/// The tests of a packet's sender and of its frame that rows have, as the programs read them (`struct weft_tested`).
+/// The tests of a packet's sender that rows have, and the bits that they test of the packet besides its key (`struct weft_tested`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct TestedBits {
     /// `WEFT_TABLES_*`
     flags: u32,
     /// The bits of `WEFT_FRAME_*`.
     frame: u32,
+    /// The bits of marks.
+    mark: u32,
+    /// The bits of priorities.
+    priority: u32,
 }
 
 impl TestedBits {
@@ -270,7 +274,7 @@ impl Tables {
             (TestedBits::PROCESSES, word(PROCESS) != 0),
         ];
         let flags = flags.into_iter().filter(|(_, tested)| *tested).fold(0, |all, (flag, _)| all | flag);
-        TestedBits { flags, frame: word(FRAME) }
+        TestedBits { flags, frame: word(FRAME), mark: word(MARK), priority: word(PRIORITY) }
     }
 
     /// Whether rows test classes of net_cls.

@@ -26,12 +26,14 @@ pub(crate) struct GroupLine {
     pub(crate) by: AtomicU32,
 }
 
-/// The tests of a packet's sender and of its frame that rows have.
+/// The tests of a packet's sender that rows have, and the bits that they test of the packet besides its key.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct TestedWord {
     pub(crate) flags: AtomicU32,
     pub(crate) frame: AtomicU32,
+    pub(crate) mark: AtomicU32,
+    pub(crate) priority: AtomicU32,
 }
 
 /// One of the two copies of the tables.
@@ -46,7 +48,7 @@ pub(crate) struct Bank {
     pub(crate) tested: TestedWord,
     /// The tests before the flows' keys changed.
     pub(crate) keyed: TestedWord,
-    pad1: [AtomicU64; 3],
+    pad1: AtomicU64,
     pub(crate) cgroup: [CgroupWord; CGROUPS],
     pub(crate) group: [GroupLine; GROUPS],
 }
@@ -79,10 +81,14 @@ impl TestedWord {
     fn set(&self, tested: TestedBits) {
         self.flags.store(tested.flags, Ordering::Relaxed);
         self.frame.store(tested.frame, Ordering::Relaxed);
+        self.mark.store(tested.mark, Ordering::Relaxed);
+        self.priority.store(tested.priority, Ordering::Relaxed);
     }
 
     fn get(&self) -> TestedBits {
-        TestedBits { flags: self.flags.load(Ordering::Relaxed), frame: self.frame.load(Ordering::Relaxed) }
+        let [flags, frame, mark, priority] =
+            [&self.flags, &self.frame, &self.mark, &self.priority].map(|word| word.load(Ordering::Relaxed));
+        TestedBits { flags, frame, mark, priority }
     }
 }
 
