@@ -390,6 +390,7 @@ impl SoftwareNic {
             receive_device: Some(receive),
             receive: path,
             readings: LastReadings::default(),
+            closed: false,
         });
         Ok(id)
     }

@@ -7,11 +7,11 @@
 use super::{Owner, UplinkStart, ports, refused};
 use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
-use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
+use crate::data_path::{DataPath, DataPathError, Memory, Plan, PortSpec, Started};
 use crate::log::Log;
 use crate::policy::{Policy, PolicyError};
 use crate::tenants::{AllGiven, Tenants};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
@@ -35,6 +35,8 @@ pub(super) struct Uplink {
     pub(super) generation: u64,
     pub(super) started: Instant,
     pub(super) ports: BTreeMap<String, ports::Known>,
+    /// The ports that are made again, one after the other.
+    pub(super) to_make: VecDeque<(PortSpec, Owner)>,
     pub(super) tenants: Tenants,
     /// The counters of the last tick.
     pub(super) latest: ServiceStatus,
@@ -57,6 +59,7 @@ impl Uplink {
             generation: 1,
             started: Instant::now(),
             ports: BTreeMap::new(),
+            to_make: VecDeque::new(),
             tenants: Tenants::default(),
             latest: ServiceStatus::default(),
             alarms: Alarms::new(Rc::clone(&log)),
@@ -66,6 +69,7 @@ impl Uplink {
             Some(former) => {
                 uplink.tenants = former.memory.tenants.clone();
                 uplink.follow_former(former);
+                uplink.remove_leaving();
                 uplink.follow_configured(refused);
             }
             None => uplink.settle(&AllGiven::new(), &refused, &TenantTexts::default()),
@@ -86,7 +90,8 @@ impl Uplink {
         self.remember();
     }
 
-    pub(super) fn hand_over(self) -> Result<(), DataPathError> {
+    pub(super) fn hand_over(mut self) -> Result<(), DataPathError> {
+        self.remove_leaving();
         self.path.hand_over()
     }
 
@@ -120,7 +125,7 @@ impl Uplink {
     }
 
     pub(super) fn has_port(&self, name: &str) -> bool {
-        self.ports.contains_key(name)
+        self.ports.contains_key(name) || self.to_make.iter().any(|(spec, _)| spec.name == name)
     }
 
     pub(super) fn config_reply(&self) -> ConfigReply {
