@@ -104,6 +104,7 @@ impl Session {
         settings.check_name()?;
         let app = namespace(settings.netns.as_deref())?;
         let plan = self.nic.plan().for_port(&settings.name, settings.share).map_err(NicError::from)?;
+        self.check_room(plan.rings.len())?;
         let state = self.uplink.show()?;
         let outside = self.uplink.namespace();
         // First, since the kernel may refuse its hardware address.
