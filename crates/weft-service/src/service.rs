@@ -169,7 +169,7 @@ impl Service {
     /// # Errors
     /// With the error for the caller; nothing has changed then, unless the error says so.
     pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
-        if request.right() == Right::Tenant {
+        if request.right() == Right::Tenant || matches!(request, Request::DiffPolicy(_)) {
             self.throttle(caller)?;
         }
         let reply = match request {
@@ -184,7 +184,7 @@ impl Service {
             Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
             Request::Config(of) => Ok(Reply::Config(self.one(of.uplink.as_deref())?.config_reply())),
             Request::LoadPolicy(p) => self.one(p.uplink.as_deref())?.load(p).map(Reply::Change),
-            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(p).map(Reply::Change),
+            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(p, caller).map(Reply::Change),
             Request::RestorePolicy(of) => self.one(of.uplink.as_deref())?.restore().map(Reply::Change),
             Request::AddPort(port) => {
                 self.add_port(port, caller).map(|reply| Reply::AddPort(Box::new(reply)))
@@ -207,14 +207,14 @@ impl Service {
         reply.map(Answer::Now)
     }
 
-    /// Admits a change of a user, or says that there were too many.
+    /// Admits what a user lets the daemon compile, or says that there were too many.
     fn throttle(&mut self, caller: Caller) -> Result<(), ControlError> {
         if caller.is_admin || self.throttle.admits(caller.uid, Instant::now()) {
             return Ok(());
         }
         let (burst, pause) = (throttle::BURST, throttle::PAUSE.as_secs());
         let message = format!(
-            "user {} may change tenants {burst} times at once, and then once in {pause} s",
+            "user {} may change tenants or compare policies {burst} times at once, and then once in {pause} s",
             caller.uid
         );
         Err(ControlError::Busy { message })

@@ -14,7 +14,7 @@ use weft_control::interface::{
     MONITOR_DEFAULT_MS, MONITOR_MAX_MS, MONITOR_MIN_MS, Monitor, Reply, Request, Right,
 };
 use weft_control::receive::{Received, receive};
-use weft_control::wire::{self, CallMode, Continues, Frames};
+use weft_control::wire::{self, CallMode, Continues, Frames, MESSAGE_MAX, READER_MESSAGE_MAX};
 
 /// The time for which a connection may hold an incomplete call, or an answer that its client does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -58,7 +58,8 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) fn new(stream: UnixStream, peer: Peer, (served, now): (u64, Instant)) -> Self {
-        let (frames, out) = (Frames::default(), Outbox::default());
+        let most = if peer.is_admin() { MESSAGE_MAX } else { READER_MESSAGE_MAX };
+        let (frames, out) = (Frames::of(most), Outbox::default());
         let phase = Phase::Open;
         Self { stream, peer, frames, next: None, out, active: now, served, phase, ended: false }
     }

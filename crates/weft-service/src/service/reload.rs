@@ -13,7 +13,7 @@ use crate::policy::{Policy, Refused};
 use std::collections::VecDeque;
 use weft_control::error::ControlError;
 use weft_control::interface::{GenerationReply, ReloadReply};
-use weft_policy::is_given;
+use weft_policy::{Steps, is_given};
 
 impl Uplink {
     /// Goes on with the policy and the ports of a former daemon, and lets them follow the configuration, under traffic. A
@@ -64,7 +64,7 @@ impl Uplink {
                 self.default = policy;
             }
         }
-        let wanted = self.with_given(&self.default, given)?.without(refused);
+        let wanted = self.with_given(&self.default, given, Steps::WHOLE)?.without(refused);
         self.put_in_force(wanted).map(|_| ())
     }
 
@@ -219,7 +219,7 @@ impl Service {
             let (policy, mut refused) = read.map_err(|error| ours.wrong(error))?;
             let given = ours.tenants.given();
             refused.retain(|tenant, _| !is_given(&given, tenant));
-            let wanted = ours.with_given(&policy, given)?;
+            let wanted = ours.with_given(&policy, given, Steps::WHOLE)?;
             if ours.missing.is_none() {
                 ours.prepare(&wanted.policy)?;
             }

@@ -621,3 +621,41 @@ fn a_reload_waits_for_ports_without_keeping_others_waiting() {
     let Some(Ok(Reply::Reload(reply))) = later.answer() else { panic!("a reply") };
     assert_eq!(reply.steps, ["port full0 removed", "port c1 added"]);
 }
+
+/// A policy whose conditions join so many alternatives that each class takes millions of steps, in 2 kB each.
+fn laborious(classes: usize) -> String {
+    let any = |word: &str, first: usize| {
+        let tests: Vec<String> = (first..first + 22).map(|at| format!("{word} {at}")).collect();
+        format!("({})", tests.join(" or "))
+    };
+    let some = |first| {
+        let dscp = any("dscp", 0);
+        format!("(({} and {dscp}) or ({} and {dscp}))", any("priority", first), any("priority", first + 22))
+    };
+    let lines = (0..classes).map(|at| format!("class c{at} = {} and {}\n", some(1), some(101)));
+    let names: Vec<String> = (0..classes).map(|at| format!("c{at}")).collect();
+    lines.collect::<String>() + &format!("root = fifo {{ {}, default }}\n", names.join(", "))
+}
+
+#[test]
+fn what_a_reader_compares_has_a_bound_in_steps_and_a_rate() {
+    let (_folder, mut service) = service(Vec::new());
+    let diff = |service: &mut Service, text: String, caller| {
+        let source = PolicySource { name: "x".to_owned(), text, ..PolicySource::default() };
+        service.answer(Request::DiffPolicy(source), caller)
+    };
+    let code = |refused: Result<Reply, ControlError>| match refused {
+        Err(ControlError::PolicyRefused { diagnostics, .. }) => diagnostics[0].code.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(diff(&mut service, laborious(300), ALICE)), "E0408");
+    for _ in 1..10 {
+        diff(&mut service, POLICY.to_owned(), ALICE).expect("a small one");
+    }
+    assert!(matches!(diff(&mut service, POLICY.to_owned(), ALICE), Err(ControlError::Busy { .. })));
+    // As many classes as an operator may have are no labour.
+    let classes: String = (1..=5000).map(|at| format!("class c{at} = tcp port {at}\n")).collect();
+    let names: Vec<String> = (1..=5000).map(|at| format!("c{at}: 1")).collect();
+    let many = format!("{classes}root = wfq {{ {}, default: 1 }}\n", names.join(", "));
+    diff(&mut service, many, BOB).expect("many classes");
+}
