@@ -40,7 +40,7 @@ pub struct Policy {
     pub interpreted: Option<String>,
 }
 
-/// What a policy is compiled with beside its texts.
+/// The values from outside that a policy is compiled with.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outside {
     /// The link's rate, in place of the one that the text states.

@@ -28,7 +28,7 @@ enum Phase {
     Open,
     /// A call waits for polkit.
     Checking { check: Box<Check>, verdict: Verdict, request: Box<Request>, mode: CallMode, why: String },
-    /// What a call has begun is under way.
+    /// The steps that a call has begun are under way.
     Waiting { later: Later, mode: CallMode },
     /// The counters are sent repeatedly.
     Monitoring { interval: Duration, due: Instant, uplink: Option<String> },

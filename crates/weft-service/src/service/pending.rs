@@ -33,7 +33,7 @@ impl<T> Pending<T> {
     }
 }
 
-/// What a call has begun.
+/// The steps that a call has begun.
 #[derive(Clone, Debug)]
 pub enum Later {
     /// The removal of a port.
