@@ -40,7 +40,6 @@ use std::rc::Rc;
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
-use weft_text::Span;
 use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// The most packets of a class that may wait, in a policy without bounds.

@@ -85,7 +85,9 @@ fn fill(service: &Service) {
         assert!(until(PATIENCE, || link::show(app, &name).is_ok_and(|l| l.running)), "{name} comes up");
         let to = format!("10.98.{at}.2");
         link::add_neighbor(app, &name, to.parse().expect("an address"), far).expect("neighbour");
-        (0..20).for_each(|_| drop(socket.send_to(&[0; 500], (to.as_str(), 9)).expect("send")));
+        for _ in 0..20 {
+            socket.send_to(&[0; 500], (to.as_str(), 9)).expect("send");
+        }
     }
 }
 

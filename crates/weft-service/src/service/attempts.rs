@@ -110,7 +110,7 @@ impl Uplink {
             }
         }
         // One after the other, as the loop has time: many take minutes.
-        let before = known.into_values().filter_map(ports::Known::to_make_again);
+        let before = known.into_values().filter_map(ports::Known::made_again);
         let configured = self.config.ports.iter().map(|port| (ports::configured(port), Owner::Configuration));
         self.to_make = before.chain(configured).collect();
         self.remember();

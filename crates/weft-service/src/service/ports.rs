@@ -54,7 +54,7 @@ impl Known {
     }
 
     /// The port, if it is to be made again after its data path was lost. One that was on its way out is gone.
-    pub(super) fn to_make_again(self) -> Option<(PortSpec, Owner)> {
+    pub(super) fn made_again(self) -> Option<(PortSpec, Owner)> {
         if let Some(leaving) = self.leaving {
             leaving.outcome.settle(Ok(GenerationReply::default()));
             return None;
