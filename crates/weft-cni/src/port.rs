@@ -137,12 +137,16 @@ impl Call<'_> {
         result::of_port(self.config.version, addresses, &interface, mac)
     }
 
-    /// Removes the port and releases the addresses. What is gone already is no error: a daemon that ended took its ports
-    /// along.
+    /// Removes the port and releases the addresses. What is gone already is no error. Without a daemon the port may still be there,
+    /// since a store keeps it for the next one. The runtime then tries again, and the addresses stay the port's.
     pub(crate) fn del(&self, attachment: &Attachment, daemon: Connected) -> Result<(), CniError> {
+        let during = "remove the container's port";
         let removed = match daemon.and_then(|mut daemon| daemon.remove_port(&self.port(attachment))) {
-            Ok(()) | Err(DaemonError::NoSuchPort(_) | DaemonError::Unreachable { .. }) => Ok(()),
-            Err(error) => Err(error.during("remove the container's port")),
+            Ok(()) | Err(DaemonError::NoSuchPort(_)) => Ok(()),
+            Err(error @ (DaemonError::Unreachable { .. } | DaemonError::Busy(_))) => {
+                return Err(error.during(during));
+            }
+            Err(error) => Err(error.during(during)),
         };
         let released = self.ipam().map(|ipam| ipam.call("DEL")).transpose();
         removed.and(released.map(|_| ()))

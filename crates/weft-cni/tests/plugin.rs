@@ -17,6 +17,7 @@ struct Ports {
     there: BTreeMap<String, NewPort>,
     refuse: Option<DaemonError>,
     ended: bool,
+    away: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -121,7 +122,12 @@ impl World {
             _ => None,
         };
         let daemon = self.daemon.clone();
-        let mut connect = |_: &Path| -> Connected { Ok(Box::new(daemon.clone())) };
+        let mut connect = |socket: &Path| -> Connected {
+            match daemon.0.borrow().away {
+                true => Err(DaemonError::Unreachable { socket: socket.into(), reason: "away".to_owned() }),
+                false => Ok(Box::new(daemon.clone())),
+            }
+        };
         run(&get, config.to_string().as_bytes(), &mut connect)
     }
 
@@ -286,4 +292,23 @@ fn versions_are_those_of_the_specification() {
         panic!("STATUS is of version 1.1.0")
     };
     assert!(text.contains("\"cniVersion\":\"0.4.0\"") && text.contains("\"code\":1"), "{text}");
+}
+
+#[test]
+fn a_removal_without_a_daemon_is_tried_again() {
+    if !testing::privileged("a_removal_without_a_daemon_is_tried_again") {
+        return;
+    }
+    let world = World::new();
+    done(world.call("ADD", &config()));
+    world.commands();
+    world.daemon.0.borrow_mut().away = true;
+    let Outcome::Failed(text) = world.call("DEL", &config()) else { panic!("the port is still there") };
+    let error: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!((&error["code"], world.port_count()), (&json!(11), 1), "{text}");
+    assert!(world.commands().is_empty(), "the port still has the addresses");
+    world.daemon.0.borrow_mut().away = false;
+    done(world.call("DEL", &config()));
+    assert_eq!((world.port_count(), world.commands()), (0, vec!["DEL".to_owned()]));
+    done(world.call("ADD", &config()));
 }

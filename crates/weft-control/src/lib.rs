@@ -12,7 +12,8 @@
 //! These rules hold:
 //!
 //! - The server's side is a function of bytes. It reads no socket and no clock, so a fuzzer can run it ([`fuzz_control`]).
-//! - A message has at most [`wire::MESSAGE_MAX`] bytes. A longer one ends its connection.
+//! - A message has at most [`wire::MESSAGE_MAX`] bytes, and [`wire::READER_MESSAGE_MAX`] of a user who may only read. A longer one ends its
+//!   connection.
 //! - A call without `oneway` has exactly one last answer, a call with `oneway` none.
 //! - No bytes cause a panic.
 //!

@@ -8,10 +8,16 @@ use serde_json::{Map, Value};
 /// to 2 MiB always fit.
 pub const MESSAGE_MAX: usize = 16 << 20;
 
-/// A message longer than [`MESSAGE_MAX`].
+/// The longest message of a caller who may only read, in bytes.
+pub const READER_MESSAGE_MAX: usize = 1 << 20;
+
+/// A message longer than its sender may send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("a message has at most {MESSAGE_MAX} bytes")]
-pub struct TooLarge;
+#[error("a message of this user has at most {most} bytes")]
+pub struct TooLarge {
+    /// The most bytes.
+    pub most: usize,
+}
 
 /// A call, as a client sends it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -90,8 +96,10 @@ pub fn message<T: Serialize>(value: &T) -> Vec<u8> {
 }
 
 /// The bytes received on a connection, divided into messages.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Frames {
+    /// The most bytes of a message.
+    most: usize,
     bytes: Vec<u8>,
     /// The first byte of the next message.
     start: usize,
@@ -99,12 +107,23 @@ pub struct Frames {
     searched: usize,
 }
 
+impl Default for Frames {
+    fn default() -> Self {
+        Self::of(MESSAGE_MAX)
+    }
+}
+
 impl Frames {
+    /// No bytes yet, of messages of at most `most` bytes.
+    pub fn of(most: usize) -> Self {
+        Self { most, bytes: Vec::new(), start: 0, searched: 0 }
+    }
+
     /// Adds received bytes. The caller takes complete messages with [`take`](Self::take) before it adds more, so that the
     /// memory is bounded by a message and a reading.
     ///
     /// # Errors
-    /// When the message under way is longer than [`MESSAGE_MAX`].
+    /// When the message under way is longer than it may be.
     pub fn push(&mut self, received: &[u8]) -> Result<(), TooLarge> {
         self.bytes.drain(..self.start);
         self.searched -= self.start;
@@ -112,13 +131,13 @@ impl Frames {
         self.bytes.extend_from_slice(received);
         // Only the new bytes are searched: a long message comes in many readings.
         let pending = received.iter().rev().position(|b| *b == 0).unwrap_or(self.bytes.len());
-        if pending > MESSAGE_MAX { Err(TooLarge) } else { Ok(()) }
+        if pending > self.most { Err(TooLarge { most: self.most }) } else { Ok(()) }
     }
 
     /// Takes the next complete message, without its NUL.
     ///
     /// # Errors
-    /// When it is longer than [`MESSAGE_MAX`].
+    /// When it is longer than it may be.
     pub fn take(&mut self) -> Option<Result<Vec<u8>, TooLarge>> {
         let found = self.bytes.get(self.searched..)?.iter().position(|b| *b == 0);
         let Some(offset) = found else {
@@ -128,7 +147,7 @@ impl Frames {
         let end = self.searched + offset;
         let frame = self.bytes.get(self.start..end)?.to_vec();
         (self.start, self.searched) = (end + 1, end + 1);
-        Some(if frame.len() > MESSAGE_MAX { Err(TooLarge) } else { Ok(frame) })
+        Some(if frame.len() > self.most { Err(TooLarge { most: self.most }) } else { Ok(frame) })
     }
 
     /// The bytes held.
@@ -175,12 +194,12 @@ mod tests {
         assert_eq!(frames.take().map(|f| f.expect("fits").len()), Some(MESSAGE_MAX));
         frames.release();
         assert_eq!(frames.held(), 0);
-        assert_eq!(frames.push(&vec![b'x'; MESSAGE_MAX + 1]), Err(TooLarge));
+        assert_eq!(frames.push(&vec![b'x'; MESSAGE_MAX + 1]), Err(TooLarge { most: MESSAGE_MAX }));
         let mut frames = Frames::default();
         let mut whole = vec![b'x'; MESSAGE_MAX + 1];
         whole.push(0);
         frames.push(&whole).expect("complete");
-        assert_eq!(frames.take(), Some(Err(TooLarge)));
+        assert_eq!(frames.take(), Some(Err(TooLarge { most: MESSAGE_MAX })));
     }
 
     #[test]

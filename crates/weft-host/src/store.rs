@@ -13,7 +13,7 @@ mod manager;
 
 pub use crate::keeper::Kept;
 pub use keeper::KeeperStore;
-pub use manager::{ManagerStore, part_of};
+pub use manager::{ManagerStore, Room, part_of};
 
 use crate::keeper::KeeperError;
 use std::fmt;
@@ -37,6 +37,19 @@ pub enum StoreError {
         "the service manager stores no descriptors for this service: set FileDescriptorStoreMax= in its unit"
     )]
     NoRoom,
+    /// The service manager has no room for more. It would close a descriptor beyond its limit without an answer.
+    #[error(
+        "{needed} more descriptors are to be kept, and the service manager has room for {left} of {most}: raise \
+         FileDescriptorStoreMax= in the service's unit and restart it, or remove ports"
+    )]
+    Full {
+        /// The most that it stores.
+        most: usize,
+        /// Those that have room.
+        left: usize,
+        /// Those that need room.
+        needed: usize,
+    },
 }
 
 /// A store.
@@ -46,6 +59,15 @@ pub trait Store: fmt::Debug + Send {
     /// # Errors
     /// When the keeping process does not take it.
     fn keep(&mut self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), StoreError>;
+
+    /// Checks that `count` more descriptors can be kept. A keeping process of ours has no limit.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn check_room(&self, count: usize) -> Result<(), StoreError> {
+        let _ = count;
+        Ok(())
+    }
 
     /// Closes the descriptor `name`, if there is one.
     ///

@@ -114,6 +114,7 @@ codes! {
     CgroupsNotComparable "E0405" "An absolute and a relative cgroup path cannot be joined by `and` in one row.";
     TooManyNodes "E0406" "The policy has too many nodes.";
     TooManyPorts "E0407" "The rules name too many ports.";
+    TooMuchWork "E0408" "The policy needs too many steps to compile.";
 
     UnitMismatch "E0501" "Quantities of different units meet in an algorithm.";
     DivisorZero "E0502" "A divisor may be 0.";

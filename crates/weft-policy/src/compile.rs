@@ -13,6 +13,7 @@ mod texts;
 pub use self::around::{Fallback, TooManyRefused, compile_around};
 use self::faults::Faults;
 use self::texts::Texts;
+use crate::budget::{Budget, Steps};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
@@ -20,7 +21,7 @@ use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::drawing::{Drawing, Part};
 use crate::files::{AtFault, NoFiles, Tenant, TenantFiles};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
-use crate::program::{self, limit_name};
+use crate::program::{self, TooManyRows, limit_name};
 use crate::region::Region;
 use crate::syntax::SyntaxNode;
 use crate::users::Users;
@@ -54,6 +55,8 @@ pub struct CompileOptions {
     pub port_limits: Vec<PortLimit>,
     /// The host's users, by whose names a policy may test them.
     pub users: Users,
+    /// The most steps.
+    pub steps: Steps,
 }
 
 /// A limit of a port's packets that is not part of the policy's text.
@@ -78,6 +81,8 @@ pub struct Compilation {
     pub tenants: Vec<Tenant>,
     /// The tenants whose files have errors. A policy that is refused without any is the operator's to correct.
     pub at_fault: AtFault,
+    /// The steps that it took to make the tables; none for a policy that is refused.
+    pub steps: Steps,
 }
 
 impl Compilation {
@@ -116,7 +121,13 @@ pub fn compile_with(source: Source<'_>, files: &dyn TenantFiles, options: &Compi
     }
     let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    Compilation { policy: policy.filter(|_| !refused), diagnostics, tenants: pass.tenants, at_fault }
+    Compilation {
+        policy: policy.filter(|_| !refused),
+        diagnostics,
+        tenants: pass.tenants,
+        at_fault,
+        steps: pass.steps,
+    }
 }
 
 /// Sorts the diagnostics by place, keeps one per place and code, and at most [`DIAGNOSTICS_MAX`] in all.
@@ -161,7 +172,7 @@ pub fn price_with(
     }
     let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault })
+    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault, steps: pass.steps })
 }
 
 /// The drawing of a policy with its tenants, if its graph has no error.
@@ -193,7 +204,7 @@ pub fn steer_with(
     let file = checked.and_then(|Checked { policy, graph, .. }| steering::policy_file(&policy, &graph));
     let at_fault = pass.at_fault();
     let diagnostics = located(pass.diagnostics, &pass.texts);
-    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault })
+    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault, steps: pass.steps })
 }
 
 /// A policy that has passed the checks, if no diagnostic is an error.
@@ -213,6 +224,7 @@ struct Pass<'a> {
     faults: Faults,
     /// The host's users; `None` where their names are not checked.
     users: Option<&'a Users>,
+    steps: Steps,
 }
 
 /// Whether the text or the compiler has placed `default`.
@@ -231,7 +243,7 @@ impl<'a> Pass<'a> {
     ) -> Self {
         let texts = Texts::new(source.name, source.text);
         let (diagnostics, tenants, faults) = (Vec::new(), Vec::new(), Faults::default());
-        Self { diagnostics, lines, files, texts, tenants, faults, users }
+        Self { diagnostics, lines, files, texts, tenants, faults, users, steps: Steps(0) }
     }
 
     fn failed(&self) -> bool {
@@ -246,13 +258,22 @@ impl<'a> Pass<'a> {
         if !options.port_limits.is_empty() {
             shape = self.limit_ports(&options.port_limits, &mut policy, &mut graph)?;
         }
-        let (rows, diagnostics) = rows::table(&policy);
+        let budget = Budget::new(options.steps);
+        let (rows, diagnostics) = rows::table(&policy, &budget);
         self.diagnostics.extend(diagnostics);
         if self.failed() {
             return None;
         }
-        let compiled = program::compile(&policy, &graph, &shape, &rows);
-        compiled.map_err(|refused| self.diagnostics.push(rows::too_many_rows(refused.class))).ok()
+        let compiled = program::compile(&policy, &graph, &shape, &rows, &budget);
+        self.steps = budget.used();
+        let refused = |TooManyRows { class }| {
+            let (name, span) = (&graph.nodes[class].name, graph.nodes[class].span);
+            self.diagnostics.push(match budget.is_exhausted() {
+                true => rows::too_much_work(name, span, &budget),
+                false => rows::too_many_rows(span),
+            });
+        };
+        compiled.map_err(refused).ok()
     }
 
     /// Runs the passes up to the checks of the graph.

@@ -30,6 +30,7 @@
 
 pub mod algorithm;
 mod attributes;
+mod budget;
 pub mod change;
 pub mod code;
 mod compile;
@@ -62,6 +63,7 @@ mod validate;
 mod weights;
 pub mod words;
 
+pub use budget::Steps;
 pub use change::{
     Kept, Numbers, Phase, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at,
 };

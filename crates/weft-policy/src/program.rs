@@ -26,6 +26,7 @@ pub(crate) mod placed;
 
 use self::placed::{Placed, placed};
 use crate::algorithm::uses::Use;
+use crate::budget::Budget;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::region::{Region, Regions};
@@ -39,7 +40,6 @@ use std::rc::Rc;
 use weft_sched::program::{
     Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
-use weft_text::Span;
 use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// The most packets of a class that may wait, in a policy without bounds.
@@ -77,9 +77,9 @@ pub(crate) fn limit_root(graph: &mut Graph, branches: Vec<Branch>) {
     graph.root = Some(graph.nodes.len() - 1);
 }
 
-/// The class with which the destinations are more than [`ROWS_MAX`].
+/// The class with which the destinations are more than [`ROWS_MAX`], or the steps are used up.
 pub(crate) struct TooManyRows {
-    pub(crate) class: Span,
+    pub(crate) class: usize,
 }
 
 /// A path of a class: the limits that its packets of a region pass.
@@ -94,6 +94,7 @@ pub(crate) fn compile(
     graph: &Graph,
     shape: &Shape,
     rows: &[ClassRow],
+    budget: &Budget,
 ) -> Result<CompiledPolicy, TooManyRows> {
     let mut tree = Tree::new(graph, &policy.uses);
     let root = tree.child(graph.root.unwrap_or(graph.classes));
@@ -104,10 +105,10 @@ pub(crate) fn compile(
         lanes: Vec::new(),
         known: BTreeMap::new(),
     };
-    let mut walk = Walk::new(graph, shape, &limit_ids);
+    let mut walk = Walk::new(graph, shape, &limit_ids, budget);
     let mut tables = Vec::with_capacity(graph.classes + 1);
     for class in 0..=graph.classes {
-        let paths = walk.paths(class).ok_or(TooManyRows { class: graph.nodes[class].span })?;
+        let paths = walk.paths(class).ok_or(TooManyRows { class })?;
         let ids: Vec<LaneId> = paths.iter().map(|path| lanes.lane(class, &path.limits)).collect();
         tables.push(destinations(&paths, &ids));
     }
@@ -236,10 +237,6 @@ pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
 /// A limit above a node: the parent, the limit, and the packets for which it holds.
 type LimitAbove = (usize, LimitId, Region);
 
-/// The most limits examined for the paths of all classes, including those whose destinations are disjoint from the path's: about
-/// a second.
-const STEPS_MAX: usize = 1 << 24;
-
 /// A walk from each class up to the root, which collects its paths.
 struct Walk<'a> {
     graph: &'a Graph,
@@ -247,15 +244,21 @@ struct Walk<'a> {
     limit_ids: &'a BTreeMap<usize, LimitId>,
     /// The limits above a node, once it was visited.
     above: BTreeMap<usize, Rc<[LimitAbove]>>,
-    steps: usize,
+    /// Counts the limits examined, including those whose destinations are disjoint from the path's.
+    budget: &'a Budget,
     /// The number of paths of the classes before.
     before: usize,
     found: Vec<Path>,
 }
 
 impl<'a> Walk<'a> {
-    fn new(graph: &'a Graph, shape: &'a Shape, limit_ids: &'a BTreeMap<usize, LimitId>) -> Self {
-        Self { graph, shape, limit_ids, above: BTreeMap::new(), steps: 0, before: 0, found: Vec::new() }
+    fn new(
+        graph: &'a Graph,
+        shape: &'a Shape,
+        limit_ids: &'a BTreeMap<usize, LimitId>,
+        budget: &'a Budget,
+    ) -> Self {
+        Self { graph, shape, limit_ids, above: BTreeMap::new(), budget, before: 0, found: Vec::new() }
     }
 
     /// The paths of a class; `None` if there are too many.
@@ -274,8 +277,7 @@ impl<'a> Walk<'a> {
             return self.before + self.found.len() <= ROWS_MAX;
         };
         let branches = self.branches(at);
-        self.steps += branches.len();
-        if self.steps > STEPS_MAX {
+        if self.budget.spend(branches.len()).is_err() {
             return false;
         }
         for (parent, limit, of) in branches.iter().copied() {

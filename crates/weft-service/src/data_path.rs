@@ -50,7 +50,16 @@ pub trait DataPath: std::fmt::Debug {
     /// When it cannot be made; nothing of it remains then.
     fn add_port(&mut self, port: &PortSpec) -> Result<Vec<String>, DataPathError>;
 
-    /// Removes a port after its packets were sent.
+    /// Takes a port down for good. Its packets are sent meanwhile, and nothing waits for them.
+    ///
+    /// # Errors
+    /// When there is no such port.
+    fn close_port(&mut self, name: &str) -> Result<(), DataPathError>;
+
+    /// Whether a closed port has no packets left to send.
+    fn is_drained(&self, name: &str) -> bool;
+
+    /// Removes a port, with the packets that it still has.
     ///
     /// # Errors
     /// When there is no such port.

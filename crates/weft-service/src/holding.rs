@@ -8,8 +8,11 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use weft_host::store::{KeeperStore, Kept, ManagerStore, Store, StoreError, part_of};
+use std::sync::Arc;
+use weft_host::store::{KeeperStore, Kept, ManagerStore, Room, Store, StoreError, part_of};
 
+/// The room for the descriptors of a NIC without ports, which are stored before those of ports.
+const OF_A_NIC: usize = 32;
 /// The subcommand that is a keeper.
 const KEEPER: &[&str] = &["keeper"];
 
@@ -21,8 +24,12 @@ pub type Opened = (Box<dyn Store>, Kept);
 pub struct Given {
     /// The manager's socket (`NOTIFY_SOCKET`).
     pub notify: Option<OsString>,
-    /// The number of descriptors that the manager stores (`FDSTORE`, systemd 254 and later).
-    pub room: Option<usize>,
+    /// The room for descriptors at the manager (`FDSTORE`, systemd 254 and later).
+    room: Arc<Room>,
+    /// Whether the manager has kept something, or says that it would.
+    stores: bool,
+    /// The parts that were opened.
+    opened: BTreeSet<String>,
     /// The descriptors that it has handed over, by name.
     pub descriptors: Vec<(String, OwnedFd)>,
 }
@@ -30,14 +37,12 @@ pub struct Given {
 impl Given {
     /// The part that the environment and the handed over descriptors tell.
     pub fn from_environment(descriptors: Vec<(String, OwnedFd)>) -> Self {
-        let room = std::env::var("FDSTORE").ok().and_then(|room| room.parse().ok());
-        // A manager that has kept something has room.
-        let kept = (!descriptors.is_empty()).then_some(descriptors.len());
-        Self { notify: std::env::var_os("NOTIFY_SOCKET"), room: room.or(kept), descriptors }
-    }
-
-    fn stores(&self) -> bool {
-        self.notify.is_some() && self.room.is_some_and(|room| room > 0)
+        let most: Option<usize> = std::env::var("FDSTORE").ok().and_then(|room| room.parse().ok());
+        let stored = descriptors.iter().filter(|(name, _)| part_of(name).is_some()).count();
+        let notify = std::env::var_os("NOTIFY_SOCKET");
+        let stores = notify.is_some() && (most.is_some_and(|most| most > 0) || stored > 0);
+        let room = Arc::new(Room::new(most, stored));
+        Self { notify, room, stores, opened: BTreeSet::new(), descriptors }
     }
 
     /// Takes the descriptors of a part.
@@ -51,7 +56,8 @@ impl Given {
     fn open(&mut self, part: &str) -> Result<Opened, StoreError> {
         let notify = self.notify.clone().ok_or(StoreError::NoRoom)?;
         let given = self.take(part);
-        let (store, kept) = ManagerStore::open(&notify, self.room, part, given)?;
+        let (store, kept) = ManagerStore::open(&notify, &self.room, part, given)?;
+        self.opened.insert(part.to_owned());
         Ok((Box::new(store), kept))
     }
 }
@@ -81,12 +87,15 @@ pub fn open(config: &Config, uplink: &UplinkConfig, given: &mut Given) -> Result
     let keeper = keeper_path(&config.socket, part);
     let by_manager = match config.hold {
         Hold::Systemd => true,
-        Hold::Auto => given.stores(),
+        Hold::Auto => given.stores,
         Hold::Keeper => false,
         Hold::Off if keeper.exists() => false,
         Hold::Off => return Ok(None),
     };
     if by_manager {
+        let unopened =
+            config.uplinks.iter().map(self::part).filter(|of| *of != part && !given.opened.contains(*of));
+        given.room.reserve(unopened.count() * OF_A_NIC);
         return given.open(part).map(Some);
     }
     open_keeper(&keeper).map(Some)

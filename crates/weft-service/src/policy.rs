@@ -8,7 +8,7 @@ use std::path::Path;
 use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Tenant, TenantFiles,
+    Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Steps, Tenant, TenantFiles,
     TenantTexts, TooManyRefused, compile_around, texts_of,
 };
 use weft_run::tenant_files::Beside;
@@ -32,10 +32,23 @@ pub struct Policy {
     pub port_limits: Vec<PortLimit>,
     /// The link's rate that replaces the one that the text states.
     pub rate: Option<BitsPerSec>,
+    /// The steps of its compilation.
+    pub steps: Steps,
     /// Warnings and notes of the compiler.
     pub diagnostics: Vec<Diagnostic>,
     /// The reason why the policy's algorithms are interpreted, if it has some and they are.
     pub interpreted: Option<String>,
+}
+
+/// The values from outside that a policy is compiled with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Outside {
+    /// The link's rate, in place of the one that the text states.
+    pub rate: Option<BitsPerSec>,
+    /// Limits of ports beside those of the text.
+    pub port_limits: Vec<PortLimit>,
+    /// The most steps of the compilation.
+    pub steps: Steps,
 }
 
 /// Errors of a policy.
@@ -89,8 +102,22 @@ impl Policy {
         rate: Option<BitsPerSec>,
         port_limits: Vec<PortLimit>,
     ) -> Result<Self, PolicyError> {
+        let outside = Outside { rate, port_limits, steps: Steps::WHOLE };
+        Self::compiled(name, text, files, outside)
+    }
+
+    /// Compiles a policy as [`limited`](Self::limited), within the steps of `outside`.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn compiled(
+        name: &str,
+        text: String,
+        files: &dyn TenantFiles,
+        outside: Outside,
+    ) -> Result<Self, PolicyError> {
         let fallback = Fallback { yields: &|_| false, good: &TenantTexts::default() };
-        Self::falling_back(name, text, files, (rate, port_limits), fallback).map(|(policy, _)| policy)
+        Self::falling_back(name, text, files, outside, fallback).map(|(policy, _)| policy)
     }
 
     /// Compiles a policy as [`limited`](Self::limited). Where files of tenants are refused that `fallback` can do without, it does
@@ -102,21 +129,22 @@ impl Policy {
         name: &str,
         text: String,
         files: &dyn TenantFiles,
-        (rate, port_limits): (Option<BitsPerSec>, Vec<PortLimit>),
+        outside: Outside,
         fallback: Fallback<'_>,
     ) -> Result<(Self, Refused), PolicyError> {
         let users = host_users();
-        let options = CompileOptions { link: rate, port_limits, users, ..CompileOptions::default() };
+        let Outside { rate, port_limits, steps } = outside;
+        let options = CompileOptions { link: rate, port_limits, users, steps, ..CompileOptions::default() };
         let around = compile_around(Source { name, text: &text }, files, &options, fallback);
         let (compilation, refused) =
             around.map_err(|reason| PolicyError::Tenants { file: name.to_owned(), reason })?;
-        let Compilation { policy, diagnostics, tenants, .. } = compilation;
+        let Compilation { policy, diagnostics, tenants, steps, .. } = compilation;
         let diagnostics = diagnostics.iter().map(diagnostic).collect();
         let Some(mut compiled) = policy else { return Err(PolicyError::Refused(diagnostics)) };
         let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
         let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
         let policy =
-            Self { name, hash, text, compiled, tenants, port_limits, rate, diagnostics, interpreted };
+            Self { name, hash, text, compiled, tenants, port_limits, rate, steps, diagnostics, interpreted };
         let refused = refused.into_iter().map(|(tenant, error)| (tenant, error.one_line())).collect();
         Ok((policy, refused))
     }
@@ -159,7 +187,8 @@ impl Policy {
     ) -> Result<(Self, Refused), PolicyError> {
         let file = path.display().to_string();
         let fallback = Fallback { yields: &|_| true, good };
-        Self::falling_back(&file, read(path)?, &Beside, (rate, Vec::new()), fallback)
+        let outside = Outside { rate, port_limits: Vec::new(), steps: Steps::WHOLE };
+        Self::falling_back(&file, read(path)?, &Beside, outside, fallback)
     }
 }
 

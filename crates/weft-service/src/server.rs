@@ -4,14 +4,20 @@
 //! 1. Poll, until something is ready or the next tick is due.
 //! 2. Signals: SIGHUP reloads the configuration, SIGTERM and SIGINT end the loop and the ports, SIGUSR2 only the loop.
 //! 3. New connections are accepted. Where there is no room, the one that is idle for longest makes room.
-//! 4. Each connection reads, answers at most one call, and writes. So no client starves another.
-//! 5. The tick, four times a second: read the data path, follow the uplink, raise alarms, tell the service manager.
+//! 4. Each connection reads and writes, and one call is answered: of the connection that has waited for longest since its last
+//!    answer. So no client starves another.
+//! 5. One step of what calls have begun: a port that has sent its packets is removed, or the next port of a reload is made.
+//! 6. The tick, four times a second: read the data path, follow the uplink, raise alarms, tell the service manager.
+//!
+//! The service manager's watchdog measures whether the loop goes round: it is served between the steps of a turn, at least four times in
+//! its interval. So nothing in a turn may last longer than a second or two: a call compiles a policy of bounded cost (`budget`
+//! of weft-policy), makes a port, or begins something that steps carry on.
 //!
 //! Bounds: connections, bytes held for them in all, the time for which one may hold an incomplete call or an unread answer,
 //! and questions to polkit. Each bound ends one connection and leaves the others alone. A client that does not read gets no
 //! second answer: a connection is not read while an answer waits to be sent.
 //!
-//! The loop waits for the data path while ports are made and removed, up to some seconds. Packets do not wait for it.
+//! The loop waits for the data path while a port is made, some tenths of a second. Packets do not wait for it.
 
 mod connection;
 mod http;
@@ -23,7 +29,7 @@ use crate::data_path::DataPathError;
 use crate::log::Log;
 use crate::metrics;
 use crate::notify::Manager;
-use crate::service::Service;
+use crate::service::{Answer, Caller, LOOK, Later, Service};
 use crate::sockets::{MetricsSocket, Sockets};
 use connection::Connection;
 use http::Scrape;
@@ -33,12 +39,16 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use weft_control::error::ControlError;
+use weft_control::interface::{Reply, Request};
 use weft_report::status::ServiceStatus;
 
 /// The interval in which the data path is read.
 const TICK: Duration = Duration::from_millis(250);
 /// The number of ticks between two states for the service manager.
 const STATUS_TICKS: u32 = 40;
+/// The signs of life in the interval of the service manager's watchdog.
+const SIGNS: u32 = 4;
 /// The most connections to the control socket.
 pub const CONNECTIONS_MAX: usize = 128;
 /// The most connections for metrics.
@@ -92,6 +102,8 @@ pub(crate) struct Context {
     pub(crate) service: Service,
     pub(crate) manager: Manager,
     pub(crate) log: Rc<Log>,
+    /// Whether the manager waits for the end of a reload.
+    reloading: bool,
 }
 
 /// The daemon's loop.
@@ -105,6 +117,14 @@ pub struct Server {
     next_tick: Instant,
     next_alive: Option<Instant>,
     ticks: u32,
+    /// The number of turns so far.
+    turns: u64,
+    /// Whether the last turn took a step of what calls have begun.
+    stepped: bool,
+    /// Whether a signal asked for a reload that has not begun.
+    reload_wanted: bool,
+    /// The reload that a signal asked for.
+    reload: Option<Later>,
 }
 
 impl Server {
@@ -122,7 +142,7 @@ impl Server {
         let now = Instant::now();
         let next_alive = manager.watchdog().map(|_| now);
         Ok(Self {
-            context: Context { service, manager, log },
+            context: Context { service, manager, log, reloading: false },
             sockets,
             signals,
             connections: Vec::new(),
@@ -130,6 +150,10 @@ impl Server {
             next_tick: now,
             next_alive,
             ticks: 0,
+            turns: 0,
+            stepped: false,
+            reload_wanted: false,
+            reload: None,
         })
     }
 
@@ -179,6 +203,10 @@ impl Server {
             }
         }
         self.answer(now);
+        self.alive();
+        self.stepped = self.context.advance();
+        self.alive();
+        self.reload();
         self.bound_memory();
         self.connections.retain(|connection| !connection.is_over(now));
         self.scrapes.retain(|scrape| !scrape.is_over(now));
@@ -217,7 +245,12 @@ impl Server {
         for (index, scrape) in self.scrapes.iter().enumerate() {
             add(Token::Scrape(index), scrape.fd(), scrape.interest());
         }
-        let due = self.connections.iter().filter_map(|c| c.due(now)).chain([self.next_tick]).min();
+        let step = match (self.stepped, self.context.service.is_busy()) {
+            (true, _) => Some(now),
+            (false, busy) => busy.then_some(now + LOOK),
+        };
+        let due =
+            self.connections.iter().filter_map(|c| c.due(now)).chain([self.next_tick]).chain(step).min();
         let span = due.unwrap_or(now).saturating_duration_since(now);
         let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
         match poll(&mut fds, Some(&timeout)) {
@@ -238,15 +271,7 @@ impl Server {
     fn signals(&mut self) -> Option<End> {
         for signal in self.signals.take() {
             match signal {
-                Signal::Reload => {
-                    let result = self.context.reload();
-                    match result {
-                        Ok(reply) => reply.warnings.iter().for_each(|w| self.context.log.warning(w)),
-                        Err(error) => {
-                            self.context.log.error(&format!("the configuration is not reloaded: {error}"))
-                        }
-                    }
-                }
+                Signal::Reload => self.reload_wanted = true,
                 Signal::HandOver => return Some(End::HandOver),
                 Signal::End(number) => return Some(End::Signal(number)),
             }
@@ -254,13 +279,37 @@ impl Server {
         None
     }
 
-    /// Each connection answers at most one call.
+    /// Begins the reload that a signal asked for, and says how it ended.
+    fn reload(&mut self) {
+        let ended = self.reload.as_ref().and_then(Later::answer);
+        let failed = |error: &ControlError| format!("the configuration is not reloaded: {error}");
+        match &ended {
+            Some(Ok(Reply::Reload(reply))) => reply.warnings.iter().for_each(|w| self.context.log.warning(w)),
+            Some(Err(error)) => self.context.log.error(&failed(error)),
+            Some(Ok(_)) | None => {}
+        }
+        if ended.is_some() {
+            self.reload = None;
+        }
+        if self.reload_wanted && !self.context.service.is_reloading() {
+            self.reload_wanted = false;
+            match self.context.handle(Request::Reload, Caller::ROOT) {
+                Ok(Answer::Later(later)) => self.reload = Some(later),
+                Ok(Answer::Now(_)) => {}
+                Err(error) => self.context.log.error(&failed(&error)),
+            }
+        }
+    }
+
+    /// Answers one call, of the connection that has waited for longest since its last answer. What needs no work of the daemon's is
+    /// sent to all.
     fn answer(&mut self, now: Instant) {
-        let mut checks = self.connections.iter().filter(|c| c.check().is_some()).count();
-        for connection in &mut self.connections {
-            let before = connection.check().is_some();
-            connection.answer(&mut self.context, checks < CHECKS_MAX, now);
-            checks = checks + usize::from(connection.check().is_some()) - usize::from(before);
+        self.turns += 1;
+        let checks = self.connections.iter().filter(|c| c.check().is_some()).count();
+        self.connections.iter_mut().for_each(|connection| connection.tell(&self.context, now));
+        let next = self.connections.iter_mut().filter(|c| c.has_call()).min_by_key(|c| c.served());
+        if let Some(connection) = next {
+            connection.answer(&mut self.context, checks < CHECKS_MAX, (self.turns, now));
         }
     }
 
@@ -285,7 +334,7 @@ impl Server {
                     if self.connections.len() >= CONNECTIONS_MAX {
                         self.make_room();
                     }
-                    self.connections.push(Connection::new(stream, peer, now));
+                    self.connections.push(Connection::new(stream, peer, (self.turns, now)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // No descriptor is left, or the client is gone already.
@@ -332,11 +381,18 @@ impl Server {
             self.context.manager.status(&headline(latest));
         }
         self.ticks = self.ticks.wrapping_add(1);
-        // A worker that has ended or hangs must not look alive.
-        let lives = !self.context.service.has_ended() && self.context.service.workers_live();
-        if lives && self.next_alive.is_some_and(|due| now >= due) {
+        self.alive();
+    }
+
+    /// Gives the service manager a sign of life, if it is time. A worker that has ended or hangs must not look alive.
+    fn alive(&mut self) {
+        let now = Instant::now();
+        if self.next_alive.is_none_or(|due| now < due) {
+            return;
+        }
+        if !self.context.service.has_ended() && self.context.service.workers_live() {
             self.context.manager.alive();
-            self.next_alive = self.context.manager.watchdog().map(|span| now + span / 2);
+            self.next_alive = self.context.manager.watchdog().map(|span| now + span / SIGNS);
         }
     }
 }
@@ -347,13 +403,29 @@ fn headline(status: &ServiceStatus) -> String {
 }
 
 impl Context {
-    /// Reads the configuration again, and tells the service manager.
-    pub(crate) fn reload(
-        &mut self,
-    ) -> Result<weft_control::interface::ReloadReply, weft_control::error::ControlError> {
-        self.manager.reloading();
-        let result = self.service.reload();
-        self.manager.ready(&headline(self.service.latest()));
-        result
+    /// Answers a call, and tells the service manager of a reload.
+    pub(crate) fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
+        if request == Request::Reload && !self.service.is_reloading() {
+            self.manager.reloading();
+            self.reloading = true;
+        }
+        let answer = self.service.handle(request, caller);
+        self.reloaded();
+        answer
+    }
+
+    /// Takes one step of what calls have begun. Returns whether there was one.
+    fn advance(&mut self) -> bool {
+        let stepped = self.service.advance(Instant::now());
+        self.reloaded();
+        stepped
+    }
+
+    /// Tells the service manager that a reload is over.
+    fn reloaded(&mut self) {
+        if self.reloading && !self.service.is_reloading() {
+            self.reloading = false;
+            self.manager.ready(&headline(self.service.latest()));
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! interface is there.
 
 mod attempts;
+mod pending;
 mod ports;
 mod reload;
 mod status;
@@ -21,14 +22,20 @@ use crate::holding::Given;
 use crate::log::Log;
 use crate::policy::{Policy, Refused};
 use crate::steering::{After, Steering};
+use reload::Reloading;
 use std::rc::Rc;
+use std::time::Duration;
 use std::time::Instant;
 use throttle::Throttle;
 use uplink::Uplink;
 use weft_control::error::ControlError;
-use weft_control::interface::{AddPort, AddPortReply, GenerationReply, Reply, Request, Right, ServiceStatus};
+use weft_control::interface::{AddPort, AddPortReply, Reply, Request, Right, ServiceStatus};
 
+pub use pending::{Answer, Later, Pending};
 pub use ports::{Owner, random_mac};
+
+/// The longest pause between two steps of what calls have begun.
+pub const LOOK: Duration = Duration::from_millis(5);
 
 /// The caller of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +44,11 @@ pub struct Caller {
     pub uid: u32,
     /// Whether the user may change what others made: root, or the daemon's own user.
     pub is_admin: bool,
+}
+
+impl Caller {
+    /// Root, as whom signals count.
+    pub const ROOT: Self = Self { uid: 0, is_admin: true };
 }
 
 /// An uplink at the start of the daemon: its policy, and its data path.
@@ -75,6 +87,7 @@ pub struct Service {
     next_attempt: Instant,
     steering: Option<Steering>,
     throttle: Throttle,
+    reloading: Option<Reloading>,
     log: Rc<Log>,
 }
 
@@ -102,7 +115,18 @@ impl Service {
         let (latest, next_attempt) = (ServiceStatus::default(), Instant::now());
         let steering = surroundings.steering.take();
         let throttle = Throttle::default();
-        Self { uplinks, surroundings, folders, config, latest, next_attempt, steering, throttle, log }
+        Self {
+            uplinks,
+            surroundings,
+            folders,
+            config,
+            latest,
+            next_attempt,
+            steering,
+            throttle,
+            reloading: None,
+            log,
+        }
     }
 
     /// Leaves the data paths to a successor of this process.
@@ -127,30 +151,43 @@ impl Service {
         each(self.uplinks, Uplink::finish)
     }
 
+    /// Takes one step of what calls have begun. Each lasts some tenths of a second at most. Returns whether there was one.
+    pub fn advance(&mut self, now: Instant) -> bool {
+        self.uplinks.iter_mut().any(|uplink| uplink.remove_drained(now))
+            || self.advance_reload()
+            || self.uplinks.iter_mut().any(Uplink::make_next)
+    }
+
+    /// Whether something is under way, so that [`advance`](Self::advance) is to be called at least every [`LOOK`].
+    pub fn is_busy(&self) -> bool {
+        let is_busy = |uplink: &Uplink| uplink.has_leaving() || !uplink.to_make.is_empty();
+        self.is_reloading() || self.uplinks.iter().any(is_busy)
+    }
+
     /// Answers a request. The caller's right to it was checked before.
     ///
     /// # Errors
     /// With the error for the caller; nothing has changed then, unless the error says so.
-    pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Reply, ControlError> {
-        if request.right() == Right::Tenant {
+    pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
+        if request.right() == Right::Tenant || matches!(request, Request::DiffPolicy(_)) {
             self.throttle(caller)?;
         }
-        match request {
+        let reply = match request {
+            Request::RemovePort(port) => {
+                let missing = || ControlError::NoSuchPort { name: port.name.clone() };
+                let uplink = self.uplinks.iter_mut().find(|uplink| uplink.has_port(&port.name));
+                let removed = uplink.ok_or_else(missing)?.remove_port(&port.name, caller)?;
+                return Ok(Answer::Later(Later::Removed(removed)));
+            }
+            Request::Reload => return Ok(Answer::Later(Later::Reloaded(self.reload()?))),
             Request::Status(of) => self.status_of(of.uplink.as_deref()),
             Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
             Request::Config(of) => Ok(Reply::Config(self.one(of.uplink.as_deref())?.config_reply())),
             Request::LoadPolicy(p) => self.one(p.uplink.as_deref())?.load(p).map(Reply::Change),
-            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(p).map(Reply::Change),
+            Request::DiffPolicy(p) => self.one(p.uplink.as_deref())?.diff(p, caller).map(Reply::Change),
             Request::RestorePolicy(of) => self.one(of.uplink.as_deref())?.restore().map(Reply::Change),
             Request::AddPort(port) => {
                 self.add_port(port, caller).map(|reply| Reply::AddPort(Box::new(reply)))
-            }
-            Request::RemovePort(port) => {
-                let missing = || ControlError::NoSuchPort { name: port.name.clone() };
-                let uplink = self.uplinks.iter_mut().find(|uplink| uplink.has_port(&port.name));
-                let uplink = uplink.ok_or_else(missing)?;
-                uplink.remove_port(&port.name, caller)?;
-                Ok(Reply::Generation(GenerationReply { generation: uplink.generation() }))
             }
             Request::ListPorts(of) => self.list_ports(of.uplink.as_deref()).map(Reply::Ports),
             Request::AttachTenant(of) => {
@@ -166,18 +203,18 @@ impl Service {
                 Ok(Reply::Tenant(Box::new(reply)))
             }
             Request::ListTenants(of) => self.list_tenants(of.uplink.as_deref()).map(Reply::Tenants),
-            Request::Reload => self.reload().map(Reply::Reload),
-        }
+        };
+        reply.map(Answer::Now)
     }
 
-    /// Admits a change of a user, or says that there were too many.
+    /// Admits what a user lets the daemon compile, or says that there were too many.
     fn throttle(&mut self, caller: Caller) -> Result<(), ControlError> {
         if caller.is_admin || self.throttle.admits(caller.uid, Instant::now()) {
             return Ok(());
         }
         let (burst, pause) = (throttle::BURST, throttle::PAUSE.as_secs());
         let message = format!(
-            "user {} may change tenants {burst} times at once, and then once in {pause} s",
+            "user {} may change tenants or compare policies {burst} times at once, and then once in {pause} s",
             caller.uid
         );
         Err(ControlError::Busy { message })

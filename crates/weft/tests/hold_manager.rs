@@ -1,4 +1,4 @@
-//! A service manager keeps the daemon's ports, as systemd does (docs/FILE_DESCRIPTOR_STORE.md of systemd). Alone in its file,
+//! A service manager keeps the daemon's ports, as systemd does (docs/FILE_DESCRIPTOR_STORE.md of systemd). In a file of their own,
 //! since the descriptors that a restarted daemon gets are inherited by all children of the test.
 
 mod common;
@@ -30,8 +30,11 @@ use weft_host::testing::{has_program, privileged};
 
 type Stored = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
-/// A manager at `path`, which stores descriptors.
-fn manager(path: &Path) -> Stored {
+/// One manager at a time: what a daemon inherits must be its own.
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// A manager at `path`, which stores `most` descriptors and closes those beyond without an answer, as systemd does.
+fn manager(path: &Path, most: usize) -> Stored {
     let socket =
         socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None).expect("socket");
     bind(&socket, &SocketAddrUnix::new(path).expect("address")).expect("bind");
@@ -54,7 +57,9 @@ fn manager(path: &Path) -> Stored {
             let name = text.lines().find_map(|line| line.strip_prefix("FDNAME=")).map(str::to_owned);
             let mut stored = of_thread.lock().expect("lock");
             match (name, fd) {
-                (Some(name), Some(fd)) => _ = stored.insert(name, fd),
+                (Some(name), Some(fd)) if stored.len() < most || stored.contains_key(&name) => {
+                    stored.insert(name, fd);
+                }
                 (Some(name), None) if text.contains("FDSTOREREMOVE=1") => _ = stored.remove(&name),
                 _ => {}
             }
@@ -64,7 +69,7 @@ fn manager(path: &Path) -> Stored {
 }
 
 /// The daemon with what the manager has stored, as descriptors from 3 on.
-fn command(service: &Service, notify: &Path, stored: &Stored) -> (Command, Vec<OwnedFd>) {
+fn command(service: &Service, notify: &Path, (stored, most): (&Stored, usize)) -> (Command, Vec<OwnedFd>) {
     let (mut script, mut names, mut given) = (String::new(), Vec::new(), Vec::new());
     for (at, (name, fd)) in stored.lock().expect("lock").iter().enumerate() {
         // High numbers, so that no redirection of the shell overwrites a later one.
@@ -81,7 +86,7 @@ fn command(service: &Service, notify: &Path, stored: &Stored) -> (Command, Vec<O
             &format!("export LISTEN_PID=$$ LISTEN_FDS={} LISTEN_FDNAMES={}\n", names.len(), names.join(":"));
     }
     command.args(["-c", &(script + "exec \"$@\""), "bash"]).arg(daemon.get_program()).args(daemon.get_args());
-    command.env("NOTIFY_SOCKET", notify).env("FDSTORE", "4096");
+    command.env("NOTIFY_SOCKET", notify).env("FDSTORE", most.to_string());
     command
         .stdin(std::process::Stdio::null())
         .stdout(std::process::Stdio::piped())
@@ -97,9 +102,10 @@ fn connections_survive_a_daemon_whose_ports_the_manager_keeps() {
     }
     let service = Service::new();
     let notify = service.world.folder.path().join("notify");
-    let stored = manager(&notify);
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let stored = manager(&notify, 4096);
     let start = || {
-        let (mut command, given) = command(&service, &notify, &stored);
+        let (mut command, given) = command(&service, &notify, (&stored, 4096));
         let daemon = Running(command.spawn().expect("start"));
         drop(given);
         assert!(until(PATIENCE, || service.client(&["status"]).code == 0), "the daemon does not answer");
@@ -128,4 +134,45 @@ fn connections_survive_a_daemon_whose_ports_the_manager_keeps() {
         "{:?}",
         stored.lock().expect("lock").keys()
     );
+}
+
+#[test]
+fn a_port_for_which_the_manager_has_no_room_is_refused_and_the_others_survive() {
+    let name = "a_port_for_which_the_manager_has_no_room_is_refused_and_the_others_survive";
+    if !privileged(name) || !has_program(name, "bash") {
+        return;
+    }
+    const MOST: usize = 200;
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let service = Service::new();
+    let notify = service.world.folder.path().join("notify");
+    let stored = manager(&notify, MOST);
+    let start = || {
+        let (mut command, given) = command(&service, &notify, (&stored, MOST));
+        let daemon = Running(command.spawn().expect("start"));
+        drop(given);
+        assert!(until(PATIENCE, || service.client(&["status"]).code == 0), "the daemon does not answer");
+        daemon
+    };
+    let mut daemon = start();
+    let add = |name: &str| service.client(&["port", "add", name, "--netns", service.world.app.name()]);
+    let refused = (0..4).map(|at| add(&format!("more{at}"))).find(|said| said.code != 0);
+    let refused = refused.expect("a manager with room for 200 descriptors has no room for five ports");
+    assert!(
+        refused.err.contains("FileDescriptorStoreMax=") && refused.err.contains("of 200"),
+        "{}",
+        refused.err
+    );
+    let ports = || -> Vec<String> {
+        let status = service.status();
+        let ports = status["ports"].as_array().expect("ports").iter();
+        ports.map(|port| port["port"].as_str().expect("a name").to_owned()).collect()
+    };
+    let before = ports();
+    assert!(before.len() >= 2, "{before:?}");
+    daemon.signal(Signal::KILL);
+    let _ = daemon.0.wait();
+    daemon = start();
+    assert_eq!(ports(), before, "every port that was accepted");
+    service.stop(daemon);
 }

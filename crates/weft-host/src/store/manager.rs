@@ -22,6 +22,8 @@ use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The name of the memfd.
 const STATE: &str = "state";
@@ -47,6 +49,49 @@ pub struct ManagerStore {
     names: BTreeSet<String>,
     /// The beginning of its names at the manager.
     prefix: String,
+    room: Arc<Room>,
+}
+
+/// The room of a manager's store, which all parts share.
+#[derive(Debug, Default)]
+pub struct Room {
+    /// The most descriptors (`FDSTORE`); `None` if the manager does not say, as systemd before 254.
+    most: Option<usize>,
+    /// Those that are stored.
+    stored: AtomicUsize,
+    /// The room for parts that are not opened yet.
+    reserved: AtomicUsize,
+}
+
+impl Room {
+    /// The room of a manager that has `stored` descriptors of `most`.
+    pub fn new(most: Option<usize>, stored: usize) -> Self {
+        Self { most, stored: stored.into(), reserved: 0.into() }
+    }
+
+    /// Keeps room for `count` descriptors, which [`Store::keep`] may use and [`Store::check_room`] does not count.
+    pub fn reserve(&self, count: usize) {
+        self.reserved.store(count, Ordering::Relaxed);
+    }
+
+    /// Whether the manager stores nothing for this service. One that has kept something has room.
+    fn stores_nothing(&self) -> bool {
+        self.most.map_or(self.stored.load(Ordering::Relaxed) == 0, |most| most == 0)
+    }
+
+    fn check(&self, needed: usize, reserved: usize) -> Result<(), StoreError> {
+        let Some(most) = self.most else { return Ok(()) };
+        let left = most.saturating_sub(self.stored.load(Ordering::Relaxed) + reserved);
+        if needed > left { Err(StoreError::Full { most, left, needed }) } else { Ok(()) }
+    }
+
+    fn add(&self) {
+        self.stored.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn remove(&self) {
+        self.stored.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The beginning of the names of a part.
@@ -65,19 +110,19 @@ pub fn part_of(name: &str) -> Option<&str> {
 
 impl ManagerStore {
     /// The store of the manager at `notify` (`NOTIFY_SOCKET`), and what it has kept: those of `given` (name and
-    /// descriptor, from `LISTEN_FDS`) that are its own. `room` is the manager's `FDSTORE`. A service with several stores
+    /// descriptor, from `LISTEN_FDS`) that are its own. `room` is that of all parts. A service with several stores
     /// gives each a `part`, a name without dots; one has the empty name.
     ///
     /// # Errors
     /// When the manager stores nothing for this service, or the system refuses a descriptor.
     pub fn open(
         notify: &OsStr,
-        room: Option<usize>,
+        room: &Arc<Room>,
         part: &str,
         given: Vec<(String, OwnedFd)>,
     ) -> Result<(Self, Kept), StoreError> {
         let prefix = prefix(part);
-        if room.is_none_or(|room| room == 0) {
+        if room.stores_nothing() {
             return Err(StoreError::NoRoom);
         }
         let failed = |error: Errno| StoreError::Manager(error.into());
@@ -91,7 +136,7 @@ impl ManagerStore {
             .into_iter()
             .filter_map(|(name, fd)| Some((name.strip_prefix(prefix.as_str())?.to_owned(), fd)))
             .collect();
-        let names = descriptors.keys().cloned().collect();
+        let names: BTreeSet<String> = descriptors.keys().cloned().collect();
         let kept = descriptors.remove(STATE);
         let state = kept.as_ref().map(read_state).unwrap_or_default();
         let stored = kept.is_some();
@@ -100,7 +145,8 @@ impl ManagerStore {
             None => memfd_create("weft-state", MemfdFlags::CLOEXEC).map_err(failed)?,
         };
         let address = address.map_err(failed)?;
-        Ok((Self { socket, address, memfd, stored, names, prefix }, Kept { state, descriptors }))
+        let room = Arc::clone(room);
+        Ok((Self { socket, address, memfd, stored, names, prefix, room }, Kept { state, descriptors }))
     }
 
     fn send(&self, text: &str, descriptor: Option<BorrowedFd<'_>>) -> Result<(), StoreError> {
@@ -179,13 +225,21 @@ impl Store for ManagerStore {
         if self.names.contains(name) {
             self.forget(name)?;
         }
+        self.room.check(1, 0)?;
         self.store(name, descriptor)?;
         self.names.insert(name.to_owned());
+        self.room.add();
         Ok(())
     }
 
+    fn check_room(&self, count: usize) -> Result<(), StoreError> {
+        self.room.check(count, self.room.reserved.load(Ordering::Relaxed))
+    }
+
     fn forget(&mut self, name: &str) -> Result<(), StoreError> {
-        self.names.remove(name);
+        if self.names.remove(name) {
+            self.room.remove();
+        }
         self.send(&format!("FDSTOREREMOVE=1\nFDNAME={}{name}", self.prefix), None)
     }
 
@@ -193,7 +247,10 @@ impl Store for ManagerStore {
         self.settle()?;
         write_state(&self.memfd, state).map_err(|error| StoreError::Manager(error.into()))?;
         if !self.stored {
+            self.room.check(1, 0)?;
             self.store(STATE, self.memfd.as_fd())?;
+            self.names.insert(STATE.to_owned());
+            self.room.add();
             self.settle()?;
             self.stored = true;
         }
@@ -202,7 +259,7 @@ impl Store for ManagerStore {
 
     fn clear(&mut self) -> Result<(), StoreError> {
         write_state(&self.memfd, &[]).map_err(|error| StoreError::Manager(error.into()))?;
-        for name in core::mem::take(&mut self.names).into_iter().filter(|name| name != STATE) {
+        for name in self.names.clone().into_iter().filter(|name| name != STATE) {
             self.forget(&name)?;
         }
         self.settle()

@@ -121,6 +121,8 @@ pub struct Adopted {
     pub lost: Vec<LostPort>,
 }
 
+/// The descriptors of a port beside its rings and maps.
+const OTHERS: [&str; 3] = ["netns", "receive", "received"];
 /// The name of the descriptor of the transmitting device's queue.
 const UPLINK: &str = "uplink";
 
@@ -252,8 +254,13 @@ impl SoftwareNic {
         let Some(port) = self.port(id) else { return Vec::new() };
         let maps = OWN.into_iter().map(map_name);
         let rings = (0..rings).map(|ring| format!("ring{ring}"));
-        let others = ["netns", "receive", "received"].into_iter().map(str::to_owned);
+        let others = OTHERS.into_iter().map(str::to_owned);
         others.chain(maps).chain(rings).map(|what| port_name(port.number, &what)).collect()
+    }
+
+    /// The most descriptors of a port of `rings` rings.
+    pub fn port_descriptors_max(rings: usize) -> usize {
+        OTHERS.len() + OWN.len() + rings
     }
 
     /// Takes over a NIC that a former process has left in `namespace`: its state and its descriptors. `plan` is that of the
@@ -401,6 +408,7 @@ impl SoftwareNic {
             mtu,
             readings: LastReadings::default(),
             contested,
+            closed: false,
         });
         Ok(id)
     }

@@ -92,6 +92,8 @@ pub struct NicPort {
     pub(super) readings: LastReadings,
     /// The property that another program keeps changing.
     pub(super) contested: Contested,
+    /// Whether it was taken down for good.
+    pub(super) closed: bool,
 }
 
 impl NicPort {
@@ -151,8 +153,11 @@ impl NicPort {
         flows
     }
 
-    /// Applies the MTU and the carrier of the interface behind the uplink.
+    /// Applies the MTU and the carrier of the interface behind the uplink. A closed port has neither.
     pub(super) fn follow(&self, mtu: u32, carrier: bool) -> Result<(), NicError> {
+        if self.closed {
+            return Ok(());
+        }
         if let Some(device) = &self.receive_device {
             // The kernel lowers a macvlan's MTU with its parent's and never raises it.
             let _ = device.set_mtu(mtu);
@@ -271,8 +276,11 @@ impl NicPort {
         classes.take(self.plan.classes()).enumerate().map(class).collect()
     }
 
-    /// Whether every packet that has entered was sent, refused, or dropped on its way.
-    pub(super) fn is_drained(&self) -> bool {
+    /// Whether every packet that has entered was sent, refused, or dropped on its way, or none can be sent any more.
+    pub fn is_drained(&self) -> bool {
+        if self.has_failed() {
+            return true;
+        }
         let totals = self.totals();
         let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
         gone + totals.drops.total() >= totals.sum(|c| c.posted).packets.get()
@@ -294,7 +302,7 @@ impl NicPort {
     /// Waits until all of `ports` are drained, at most `grace`.
     pub(super) fn wait_drained(ports: &[Self], grace: Nanos) {
         let until = clock::now() + grace;
-        while clock::now() < until && !ports.iter().all(|port| port.has_failed() || port.is_drained()) {
+        while clock::now() < until && !ports.iter().all(Self::is_drained) {
             std::thread::sleep(core::time::Duration::from_millis(5));
         }
     }

@@ -8,7 +8,8 @@
 //! 5. The port is brought up. Until then no packet enters, so none passes uncounted.
 //!
 //! [`SoftwareNic::remove_port`], in this order:
-//! 1. The port is taken down, and the worker sends the packets that have entered, for at most the grace period.
+//! 1. The port is taken down, and the worker sends the packets that have entered, for at most the grace period. A caller that cannot
+//!    wait does so before, by [`SoftwareNic::close_port`].
 //! 2. The worker unlinks the rings; the caller's thread counts the packets left as held.
 //! 3. The receive direction ends: the receiving device is taken down.
 //! 4. The totals are read. They are exact from then on, and stay in the NIC's sums.
@@ -110,6 +111,7 @@ impl SoftwareNic {
             mtu,
             readings,
             contested,
+            closed: false,
         };
         let up = port.port.up();
         self.ports.push(port);
@@ -159,16 +161,27 @@ impl SoftwareNic {
         }
     }
 
+    /// Takes a port down, whose packets are sent from now on until it is removed. Waits for nothing.
+    ///
+    /// # Errors
+    /// When there is no such port.
+    pub fn close_port(&mut self, id: PortId) -> Result<(), NicError> {
+        let port = self.ports.iter_mut().find(|port| port.id == id).ok_or(NicError::NoSuchPort { id })?;
+        close(&port.port, &port.doorbells);
+        port.closed = true;
+        Ok(())
+    }
+
     /// Removes a port: takes it down, sends the packets that have entered for at most `grace`, and deletes its devices. The
     /// packets left count as held. The other ports are not touched.
     ///
     /// # Errors
     /// When there is no such port, or it receives by the uplink's device and goes with the NIC.
     pub fn remove_port(&mut self, id: PortId, grace: Nanos) -> Result<PortTotals, NicError> {
+        self.close_port(id)?;
         let at = self.ports.iter().position(|port| port.id == id).ok_or(NicError::NoSuchPort { id })?;
         let port = self.ports.remove(at);
         self.unwatch(&port);
-        close(&port.port, &port.doorbells);
         NicPort::wait_drained(core::slice::from_ref(&port), grace);
         let totals = self.retire(port);
         self.divide_infrastructure();

@@ -1,5 +1,6 @@
 //! The lanes that take over the packets of lanes that are gone.
 
+use crate::budget::{Budget, Steps};
 use crate::compiled::{CompiledPolicy, Rule};
 use crate::region::Region;
 use crate::validate::terms::Cgroups;
@@ -37,7 +38,9 @@ pub(super) fn heirs(old: &CompiledPolicy, new: &CompiledPolicy) -> Vec<(LaneId, 
         }
         let row = firsts.get(&class).map_or_else(Match::default, |rule| narrowed(&rule.matcher, of));
         let row = translated(&row, old, &cgroups, &ports);
-        let takes = |rule: &&Rule| Cgroups(&cgroups).covers(&rule.matcher, &row);
+        let budget = Budget::new(Steps::WHOLE);
+        let of = Cgroups { paths: &cgroups, budget: &budget };
+        let takes = |rule: &&Rule| of.covers(&rule.matcher, &row);
         let heir = new.rules.iter().find(takes).map_or(new.default_class(), |rule| rule.class);
         (lane, lane_for(new, heir, &renamed))
     };

@@ -138,6 +138,7 @@ impl RowIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::{Budget, Steps};
     use core::net::{IpAddr, Ipv4Addr};
     use proptest::prelude::*;
     use weft_packet::strategies::{Values, row};
@@ -156,7 +157,8 @@ mod tests {
             asked in proptest::collection::vec(some_row(), 24),
         ) {
             let paths = ["/a".to_owned(), "/a/b".to_owned(), "/c".to_owned()];
-            let cgroups = Cgroups(&paths);
+            let budget = Budget::new(Steps::WHOLE);
+            let cgroups = Cgroups { paths: &paths, budget: &budget };
             let mut index = RowIndex::default();
             rows.iter().for_each(|row| index.add(row));
             for row in &asked {

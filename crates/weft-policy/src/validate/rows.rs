@@ -2,6 +2,7 @@
 
 use super::row_index::RowIndex;
 use super::terms::{Cgroups, Term, TermError, terms};
+use crate::budget::Budget;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::{ClassRole, Condition, Policy};
@@ -12,9 +13,6 @@ use weft_text::{Span, quoted};
 /// The most rows of the classification table, and the most of the destination table. A new flow's cost does not grow with them, but
 /// the time to compile and to load a policy does: this many take about a second.
 pub const ROWS_MAX: usize = 16_384;
-
-/// The most alternatives examined to make a table, and look-ups for rows that cover them: about a second.
-const STEPS_MAX: usize = 1 << 23;
 
 /// A row and the number of its class; the number of classes stands for `default`.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,8 +28,8 @@ struct Refused {
 }
 
 /// The table of the policy's classes; its last row matches everything. The diagnostics report the errors.
-pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) {
-    let cgroups = Cgroups(&policy.cgroups);
+pub(crate) fn table(policy: &Policy, budget: &Budget) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) {
+    let cgroups = Cgroups { paths: &policy.cgroups, budget };
     let mut diagnostics = Vec::new();
     let mut alternatives: Vec<(Term, usize)> = Vec::new();
     for (number, class) in policy.classes.iter().enumerate() {
@@ -43,7 +41,10 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
                 }
                 alternatives.extend(terms.into_iter().map(|term| (term, number)));
             }
-            Err(error) => diagnostics.push(refused(policy, &Refused { error, class: number })),
+            Err(error) => diagnostics.push(refused(policy, &Refused { error, class: number }, budget)),
+        }
+        if budget.is_exhausted() {
+            return (Vec::new(), diagnostics);
         }
         if alternatives.len() > ROWS_MAX {
             diagnostics.push(too_many_rows(class.name.span));
@@ -55,13 +56,8 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
     if diagnostics.iter().any(SpannedDiagnostic::is_error) {
         return (Vec::new(), diagnostics);
     }
-    let mut table = Table {
-        alternatives: &alternatives,
-        cgroups,
-        rows: Vec::new(),
-        index: RowIndex::default(),
-        steps: 0,
-    };
+    let mut table =
+        Table { alternatives: &alternatives, cgroups, rows: Vec::new(), index: RowIndex::default() };
     match table.decide(0, &Match::default()) {
         Ok(()) => {
             diagnostics.extend(shadowed(policy, &table));
@@ -73,7 +69,7 @@ pub(crate) fn table(policy: &Policy) -> (Vec<ClassRow>, Vec<SpannedDiagnostic>) 
                     let at = policy.classes.get(refusal.class).or(policy.classes.last());
                     too_many_rows(at.map_or(Span::default(), |class| class.name.span))
                 }
-                TermError::CgroupsNotComparable => refused(policy, &refusal),
+                TermError::CgroupsNotComparable | TermError::TooMuchWork => refused(policy, &refusal, budget),
             });
             (Vec::new(), diagnostics)
         }
@@ -92,7 +88,6 @@ struct Table<'a> {
     rows: Vec<ClassRow>,
     /// The rows, to find those that cover a region.
     index: RowIndex,
-    steps: usize,
 }
 
 impl Table<'_> {
@@ -106,10 +101,6 @@ impl Table<'_> {
         }
         for (number, (term, class)) in alternatives.iter().enumerate().skip(from) {
             let refused = |error| Refused { error, class: *class };
-            self.steps += 1;
-            if self.steps > STEPS_MAX {
-                return Err(refused(TermError::TooLarge));
-            }
             let Some(row) = self.cgroups.meet(&term.row, region).map_err(refused)? else { continue };
             if self.covered(&row) || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
                 continue;
@@ -130,7 +121,8 @@ impl Table<'_> {
 
     /// Whether an earlier row covers `row`.
     fn covered(&mut self, row: &Match) -> bool {
-        self.steps += self.index.shapes();
+        // The next comparison of the table looks at the budget.
+        let _ = self.cgroups.budget.spend(self.index.shapes());
         self.index.covers(row, self.cgroups)
     }
 
@@ -161,7 +153,9 @@ fn shadowed(policy: &Policy, table: &Table<'_>) -> Vec<SpannedDiagnostic> {
         if mine.is_empty() {
             continue;
         }
-        let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number);
+        // Who takes them is said where there are steps left to find it.
+        let has_steps = |_: &&(Term, usize)| !table.cgroups.budget.is_exhausted();
+        let before = table.alternatives.iter().take_while(|(_, owner)| *owner < number).take_while(has_steps);
         let taker = before
             .filter(|(term, _)| term.except.is_empty())
             .find(|(term, _)| mine.iter().all(|own| table.cgroups.covers(&term.row, &own.row)))
@@ -195,12 +189,25 @@ pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
     SpannedDiagnostic::new(Code::TooManyRows, span, message, help)
 }
 
-fn refused(policy: &Policy, refused: &Refused) -> SpannedDiagnostic {
+/// The diagnostic for a policy whose compilation has no steps left at the class `name`.
+pub(crate) fn too_much_work(name: &str, span: Span, budget: &Budget) -> SpannedDiagnostic {
+    let most = budget.most().0;
+    let message = format!(
+        "this policy needs more than {most} steps to compile, which are used up at the class {}",
+        quoted(name)
+    );
+    let help = "combine fewer alternatives by `and` and `not`, or write classes of their own; what root loads may need more \
+                steps than what other users ask about";
+    SpannedDiagnostic::new(Code::TooMuchWork, span, message, help)
+}
+
+fn refused(policy: &Policy, refused: &Refused, budget: &Budget) -> SpannedDiagnostic {
     let (name, span) = match policy.classes.get(refused.class) {
         Some(class) => (class.name.value.as_str(), class.name.span),
         None => (super::build::DEFAULT, Span::default()),
     };
     match refused.error {
+        TermError::TooMuchWork => too_much_work(name, span, budget),
         TermError::TooLarge => {
             let message =
                 format!("the condition of {} has too many alternatives and exceptions", quoted(name));

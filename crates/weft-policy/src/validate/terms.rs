@@ -5,6 +5,7 @@
 //! split into the ranges around it, which needs fewer rows.
 
 use super::rows::ROWS_MAX;
+use crate::budget::{Budget, Exhausted};
 use crate::lowering::model::Condition;
 use weft_packet::{Intersection, Match, PortRange};
 
@@ -46,15 +47,26 @@ pub(crate) enum TermError {
     TooLarge,
     /// It joins an absolute and a relative cgroup path.
     CgroupsNotComparable,
+    /// The compilation has no steps left.
+    TooMuchWork,
 }
 
-/// The cgroups of a policy; rows refer to them by number.
+impl From<Exhausted> for TermError {
+    fn from(_: Exhausted) -> Self {
+        Self::TooMuchWork
+    }
+}
+
+/// The cgroups of a policy, to which rows refer by number, and the steps of comparing rows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cgroups<'a>(pub(crate) &'a [String]);
+pub(crate) struct Cgroups<'a> {
+    pub(crate) paths: &'a [String],
+    pub(crate) budget: &'a Budget,
+}
 
 impl Cgroups<'_> {
     fn path(&self, number: u8) -> &str {
-        self.0.get(usize::from(number)).map_or("", String::as_str)
+        self.paths.get(usize::from(number)).map_or("", String::as_str)
     }
 
     /// Whether every process in `inner` is also in `outer`.
@@ -84,6 +96,7 @@ impl Cgroups<'_> {
 
     /// The intersection of two rows; `None` if it is empty.
     pub(crate) fn meet(&self, a: &Match, b: &Match) -> Result<Option<Match>, TermError> {
+        self.budget.spend(2)?;
         // Rows that are disjoint in other fields need no comparison of cgroups.
         let bare = |row: &Match| Match { cgroup: None, ..row.clone() };
         if bare(a).intersect(&bare(b)) == Intersection::Empty {
@@ -99,6 +112,8 @@ impl Cgroups<'_> {
 
     /// Whether `outer` matches every packet that `inner` matches. Sound, but not complete.
     pub(crate) fn covers(&self, outer: &Match, inner: &Match) -> bool {
+        // Who compares many looks at the budget, too.
+        let _ = self.budget.spend(1);
         match (outer.cgroup, inner.cgroup) {
             (Some(wide), Some(narrow)) if self.holds(wide, narrow) => {
                 outer.covers(&Match { cgroup: outer.cgroup, ..inner.clone() })
@@ -117,7 +132,7 @@ pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<T
     let mut split = Vec::with_capacity(terms.len());
     for term in terms {
         let first = split.len();
-        split_ports(term, &mut split)?;
+        split_ports(term, &mut split, cgroups.budget)?;
         let pieces = &mut split[first..];
         if pieces.len() > 1 {
             pieces.iter_mut().try_for_each(|piece| tidy(piece, cgroups))?;
@@ -128,6 +143,7 @@ pub(crate) fn terms(condition: &Condition, cgroups: Cgroups<'_>) -> Result<Vec<T
 }
 
 fn expand(condition: &Condition, sense: Sense, cgroups: Cgroups<'_>) -> Result<Vec<Term>, TermError> {
+    cgroups.budget.spend(1)?;
     match condition {
         Condition::Row(row) if sense == Sense::Plain => {
             Ok(vec![Term { row: row.clone(), except: Vec::new() }])
@@ -135,6 +151,7 @@ fn expand(condition: &Condition, sense: Sense, cgroups: Cgroups<'_>) -> Result<V
         Condition::Row(row) => Ok(vec![Term { row: Match::default(), except: vec![row.clone()] }]),
         Condition::Not(inner) => expand(inner, sense.inverse(), cgroups),
         Condition::And(parts) if sense == Sense::Negated => match all_except(condition, cgroups) {
+            _ if cgroups.budget.is_exhausted() => Err(TermError::TooMuchWork),
             Some(term) => Ok(vec![term]),
             None => union(parts, sense, cgroups),
         },
@@ -192,6 +209,7 @@ fn product(parts: &[Condition], sense: Sense, cgroups: Cgroups<'_>) -> Result<Ve
         for a in &all {
             for b in &next {
                 let Some(row) = cgroups.meet(&a.row, &b.row)? else { continue };
+                cgroups.budget.spend(a.except.len() * b.except.len())?;
                 let mut except = a.except.clone();
                 except.extend(b.except.iter().filter(|new| !a.except.contains(new)).cloned());
                 total += 1 + except.len();
@@ -225,10 +243,11 @@ fn tidy(term: &mut Term, cgroups: Cgroups<'_>) -> Result<(), TermError> {
 }
 
 /// Splits the row around every exception that excludes only ports, if the packets certainly have a five-tuple.
-fn split_ports(term: Term, out: &mut Vec<Term>) -> Result<(), TermError> {
+fn split_ports(term: Term, out: &mut Vec<Term>, budget: &Budget) -> Result<(), TermError> {
     let mut todo = vec![term];
     let mut size = 0;
     while let Some(mut term) = todo.pop() {
+        budget.spend(1 + term.except.len())?;
         let split =
             term.except.iter().enumerate().find_map(|(i, e)| only_ports(&term.row, e).map(|f| (i, f)));
         let Some((number, port)) = split else {

@@ -3,7 +3,7 @@
 use crate::common::compiled;
 use expect_test::{Expect, expect};
 use std::fmt::Write;
-use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, ROWS_MAX, Source, compile, syntax};
+use weft_policy::{CompileOptions, DIAGNOSTICS_MAX, ROWS_MAX, Source, Steps, compile, syntax};
 use weft_units::BitsPerSec;
 
 /// Compares the compiler's first line with the snapshot.
@@ -186,4 +186,33 @@ fn long_policies_are_checked_to_their_end() {
             compilation.diagnostics.len()
         );
     }
+}
+
+/// Conditions that join many alternatives are within the bounds of each class, and the text has one for all of them, in steps.
+#[test]
+fn a_text_of_many_laborious_conditions_is_refused_by_its_steps() {
+    let any = |word: &str, first: usize| {
+        let tests: Vec<String> = (first..first + 22).map(|at| format!("{word} {at}")).collect();
+        format!("({})", tests.join(" or "))
+    };
+    let some = |first| {
+        let dscp = any("dscp", 0);
+        format!("(({} and {dscp}) or ({} and {dscp}))", any("priority", first), any("priority", first + 22))
+    };
+    let text = |classes: usize| {
+        let lines = (0..classes).map(|at| format!("class c{at} = {} and {}\n", some(1), some(101)));
+        let names: String = (0..classes).map(|at| format!("c{at}, ")).collect();
+        lines.collect::<String>() + &format!("root = fifo {{ {names}default }}\n")
+    };
+    let is_refused = |text: &str, steps| {
+        let options = CompileOptions { steps, ..CompileOptions::default() };
+        let found = compile(Source { name: "p", text }, &options).diagnostics;
+        found.iter().any(|of| of.one_line().contains("error[E0408]"))
+    };
+    assert!(is_refused(&text(1), Steps::SMALL) && !is_refused(&text(1), Steps::WHOLE));
+    assert!(is_refused(&text(300), Steps::WHOLE));
+    let classes: String = (1..=10_000).map(|at| format!("class c{at} = tcp port {at}\n")).collect();
+    let names: String = (1..=10_000).map(|at| format!("c{at}: 1, ")).collect();
+    let many = format!("{classes}root = wfq {{ {names}default: 1 }}\n");
+    assert!(!is_refused(&many, Steps::SMALL), "ten thousand classes are no labour");
 }

@@ -240,6 +240,12 @@ impl Session {
         }
     }
 
+    /// Checks that the store has room for a new port of `rings` rings.
+    pub(super) fn check_room(&self, rings: usize) -> Result<(), SessionError> {
+        let check = |hold: &Hold| hold.store.check_room(SoftwareNic::port_descriptors_max(rings));
+        Ok(self.hold.as_ref().map_or(Ok(()), check)?)
+    }
+
     /// Stores a new port, whose rings are duplicated in `rings`.
     pub(super) fn keep_port(&mut self, id: PortId, rings: Vec<OwnedFd>) {
         let result = self.store_port(id, rings);

@@ -104,6 +104,7 @@ impl Session {
         settings.check_name()?;
         let app = namespace(settings.netns.as_deref())?;
         let plan = self.nic.plan().for_port(&settings.name, settings.share).map_err(NicError::from)?;
+        self.check_room(plan.rings.len())?;
         let state = self.uplink.show()?;
         let outside = self.uplink.namespace();
         // First, since the kernel may refuse its hardware address.
@@ -137,17 +138,38 @@ impl Session {
         Ok(id)
     }
 
+    /// Takes the port `name` down. Its packets are sent from now on until it is removed.
+    ///
+    /// # Errors
+    /// When there is no such port.
+    pub fn close_port(&mut self, name: &str) -> Result<(), SessionError> {
+        let at = self.place_of(name)?;
+        Ok(self.nic.close_port(self.ports[at].id)?)
+    }
+
+    /// Whether the packets of the port `name` were all sent, or there is no such port.
+    pub fn is_drained(&self, name: &str) -> bool {
+        let port = self.ports.iter().find(|port| port.name() == name);
+        port.and_then(|port| self.nic.port(port.id)).is_none_or(NicPort::is_drained)
+    }
+
+    /// The place of the port `name`.
+    fn place_of(&self, name: &str) -> Result<usize, SessionError> {
+        let there = || {
+            let there: Vec<&str> = self.ports.iter().map(SessionPort::name).collect();
+            if there.is_empty() { "none".to_owned() } else { there.join(", ") }
+        };
+        let at = self.ports.iter().position(|port| port.name() == name);
+        at.ok_or_else(|| SessionError::NoPort { name: name.to_owned(), there: there() })
+    }
+
     /// Removes the port `name`: takes it down, sends its packets for at most `grace`, and deletes its devices. The other
     /// ports are not touched. Returns its last status.
     ///
     /// # Errors
     /// When there is no such port.
     pub fn remove_port(&mut self, name: &str, grace: Nanos) -> Result<PortStatus, SessionError> {
-        let Some(at) = self.ports.iter().position(|port| port.settings.name == name) else {
-            let there: Vec<&str> = self.ports.iter().map(|port| port.settings.name.as_str()).collect();
-            let there = if there.is_empty() { "none".to_owned() } else { there.join(", ") };
-            return Err(SessionError::NoPort { name: name.to_owned(), there });
-        };
+        let at = self.place_of(name)?;
         let names = self.stored_names(self.ports[at].id);
         let port = self.ports.remove(at);
         let before = self.nic.port(port.id).map(|of_nic| port.status(of_nic, self.nic.rest()));

@@ -36,6 +36,14 @@ impl DataPath for Missing {
         self.error()
     }
 
+    fn close_port(&mut self, _: &str) -> Result<(), DataPathError> {
+        Ok(())
+    }
+
+    fn is_drained(&self, _: &str) -> bool {
+        true
+    }
+
     fn remove_port(&mut self, _: &str) -> Result<(), DataPathError> {
         Ok(())
     }

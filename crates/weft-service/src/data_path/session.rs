@@ -26,7 +26,7 @@ use weft_run::session::{
 };
 use weft_units::{BitsPerSec, Nanos};
 
-/// The time in which a port's packets are sent before it is removed. The daemon waits for it.
+/// The time in which the packets of all ports are sent at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
 /// The largest lag of the link's clock.
 const CATCH_UP: Nanos = Nanos::from_millis(10);
@@ -302,18 +302,21 @@ impl DataPath for SessionPath {
         };
         match self.session.add_port(&settings) {
             Ok(_) => Ok(self.session.notes().into_iter().filter(|note| !before.contains(note)).collect()),
-            Err(SessionError::PortExists { name }) => Err(DataPathError::PortExists(name)),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(of_port(error)),
         }
+    }
+
+    fn close_port(&mut self, name: &str) -> Result<(), DataPathError> {
+        self.session.close_port(name).map_err(of_port)
+    }
+
+    fn is_drained(&self, name: &str) -> bool {
+        self.session.is_drained(name)
     }
 
     fn remove_port(&mut self, name: &str) -> Result<(), DataPathError> {
         self.prepared = None;
-        match self.session.remove_port(name, GRACE) {
-            Ok(_) => Ok(()),
-            Err(SessionError::NoPort { name, .. }) => Err(DataPathError::NoSuchPort(name)),
-            Err(error) => Err(error.into()),
-        }
+        self.session.remove_port(name, Nanos::ZERO).map(|_| ()).map_err(of_port)
     }
 
     fn remember(&mut self, memory: &Memory) {
@@ -346,6 +349,15 @@ impl DataPath for SessionPath {
 
     fn finish(self: Box<Self>) -> Result<(), DataPathError> {
         Ok(self.session.finish(GRACE).map(|_| ())?)
+    }
+}
+
+/// An error about a port.
+fn of_port(error: SessionError) -> DataPathError {
+    match error {
+        SessionError::PortExists { name } => DataPathError::PortExists(name),
+        SessionError::NoPort { name, .. } => DataPathError::NoSuchPort(name),
+        error => error.into(),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Context;
 use super::outbox::Outbox;
 use crate::access::{Check, Peer, Verdict};
+use crate::service::{Answer, Later};
 use rustix::event::PollFlags;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +14,7 @@ use weft_control::interface::{
     MONITOR_DEFAULT_MS, MONITOR_MAX_MS, MONITOR_MIN_MS, Monitor, Reply, Request, Right,
 };
 use weft_control::receive::{Received, receive};
-use weft_control::wire::{self, CallMode, Continues, Frames};
+use weft_control::wire::{self, CallMode, Continues, Frames, MESSAGE_MAX, READER_MESSAGE_MAX};
 
 /// The time for which a connection may hold an incomplete call, or an answer that its client does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -26,7 +27,9 @@ enum Phase {
     /// Calls are read.
     Open,
     /// A call waits for polkit.
-    Checking { check: Box<Check>, request: Box<Request>, mode: CallMode, why: String },
+    Checking { check: Box<Check>, verdict: Verdict, request: Box<Request>, mode: CallMode, why: String },
+    /// The steps that a call has begun are under way.
+    Waiting { later: Later, mode: CallMode },
     /// The counters are sent repeatedly.
     Monitoring { interval: Duration, due: Instant, uplink: Option<String> },
     /// The connection ends when its last answer is sent.
@@ -46,15 +49,19 @@ pub(super) struct Connection {
     out: Outbox,
     /// The time of the last progress.
     active: Instant,
+    /// The turn in which a call was answered last, or the connection was made.
+    served: u64,
     phase: Phase,
     /// Whether the client will send no more.
     ended: bool,
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, peer: Peer, now: Instant) -> Self {
-        let (frames, out) = (Frames::default(), Outbox::default());
-        Self { stream, peer, frames, next: None, out, active: now, phase: Phase::Open, ended: false }
+    pub(super) fn new(stream: UnixStream, peer: Peer, (served, now): (u64, Instant)) -> Self {
+        let most = if peer.is_admin() { MESSAGE_MAX } else { READER_MESSAGE_MAX };
+        let (frames, out) = (Frames::of(most), Outbox::default());
+        let phase = Phase::Open;
+        Self { stream, peer, frames, next: None, out, active: now, served, phase, ended: false }
     }
 
     pub(super) fn peer(&self) -> Peer {
@@ -177,30 +184,59 @@ impl Connection {
         self.phase = Phase::Closing;
     }
 
-    /// Answers at most one call, if it is its time. `may_ask` says whether polkit may be asked one more question.
-    pub(super) fn answer(&mut self, context: &mut Context, may_ask: bool, now: Instant) {
-        if !self.out.is_empty() {
-            return;
-        }
-        match &mut self.phase {
+    /// The turn in which a call was answered last, or the connection was made.
+    pub(super) fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// Whether it has a call to answer now.
+    pub(super) fn has_call(&self) -> bool {
+        let is_ready = match &self.phase {
+            Phase::Open => self.next.is_some(),
+            Phase::Checking { verdict, .. } => *verdict != Verdict::Open,
+            _ => false,
+        };
+        is_ready && self.out.is_empty()
+    }
+
+    /// Answers one call. `may_ask` says whether polkit may be asked one more question.
+    pub(super) fn answer(&mut self, context: &mut Context, may_ask: bool, (turn, now): (u64, Instant)) {
+        self.served = turn;
+        match &self.phase {
             Phase::Open => {
                 let Some(frame) = self.next.take() else { return };
                 self.advance();
                 self.receive(&frame, context, may_ask, now);
             }
-            Phase::Checking { check, .. } => match check.verdict() {
-                Verdict::Open => return,
-                verdict => self.checked(verdict, context, now),
-            },
-            Phase::Monitoring { interval, due, uplink } => {
-                if now >= *due {
-                    *due = now + *interval;
-                    let status = context.service.latest_of(uplink.as_deref());
-                    let status = Reply::Status(Box::new(status));
-                    self.out.push(status.to_message(Continues::Yes));
-                }
+            Phase::Checking { .. } => self.checked(context, now),
+            Phase::Waiting { .. } | Phase::Monitoring { .. } | Phase::Closing | Phase::Over => return,
+        }
+        self.write(now);
+    }
+
+    /// Sends what is there without work of the daemon's: the end of what a call has begun, and the counters of the last tick. Also
+    /// takes an answer of polkit.
+    pub(super) fn tell(&mut self, context: &Context, now: Instant) {
+        if !self.out.is_empty() {
+            return;
+        }
+        match &mut self.phase {
+            Phase::Waiting { later, mode } => {
+                let (Some(reply), mode) = (later.answer(), *mode) else { return };
+                (self.phase, self.active) = (Phase::Open, now);
+                self.reply(reply, mode);
             }
-            Phase::Closing | Phase::Over => return,
+            Phase::Checking { check, verdict, .. } => {
+                *verdict = check.verdict();
+                return;
+            }
+            Phase::Monitoring { interval, due, uplink } if now >= *due => {
+                *due = now + *interval;
+                let status = context.service.latest_of(uplink.as_deref());
+                let status = Reply::Status(Box::new(status));
+                self.out.push(status.to_message(Continues::Yes));
+            }
+            _ => return,
         }
         self.write(now);
     }
@@ -236,8 +272,8 @@ impl Connection {
         }
         match Check::start(self.peer) {
             Ok(check) => {
-                self.phase =
-                    Phase::Checking { check: Box::new(check), request: Box::new(request), mode, why };
+                let (check, request, verdict) = (Box::new(check), Box::new(request), Verdict::Open);
+                self.phase = Phase::Checking { check, verdict, request, mode, why };
             }
             Err(error) => {
                 let (action, message) = (request.action(), because(&why, &error.to_string()));
@@ -246,9 +282,9 @@ impl Connection {
         }
     }
 
-    fn checked(&mut self, verdict: Verdict, context: &mut Context, now: Instant) {
+    fn checked(&mut self, context: &mut Context, now: Instant) {
         let phase = std::mem::replace(&mut self.phase, Phase::Open);
-        let Phase::Checking { request, mode, why, .. } = phase else { return };
+        let Phase::Checking { verdict, request, mode, why, .. } = phase else { return };
         self.active = now;
         match verdict {
             Verdict::Refused(message) => {
@@ -273,8 +309,14 @@ impl Connection {
                     Err(error) => Err(error),
                 }
             }
-            Request::Reload => context.reload().map(Reply::Reload),
-            request => context.service.handle(request, self.peer.caller()),
+            request => match context.handle(request, self.peer.caller()) {
+                Ok(Answer::Now(reply)) => Ok(reply),
+                Ok(Answer::Later(later)) => {
+                    self.phase = Phase::Waiting { later, mode };
+                    return;
+                }
+                Err(error) => Err(error),
+            },
         };
         self.reply(reply, mode);
     }

@@ -4,7 +4,7 @@
 //! seconds whether the interface is there, and starts the session with the policy and the ports that the uplink has. An
 //! interface that was deleted and made again, by the same name at the same place, is treated alike.
 
-use super::{Service, Surroundings, Uplink};
+use super::{Owner, Service, Surroundings, Uplink, ports};
 use crate::alarms::Alarms;
 use crate::config::Config;
 use crate::data_path::missing::Missing;
@@ -109,14 +109,10 @@ impl Uplink {
                 self.log.error(&format!("the policy is not in force: {error}"));
             }
         }
-        for (name, port) in known {
-            if self.ports.contains_key(&name) {
-                continue;
-            }
-            if let Err(error) = self.make_port(port.spec, port.owner) {
-                self.log.error(&format!("port {name}: {error}"));
-            }
-        }
-        self.make_configured();
+        // One after the other, as the loop has time: many take minutes.
+        let before = known.into_values().filter_map(ports::Known::made_again);
+        let configured = self.config.ports.iter().map(|port| (ports::configured(port), Owner::Configuration));
+        self.to_make = before.chain(configured).collect();
+        self.remember();
     }
 }

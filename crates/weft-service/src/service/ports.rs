@@ -1,11 +1,16 @@
 //! The ports of the daemon: who made each, and who may remove it.
+//!
+//! A port that is removed is closed first, and sends its packets for at most [`GRACE`] while the daemon serves other callers
+//! ([`Service::advance`](super::Service::advance)). Whoever asks for its removal meanwhile waits with the first.
 
+use super::pending::Pending;
 use super::{Caller, Uplink, refused};
 use crate::config::{BURST_MAX, PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::time::{Duration, Instant};
 use weft_control::error::ControlError;
-use weft_control::interface::{self, AddPort, AddPortReply};
+use weft_control::interface::{self, AddPort, AddPortReply, GenerationReply};
 use weft_host::Mac;
 use weft_run::session::PortLimit;
 use weft_units::{BitsPerSec, Bytes};
@@ -14,6 +19,8 @@ use weft_units::{BitsPerSec, Bytes};
 const NAME_MAX: usize = 15;
 /// The most addresses of a port.
 const ADDRESSES_MAX: usize = 64;
+/// The time in which the packets of a closed port are sent before it is removed.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// The origin of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +36,31 @@ pub enum Owner {
 pub(super) struct Known {
     pub(super) spec: PortSpec,
     pub(super) owner: Owner,
+    /// The removal under way.
+    leaving: Option<Leaving>,
+}
+
+/// A removal under way.
+#[derive(Clone, Debug)]
+struct Leaving {
+    /// The time at which packets that are left are given up.
+    until: Instant,
+    outcome: Pending<GenerationReply>,
+}
+
+impl Known {
+    pub(super) fn new(spec: PortSpec, owner: Owner) -> Self {
+        Self { spec, owner, leaving: None }
+    }
+
+    /// The port, if it is to be made again after its data path was lost. One that was on its way out is gone.
+    pub(super) fn made_again(self) -> Option<(PortSpec, Owner)> {
+        if let Some(leaving) = self.leaving {
+            leaving.outcome.settle(Ok(GenerationReply::default()));
+            return None;
+        }
+        Some((self.spec, self.owner))
+    }
 }
 
 /// A random locally administered unicast address.
@@ -81,6 +113,13 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
     Ok(PortSpec { name: port.name, netns: port.netns, addresses, mac, egress, ingress })
 }
 
+/// The port of a configuration.
+pub(super) fn configured(port: &PortConfig) -> PortSpec {
+    let PortConfig { name, netns, addresses, mac, uplink: _, egress, ingress } = port.clone();
+    let mac = mac.unwrap_or_else(random_mac);
+    PortSpec { name, netns, addresses, mac, egress, ingress }
+}
+
 /// A limit of a call.
 fn limit(parameter: &str, of: interface::PortLimit) -> Result<PortLimit, ControlError> {
     if of.rate_bps == 0 || of.burst_bytes > BURST_MAX.get() {
@@ -108,10 +147,27 @@ impl Uplink {
     }
 
     pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
-        let PortConfig { name, netns, addresses, mac, uplink: _, egress, ingress } = port.clone();
-        let mac = mac.unwrap_or_else(random_mac);
-        let spec = PortSpec { name, netns, addresses, mac, egress, ingress };
-        self.make_port(spec, Owner::Configuration).map(|_| ())
+        self.make_port(configured(port), Owner::Configuration).map(|_| ())
+    }
+
+    /// Makes the next port of those that the uplink has lost with its data path. Returns whether it is not to be waited for.
+    pub(super) fn make_next(&mut self) -> bool {
+        let Some((spec, owner)) = self.to_make.pop_front() else { return false };
+        match self.ports.get(&spec.name).map(|known| known.leaving.is_some()) {
+            // First the port of the same name goes.
+            Some(true) => {
+                self.to_make.push_front((spec, owner));
+                return false;
+            }
+            Some(false) => {}
+            None => {
+                let name = spec.name.clone();
+                if let Err(error) = self.make_port(spec, owner) {
+                    self.log.error(&format!("port {name}: {error}"));
+                }
+            }
+        }
+        true
     }
 
     pub(super) fn make_port(&mut self, spec: PortSpec, owner: Owner) -> Result<Vec<String>, ControlError> {
@@ -133,14 +189,20 @@ impl Uplink {
         notes.iter().for_each(|note| self.log.notice(&format!("port {}: {note}", spec.name)));
         let place = spec.netns.as_deref().map_or_else(String::new, |netns| format!(" in namespace {netns}"));
         self.log.notice(&format!("port {}{place} is there", spec.name));
-        self.ports.insert(spec.name.clone(), Known { spec, owner });
+        self.ports.insert(spec.name.clone(), Known::new(spec, owner));
         self.remember();
         Ok(notes)
     }
 
-    pub(super) fn remove_port(&mut self, name: &str, caller: Caller) -> Result<(), ControlError> {
-        let known = self.ports.get(name).ok_or_else(|| ControlError::NoSuchPort { name: name.to_owned() })?;
-        let owner = known.owner;
+    /// Begins to remove a port for `caller`.
+    pub(super) fn remove_port(
+        &mut self,
+        name: &str,
+        caller: Caller,
+    ) -> Result<Pending<GenerationReply>, ControlError> {
+        let made = self.ports.get(name).map(|known| known.owner);
+        let awaited = self.to_make.iter().find(|(spec, _)| spec.name == name).map(|(_, owner)| *owner);
+        let owner = made.or(awaited).ok_or_else(|| ControlError::NoSuchPort { name: name.to_owned() })?;
         let uid = match owner {
             Owner::Configuration => 0,
             Owner::User(uid) => uid,
@@ -148,7 +210,55 @@ impl Uplink {
         if !caller.is_admin && owner != Owner::User(caller.uid) {
             return Err(ControlError::PortOfAnotherUser { name: name.to_owned(), uid });
         }
-        self.take_port(name)
+        self.to_make.retain(|(spec, _)| spec.name != name);
+        if made.is_some() {
+            return self.leave(name);
+        }
+        let done = Pending::default();
+        done.settle(Ok(GenerationReply { generation: self.generation }));
+        Ok(done)
+    }
+
+    /// Begins to remove a port, whoever made it.
+    pub(super) fn leave(&mut self, name: &str) -> Result<Pending<GenerationReply>, ControlError> {
+        let missing = || ControlError::NoSuchPort { name: name.to_owned() };
+        let known = self.ports.get_mut(name).ok_or_else(missing)?;
+        if let Some(leaving) = &known.leaving {
+            return Ok(leaving.outcome.clone());
+        }
+        // A port that cannot be closed has no devices any more, and is removed all the same.
+        let _ = self.path.close_port(name);
+        let (until, outcome) = (Instant::now() + GRACE, Pending::default());
+        known.leaving = Some(Leaving { until, outcome: outcome.clone() });
+        Ok(outcome)
+    }
+
+    /// Whether a port is on its way out.
+    pub(super) fn has_leaving(&self) -> bool {
+        self.ports.values().any(|known| known.leaving.is_some())
+    }
+
+    /// Removes one closed port that has sent its packets, or has had the time for it. Returns whether there was one.
+    pub(super) fn remove_drained(&mut self, now: Instant) -> bool {
+        let is_done = |(name, known): &(&String, &Known)| {
+            known.leaving.as_ref().is_some_and(|of| now >= of.until || self.path.is_drained(name))
+        };
+        let Some((name, known)) = self.ports.iter().find(is_done) else { return false };
+        let (name, leaving) = (name.clone(), known.leaving.clone());
+        let result = self.take_port(&name);
+        if let Some(leaving) = leaving {
+            leaving.outcome.settle(result.map(|()| GenerationReply { generation: self.generation }));
+        }
+        true
+    }
+
+    /// Removes the ports on their way out, and waits for their packets.
+    pub(super) fn remove_leaving(&mut self) {
+        while self.has_leaving() {
+            if !self.remove_drained(Instant::now()) {
+                std::thread::sleep(super::LOOK);
+            }
+        }
     }
 
     /// The limits of what the ports send, which the policy in force has beside its own.
@@ -176,8 +286,8 @@ impl Uplink {
         }
     }
 
-    /// Removes a port, whoever made it.
-    pub(super) fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
+    /// Removes a port that was closed.
+    fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
         let removed = self.path.remove_port(name).map_err(refused);
         let limit = self.ports.remove(name).and_then(|known| known.spec.egress);
         self.forget_limit(limit.map(|limit| of_port(name, limit)).as_ref());

@@ -3,15 +3,17 @@
 //! The policy, the rate and the ports follow the files. Other keys need a restart, which a warning says. A file that is
 //! wrong changes nothing. A port that cannot be made is a warning, and the others are made.
 
+use super::pending::Pending;
 use super::ports::Known;
 use super::tenants::Wanted;
 use super::{Owner, Service, Uplink};
 use crate::config::{Config, PortConfig, UplinkConfig};
 use crate::data_path::{Former, PortSpec};
 use crate::policy::{Policy, Refused};
+use std::collections::VecDeque;
 use weft_control::error::ControlError;
-use weft_control::interface::ReloadReply;
-use weft_policy::is_given;
+use weft_control::interface::{GenerationReply, ReloadReply};
+use weft_policy::{Steps, is_given};
 
 impl Uplink {
     /// Goes on with the policy and the ports of a former daemon, and lets them follow the configuration, under traffic. A
@@ -22,7 +24,7 @@ impl Uplink {
         self.policy = policy;
         for spec in ports {
             let owner = memory.owners.get(&spec.name).map_or(Owner::Configuration, |uid| Owner::User(*uid));
-            self.ports.insert(spec.name.clone(), Known { spec, owner });
+            self.ports.insert(spec.name.clone(), Known::new(spec, owner));
         }
         self.log.notice(&format!(
             "took over {} port(s) of a former daemon, policy {}, generation {}",
@@ -37,7 +39,7 @@ impl Uplink {
         let gone: Vec<String> =
             self.ports.iter().filter(|(_, known)| differs(known)).map(|(name, _)| name.clone()).collect();
         for name in gone {
-            if let Err(error) = self.take_port(&name) {
+            if let Err(error) = self.leave(&name) {
                 self.log.error(&format!("port {name}: {error}"));
             }
         }
@@ -62,34 +64,30 @@ impl Uplink {
                 self.default = policy;
             }
         }
-        let wanted = self.with_given(&self.default, given)?.without(refused);
+        let wanted = self.with_given(&self.default, given, Steps::WHOLE)?.without(refused);
         self.put_in_force(wanted).map(|_| ())
     }
 
-    /// Removes ports that the configuration no longer has or has otherwise. Ports of users stay.
-    fn drop_ports(&mut self, ports: &[PortConfig], told: &mut Told) {
+    /// Begins to remove ports that the configuration no longer has or has otherwise. Ports of users stay.
+    fn drop_ports(&mut self, ports: &[PortConfig]) -> Vec<(String, Pending<GenerationReply>)> {
         let configured = |name: &String| ports.iter().find(|port| port.name == *name);
         let before: Vec<PortConfig> = self.config.ports.clone();
         let is_same = |name: &String| before.iter().find(|port| port.name == *name) == configured(name);
         let ours = self.ports.iter().filter(|(_, known)| known.owner == Owner::Configuration);
         let gone: Vec<String> =
             ours.filter(|(name, _)| !is_same(name)).map(|(name, _)| name.clone()).collect();
-        for name in gone {
-            match self.take_port(&name) {
-                Ok(()) => told.step(self, &format!("port {name} removed")),
-                Err(error) => told.warning(self, &format!("port {name}: {error}")),
-            }
-        }
+        self.to_make.retain(|(_, owner)| *owner != Owner::Configuration);
+        gone.into_iter().filter_map(|name| self.leave(&name).ok().map(|outcome| (name, outcome))).collect()
     }
 
-    /// Makes the ports that the configuration has and that do not exist.
-    fn follow_ports(&mut self, ports: &[PortConfig], told: &mut Told) {
-        let new = ports.iter().filter(|port| !self.ports.contains_key(&port.name));
-        for port in new.cloned().collect::<Vec<_>>() {
-            match self.add_configured(&port) {
-                Ok(()) => told.step(self, &format!("port {} added", port.name)),
-                Err(error) => told.warning(self, &format!("port {}: {error}", port.name)),
-            }
+    /// Makes a port of the configuration, unless it exists.
+    fn follow_port(&mut self, port: &PortConfig, told: &mut Told) {
+        if self.ports.contains_key(&port.name) {
+            return;
+        }
+        match self.add_configured(port) {
+            Ok(()) => told.step(self, &format!("port {} added", port.name)),
+            Err(error) => told.warning(self, &format!("port {}: {error}", port.name)),
         }
     }
 }
@@ -116,6 +114,17 @@ impl Told {
     }
 }
 
+/// A reload under way, whose policies are in force: its ports go and come one after the other.
+#[derive(Debug)]
+pub(super) struct Reloading {
+    /// The ports that go, with the places of their uplinks.
+    leaving: VecDeque<(usize, String, Pending<GenerationReply>)>,
+    /// The ports of the configuration.
+    coming: VecDeque<(usize, PortConfig)>,
+    told: Told,
+    outcome: Pending<ReloadReply>,
+}
+
 /// An uplink of the daemon, with what is new of it.
 struct Renewed {
     /// Its place.
@@ -128,11 +137,14 @@ struct Renewed {
 }
 
 impl Service {
-    /// Reads the configuration again and puts it in force.
+    /// Reads the configuration again and puts it in force: the policies at once, and the ports in steps.
     ///
     /// # Errors
-    /// When a file is wrong, or a policy cannot be replaced; nothing has changed then.
-    pub fn reload(&mut self) -> Result<ReloadReply, ControlError> {
+    /// When a file is wrong, a policy cannot be replaced, or another reload is under way; nothing has changed then.
+    pub fn reload(&mut self) -> Result<Pending<ReloadReply>, ControlError> {
+        if self.is_reloading() {
+            return Err(ControlError::Busy { message: "another reload is under way".to_owned() });
+        }
         let config = self.folders.load().map_err(|error| ControlError::failed(&error))?;
         let renewed = self.renewed(&config)?;
         let mut told = Told::default();
@@ -146,26 +158,53 @@ impl Service {
             }
         }
         told.warnings.extend(restarts(&self.config, &config));
-        // First the ports that go, since one may come again at another uplink.
-        for Renewed { at, uplink, .. } in &renewed {
-            if let Some(ours) = self.uplinks.get_mut(*at) {
-                ours.drop_ports(&uplink.ports, &mut told);
-            }
-        }
+        let (mut leaving, mut coming) = (VecDeque::new(), VecDeque::new());
         for Renewed { at, uplink, .. } in renewed {
-            if let Some(ours) = self.uplinks.get_mut(at) {
-                ours.follow_ports(&uplink.ports, &mut told);
-                ours.config.ports = uplink.ports;
-            }
+            let Some(ours) = self.uplinks.get_mut(at) else { continue };
+            leaving.extend(ours.drop_ports(&uplink.ports).into_iter().map(|(name, of)| (at, name, of)));
+            coming.extend(uplink.ports.iter().map(|port| (at, port.clone())));
+            ours.config.ports = uplink.ports;
         }
         let uplinks = self.uplinks.iter().map(|uplink| uplink.config.clone()).collect();
         self.config = Config { uplinks, ..self.config.clone() };
-        Ok(ReloadReply {
-            generation: self.generation(),
-            policy_hash: self.policy_hash().to_owned(),
-            steps: told.steps,
-            warnings: told.warnings,
-        })
+        let outcome = Pending::default();
+        self.reloading = Some(Reloading { leaving, coming, told, outcome: outcome.clone() });
+        Ok(outcome)
+    }
+
+    /// Whether a reload is under way.
+    pub fn is_reloading(&self) -> bool {
+        self.reloading.is_some()
+    }
+
+    /// Takes the next step of a reload. Returns whether there was one.
+    pub(super) fn advance_reload(&mut self) -> bool {
+        let Some(mut reloading) = self.reloading.take() else { return false };
+        // First the ports that go, since one may come again at another uplink.
+        if let Some((at, name, outcome)) = reloading.leaving.front() {
+            let Some(result) = outcome.result() else {
+                self.reloading = Some(reloading);
+                return false;
+            };
+            if let Some(ours) = self.uplinks.get(*at) {
+                match result {
+                    Ok(_) => reloading.told.step(ours, &format!("port {name} removed")),
+                    Err(error) => reloading.told.warning(ours, &format!("port {name}: {error}")),
+                }
+            }
+            reloading.leaving.pop_front();
+        } else if let Some((at, port)) = reloading.coming.pop_front() {
+            if let Some(ours) = self.uplinks.get_mut(at) {
+                ours.follow_port(&port, &mut reloading.told);
+            }
+        } else {
+            let Told { steps, warnings } = reloading.told;
+            let (generation, policy_hash) = (self.generation(), self.policy_hash().to_owned());
+            reloading.outcome.settle(Ok(ReloadReply { generation, policy_hash, steps, warnings }));
+            return true;
+        }
+        self.reloading = Some(reloading);
+        true
     }
 
     /// The uplinks that the new configuration has, too, with their policies, which all compile and fit.
@@ -180,7 +219,7 @@ impl Service {
             let (policy, mut refused) = read.map_err(|error| ours.wrong(error))?;
             let given = ours.tenants.given();
             refused.retain(|tenant, _| !is_given(&given, tenant));
-            let wanted = ours.with_given(&policy, given)?;
+            let wanted = ours.with_given(&policy, given, Steps::WHOLE)?;
             if ours.missing.is_none() {
                 ours.prepare(&wanted.policy)?;
             }

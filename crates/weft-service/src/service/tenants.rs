@@ -6,13 +6,13 @@
 
 use super::{Caller, Uplink};
 use crate::delegation::Delegation;
-use crate::policy::{Policy, PolicyError, Refused};
+use crate::policy::{Outside, Policy, PolicyError, Refused};
 use crate::tenants::{AllGiven, Given, Scope};
 use weft_control::error::{ControlError, Diagnostic};
 use weft_control::interface::{
     ChangeReply, ConfigTenant, ListTenantsReply, Request, StatusTenant, TenantFile, TenantName, TenantReply,
 };
-use weft_policy::{Fallback, FileText, GivenFirst, Tenant, TenantTexts, is_below, is_given};
+use weft_policy::{Fallback, FileText, GivenFirst, Steps, Tenant, TenantTexts, is_below, is_given};
 use weft_report::tenants::TenantOrigin;
 
 /// The longest name of a file, in bytes (`PATH_MAX`, linux/limits.h, is 4096).
@@ -63,13 +63,18 @@ impl Uplink {
     }
 
     /// The policy of the operator's text with what users gave, where that fits.
-    pub(super) fn with_given(&self, operators: &Policy, given: AllGiven) -> Result<Wanted, ControlError> {
+    pub(super) fn with_given(
+        &self,
+        operators: &Policy,
+        given: AllGiven,
+        steps: Steps,
+    ) -> Result<Wanted, ControlError> {
         if given.is_empty() {
             let (policy, refused) = (operators.clone(), Refused::new());
             return Ok(Wanted { policy, given, refused, lost: Vec::new() });
         }
         let known = given.clone();
-        let wanted = self.compile_given(operators, given, &|tenant| is_given(&known, tenant));
+        let wanted = self.compile_given(operators, given, &|tenant| is_given(&known, tenant), steps);
         wanted.map_err(|error| self.wrong(error))
     }
 
@@ -79,12 +84,13 @@ impl Uplink {
         operators: &Policy,
         mut given: AllGiven,
         yields: &dyn Fn(&str) -> bool,
+        steps: Steps,
     ) -> Result<Wanted, PolicyError> {
         let (texts, mut lost) = (operators.tenant_texts(), Vec::new());
         loop {
             let files = GivenFirst { given: &given, file: |given| given.file.as_ref(), others: &texts };
             let fallback = Fallback { yields, good: &TenantTexts::default() };
-            let outside = (operators.rate, self.port_limits());
+            let outside = Outside { rate: operators.rate, port_limits: self.port_limits(), steps };
             let (policy, refused) =
                 Policy::falling_back(&operators.name, operators.text.clone(), &files, outside, fallback)?;
             let gone: Vec<(String, String)> = given
@@ -275,7 +281,8 @@ impl Uplink {
             name == tenant || is_below(name, tenant) || before.0.get(name) == given.file.as_ref()
         });
         let below = |name: &str| is_below(name, tenant);
-        let wanted = self.compile_given(&self.policy, given, &below).map_err(|error| self.wrong(error))?;
+        let wanted = self.compile_given(&self.policy, given, &below, self.steps_for(caller));
+        let wanted = wanted.map_err(|error| self.wrong(error))?;
         let Wanted { policy, mut given, refused, mut lost } = wanted;
         let plan = self.exchange(policy)?;
         given.extend(rest);

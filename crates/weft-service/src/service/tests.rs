@@ -30,6 +30,7 @@ struct Fake {
     ports: Vec<PortSpec>,
     /// Whether its worker has ended: a port of this name is there.
     ended: bool,
+    closed: Vec<String>,
 }
 
 impl DataPath for Fake {
@@ -73,6 +74,15 @@ impl DataPath for Fake {
         Ok(vec!["a note".to_owned()])
     }
 
+    fn close_port(&mut self, name: &str) -> Result<(), DataPathError> {
+        self.closed.push(name.to_owned());
+        Ok(())
+    }
+
+    fn is_drained(&self, name: &str) -> bool {
+        !name.starts_with("full")
+    }
+
     fn remove_port(&mut self, name: &str) -> Result<(), DataPathError> {
         self.ports.retain(|port| port.name != name);
         Ok(())
@@ -80,6 +90,21 @@ impl DataPath for Fake {
 
     fn finish(self: Box<Self>) -> Result<(), DataPathError> {
         Ok(())
+    }
+}
+
+impl Service {
+    /// Answers a request as the loop does, with all steps of what it begins.
+    fn answer(&mut self, request: Request, caller: Caller) -> Result<Reply, ControlError> {
+        match self.handle(request, caller)? {
+            Answer::Now(reply) => Ok(reply),
+            Answer::Later(later) => loop {
+                if let Some(answer) = later.answer() {
+                    return answer;
+                }
+                self.advance(Instant::now());
+            },
+        }
     }
 }
 
@@ -155,7 +180,12 @@ impl Maker for Fakes {
         _: &Config,
         _: Option<Opened>,
     ) -> Result<Started, DataPathError> {
-        let path = Box::new(Fake { policy: policy.compiled.clone(), ports: Vec::new(), ended: false });
+        let path = Box::new(Fake {
+            policy: policy.compiled.clone(),
+            ports: Vec::new(),
+            ended: false,
+            closed: Vec::new(),
+        });
         Ok(Started { path, former: None, notes: Vec::new(), missing: None })
     }
 
@@ -167,18 +197,18 @@ impl Maker for Fakes {
 fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<ChangeReply, ControlError> {
     let (name, text) = ("new.weft".to_owned(), text.to_owned());
     let request = LoadPolicy { name, text, generation, ..LoadPolicy::default() };
-    match service.handle(Request::LoadPolicy(request), ROOT)? {
+    match service.answer(Request::LoadPolicy(request), ROOT)? {
         Reply::Change(reply) => Ok(reply),
         other => panic!("{other:?}"),
     }
 }
 
 fn add(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
-    service.handle(Request::AddPort(AddPort { name: name.to_owned(), ..AddPort::default() }), caller)
+    service.answer(Request::AddPort(AddPort { name: name.to_owned(), ..AddPort::default() }), caller)
 }
 
 fn remove(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
-    service.handle(Request::RemovePort(PortName { name: name.to_owned() }), caller)
+    service.answer(Request::RemovePort(PortName { name: name.to_owned() }), caller)
 }
 
 #[test]
@@ -191,15 +221,15 @@ fn generations_count_replacements() {
     assert_eq!(load(&mut service, &other, Some(1)).expect("loads").generation, 2);
     let stale = load(&mut service, POLICY, Some(1)).unwrap_err();
     assert_eq!(stale, ControlError::StaleGeneration { generation: 2 });
-    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+    let Ok(Reply::Config(config)) = service.answer(Request::Config(OfUplink::default()), ALICE) else {
         panic!("a reply")
     };
     assert_eq!((config.text.as_str(), config.is_default, config.generation), (other.as_str(), false, 2));
-    let Ok(Reply::Change(back)) = service.handle(Request::RestorePolicy(OfUplink::default()), ROOT) else {
+    let Ok(Reply::Change(back)) = service.answer(Request::RestorePolicy(OfUplink::default()), ROOT) else {
         panic!("a reply")
     };
     assert_eq!(back.generation, 3);
-    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+    let Ok(Reply::Config(config)) = service.answer(Request::Config(OfUplink::default()), ALICE) else {
         panic!("a reply")
     };
     assert!(config.is_default && config.text == POLICY, "{config:?}");
@@ -222,7 +252,7 @@ fn a_difference_changes_nothing() {
     let (_folder, mut service) = service(Vec::new());
     let text = POLICY.replace("a: 1", "a: 5");
     let source = PolicySource { name: "x".to_owned(), text, ..PolicySource::default() };
-    let Ok(Reply::Change(reply)) = service.handle(Request::DiffPolicy(source), ALICE) else {
+    let Ok(Reply::Change(reply)) = service.answer(Request::DiffPolicy(source), ALICE) else {
         panic!("a reply")
     };
     assert_eq!((reply.generation, reply.steps.len()), (1, 1));
@@ -264,7 +294,7 @@ fn parameters_of_a_port_are_checked_before_the_kernel_sees_them() {
         (of("p", None, "::1", None), "addresses:"),
         (of("p", None, "::1/128", Some("x")), "mac:"),
     ] {
-        let error = service.handle(Request::AddPort(port.clone()), ROOT).unwrap_err().to_string();
+        let error = service.answer(Request::AddPort(port.clone()), ROOT).unwrap_err().to_string();
         assert!(error.contains(expected), "{port:?}: {error}");
     }
     let Ok(Reply::AddPort(reply)) = add(&mut service, "p", ALICE) else { panic!("a reply") };
@@ -290,7 +320,7 @@ fn the_status_has_what_is_promised() {
 }
 
 fn reload(service: &mut Service) -> Result<ReloadReply, ControlError> {
-    match service.handle(Request::Reload, ROOT)? {
+    match service.answer(Request::Reload, ROOT)? {
         Reply::Reload(reply) => Ok(reply),
         other => panic!("{other:?}"),
     }
@@ -348,7 +378,7 @@ const TWO: &str = "policy = \"p.weft\"\nhold = \"off\"\n[uplink.lan]\ndevice = \
 
 fn load_at(service: &mut Service, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
     let (name, text, uplink) = ("x".to_owned(), text.to_owned(), uplink.map(str::to_owned));
-    service.handle(Request::LoadPolicy(LoadPolicy { name, text, uplink, ..LoadPolicy::default() }), ROOT)
+    service.answer(Request::LoadPolicy(LoadPolicy { name, text, uplink, ..LoadPolicy::default() }), ROOT)
 }
 
 #[test]
@@ -379,10 +409,10 @@ fn a_port_has_one_uplink_and_a_name_of_its_own() {
         let uplink = Some("wan".to_owned());
         Request::AddPort(AddPort { name: name.to_owned(), uplink, ..AddPort::default() })
     };
-    let error = service.handle(of("a"), ROOT).unwrap_err();
+    let error = service.answer(of("a"), ROOT).unwrap_err();
     assert_eq!(error, ControlError::PortExists { name: "a".to_owned() }, "it is the other uplink's");
-    service.handle(of("c"), ALICE).expect("made");
-    let Ok(Reply::Ports(list)) = service.handle(Request::ListPorts(OfUplink::default()), BOB) else {
+    service.answer(of("c"), ALICE).expect("made");
+    let Ok(Reply::Ports(list)) = service.answer(Request::ListPorts(OfUplink::default()), BOB) else {
         panic!("a reply")
     };
     let ports: Vec<_> = list.ports.iter().map(|p| (p.port.as_str(), p.uplink.as_deref())).collect();
@@ -406,7 +436,7 @@ fn a_reload_moves_a_port_to_the_other_uplink() {
     let bad = TWO.replace("device = \"eth1\"", "device = \"eth1\"\npolicy = \"bad.weft\"");
     fs::write(folder.path().join("weft.toml"), bad).expect("write");
     assert!(matches!(reload(&mut service), Err(ControlError::PolicyRefused { .. })));
-    let Ok(Reply::Ports(list)) = service.handle(Request::ListPorts(OfUplink::default()), BOB) else {
+    let Ok(Reply::Ports(list)) = service.answer(Request::ListPorts(OfUplink::default()), BOB) else {
         panic!("a reply")
     };
     assert_eq!(list.ports.len(), 1, "a policy that is wrong at one uplink changes nothing at the other");
@@ -416,7 +446,7 @@ fn a_reload_moves_a_port_to_the_other_uplink() {
 fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     let (_folder, mut service) = two();
     let fatal = AddPort { name: "fatal".to_owned(), uplink: Some("wan".to_owned()), ..AddPort::default() };
-    service.handle(Request::AddPort(fatal), ALICE).expect("made");
+    service.answer(Request::AddPort(fatal), ALICE).expect("made");
     let now = Instant::now();
     // The port that ends the fake is made again, and ends it again, so only the first loss is looked at.
     service.next_attempt = now + Duration::from_secs(60);
@@ -432,6 +462,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     load_at(&mut service, Some("lan"), "root = fair of default\n").expect("the other goes on");
     remove(&mut service, "fatal", ALICE).expect("removed");
     service.tick(now + Duration::from_secs(61));
+    while service.advance(now) {}
     service.tick(now + Duration::from_secs(61));
     assert_eq!(workers(&service), [WorkerState::Running, WorkerState::Running]);
     let ports: Vec<_> = service.latest().uplinks[1].ports.iter().map(|port| port.port.clone()).collect();
@@ -442,7 +473,7 @@ fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply
     let limit = Some(weft_control::interface::PortLimit { rate_bps, burst_bytes: 30_000 });
     let port =
         AddPort { name: name.to_owned(), egress_limit: limit, ingress_limit: limit, ..AddPort::default() };
-    service.handle(Request::AddPort(port), ROOT)
+    service.answer(Request::AddPort(port), ROOT)
 }
 
 /// The limits of the policy in force, and the limited ports of the status.
@@ -466,7 +497,7 @@ fn ports_of_the_configuration_have_limits_and_follow_them() {
     };
     let rate = |service: &Service| service.uplinks[0].policy.compiled.program.limits[0].rate;
     fs::write(folder.path().join("weft.toml"), text("20mbps,30kb")).expect("write");
-    let told = service.reload().expect("reloaded");
+    let told = reload(&mut service).expect("reloaded");
     assert_eq!(told.steps, ["port vm1 removed", "port vm1 added"]);
     assert_eq!(rate(&service), BitsPerSec(20_000_000));
 }
@@ -479,19 +510,19 @@ fn limits_of_ports_are_beside_the_operator_s_policy() {
     let both = (vec!["port[vm1]".to_owned()], vec!["vm1".to_owned()]);
     assert_eq!(limits(&mut service), both);
     assert_eq!((service.generation(), service.policy_hash()), (1, hash.as_str()), "the operator's policy");
-    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+    let Ok(Reply::Config(config)) = service.answer(Request::Config(OfUplink::default()), ALICE) else {
         panic!("a reply")
     };
     assert!(config.text == POLICY && config.is_default);
     let (name, text) = ("x".to_owned(), POLICY.to_owned());
     let source = PolicySource { name, text, ..PolicySource::default() };
-    let Ok(Reply::Change(same)) = service.handle(Request::DiffPolicy(source), ALICE) else {
+    let Ok(Reply::Change(same)) = service.answer(Request::DiffPolicy(source), ALICE) else {
         panic!("a reply")
     };
     assert_eq!(same.steps, [""; 0], "a difference does not speak of limits of ports");
     load(&mut service, &POLICY.replace("a: 1", "a: 3"), None).expect("loads");
     assert_eq!(limits(&mut service), both, "another policy has them too");
-    service.handle(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
+    service.answer(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
     assert_eq!(limits(&mut service), both);
     let error = add_limited(&mut service, "broken", 10_000_000).unwrap_err();
     assert!(matches!(error, ControlError::Failed { .. }), "{error}");
@@ -518,12 +549,12 @@ fn a_policy_comes_with_the_files_of_its_tenants() {
         }],
         ..LoadPolicy::default()
     };
-    let mut load = |text: &str| service.handle(Request::LoadPolicy(with(text)), ROOT);
+    let mut load = |text: &str| service.answer(Request::LoadPolicy(with(text)), ROOT);
     assert!(load("class web = tcp\nroot = priority { web }\n").is_ok());
     // The one in force stays when a tenant's new file is broken.
     let error = load("class web = tcp\nroot = priorty { web }\n").unwrap_err();
     assert!(error.to_string().starts_with("vm1.weft:2:8: error[E0001]"), "{error}");
-    let Ok(Reply::Config(config)) = service.handle(Request::Config(OfUplink::default()), ALICE) else {
+    let Ok(Reply::Config(config)) = service.answer(Request::Config(OfUplink::default()), ALICE) else {
         panic!("a reply")
     };
     assert_eq!((config.generation, config.tenants.len(), config.is_default), (2, 1, false));
@@ -536,15 +567,95 @@ fn a_policy_comes_with_the_files_of_its_tenants() {
     // A configured policy has its files beside it; a change of one of them is a change of the policy.
     fs::write(folder.path().join("weft.toml"), "uplink = \"eth0\"\npolicy = \"p.weft\"\n").expect("write");
     fs::write(folder.path().join("p.weft"), operator).expect("write");
-    service.reload().expect("a tenant without a file");
+    reload(&mut service).expect("a tenant without a file");
     assert_eq!(classes(&mut service), ["vm1.default", "default"]);
     fs::write(folder.path().join("vm1.weft"), "class db = udp\nroot = priority { db }\n").expect("write");
-    let reply = service.reload().expect("reloaded");
+    let reply = reload(&mut service).expect("reloaded");
     assert_eq!((reply.generation, reply.steps.len()), (4, 1));
     assert_eq!(classes(&mut service), ["vm1.db", "vm1.default", "default"]);
     // One that is broken leaves the last good one in force.
     fs::write(folder.path().join("vm1.weft"), "link 1gbps\nroot = default\n").expect("write");
-    let reply = service.reload().expect("reloaded");
+    let reply = reload(&mut service).expect("reloaded");
     assert!(reply.warnings[0].contains("vm1.weft:1:6: error[E0605]"), "{:?}", reply.warnings);
     assert_eq!((service.generation(), classes(&mut service)[0].as_str()), (4, "vm1.db"));
+}
+
+/// Begins to remove a port.
+fn begin(service: &mut Service, name: &str) -> Later {
+    match service.handle(Request::RemovePort(PortName { name: name.to_owned() }), ROOT) {
+        Ok(Answer::Later(later)) => later,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_port_that_sends_its_packets_keeps_nobody_waiting() {
+    let (_folder, mut service) = service(Vec::new());
+    for name in ["full0", "full1", "empty"] {
+        add(&mut service, name, ALICE).expect("made");
+    }
+    let [full0, full1, again] = ["full0", "full1", "full0"].map(|name| begin(&mut service, name));
+    assert!(service.is_busy() && !service.advance(Instant::now()), "their packets are being sent");
+    remove(&mut service, "empty", ROOT).expect("removed meanwhile");
+    assert!(add(&mut service, "full0", ROOT).is_err(), "it is still there");
+    assert!([&full0, &full1, &again].iter().all(|later| later.answer().is_none()));
+    let later = Instant::now() + Duration::from_secs(3);
+    assert!(service.advance(later) && service.is_busy(), "one in a step");
+    assert!(service.advance(later) && !service.is_busy());
+    assert!([full0, full1, again].iter().all(|later| later.answer().is_some_and(|answer| answer.is_ok())));
+    add(&mut service, "full0", ROOT).expect("its name is free");
+}
+
+#[test]
+fn a_reload_waits_for_ports_without_keeping_others_waiting() {
+    let (folder, mut service) = service(vec![port("full0")]);
+    let text = "uplink = \"eth0\"\npolicy = \"p.weft\"\n[[ports]]\nname = \"c1\"\n";
+    fs::write(folder.path().join("weft.toml"), text).expect("write");
+    let Ok(Answer::Later(later)) = service.handle(Request::Reload, ROOT) else { panic!("later") };
+    assert!(!service.advance(Instant::now()) && later.answer().is_none());
+    assert!(matches!(service.reload(), Err(ControlError::Busy { .. })));
+    let past = Instant::now() + Duration::from_secs(3);
+    while service.is_busy() {
+        assert!(service.advance(past), "a step");
+    }
+    let Some(Ok(Reply::Reload(reply))) = later.answer() else { panic!("a reply") };
+    assert_eq!(reply.steps, ["port full0 removed", "port c1 added"]);
+}
+
+/// A policy whose conditions join so many alternatives that each class takes millions of steps, in 2 kB each.
+fn laborious(classes: usize) -> String {
+    let any = |word: &str, first: usize| {
+        let tests: Vec<String> = (first..first + 22).map(|at| format!("{word} {at}")).collect();
+        format!("({})", tests.join(" or "))
+    };
+    let some = |first| {
+        let dscp = any("dscp", 0);
+        format!("(({} and {dscp}) or ({} and {dscp}))", any("priority", first), any("priority", first + 22))
+    };
+    let lines = (0..classes).map(|at| format!("class c{at} = {} and {}\n", some(1), some(101)));
+    let names: Vec<String> = (0..classes).map(|at| format!("c{at}")).collect();
+    lines.collect::<String>() + &format!("root = fifo {{ {}, default }}\n", names.join(", "))
+}
+
+#[test]
+fn what_a_reader_compares_has_a_bound_in_steps_and_a_rate() {
+    let (_folder, mut service) = service(Vec::new());
+    let diff = |service: &mut Service, text: String, caller| {
+        let source = PolicySource { name: "x".to_owned(), text, ..PolicySource::default() };
+        service.answer(Request::DiffPolicy(source), caller)
+    };
+    let code = |refused: Result<Reply, ControlError>| match refused {
+        Err(ControlError::PolicyRefused { diagnostics, .. }) => diagnostics[0].code.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(diff(&mut service, laborious(300), ALICE)), "E0408");
+    for _ in 1..10 {
+        diff(&mut service, POLICY.to_owned(), ALICE).expect("a small one");
+    }
+    assert!(matches!(diff(&mut service, POLICY.to_owned(), ALICE), Err(ControlError::Busy { .. })));
+    // As many classes as an operator may have are no labour.
+    let classes: String = (1..=5000).map(|at| format!("class c{at} = tcp port {at}\n")).collect();
+    let names: Vec<String> = (1..=5000).map(|at| format!("c{at}: 1")).collect();
+    let many = format!("{classes}root = wfq {{ {}, default: 1 }}\n", names.join(", "));
+    diff(&mut service, many, BOB).expect("many classes");
 }

@@ -4,14 +4,14 @@
 //! commit changes nothing. The generation is 1 at the start and grows by one with each replacement; a policy with the text
 //! that is in force replaces nothing.
 
-use super::{Owner, UplinkStart, ports, refused};
+use super::{Caller, Owner, UplinkStart, ports, refused};
 use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
-use crate::data_path::{DataPath, DataPathError, Memory, Plan, Started};
+use crate::data_path::{DataPath, DataPathError, Memory, Plan, PortSpec, Started};
 use crate::log::Log;
-use crate::policy::{Policy, PolicyError};
+use crate::policy::{Outside, Policy, PolicyError};
 use crate::tenants::{AllGiven, Tenants};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
@@ -19,7 +19,7 @@ use weft_control::interface::{
     ChangeReply, ConfigReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
 };
 use weft_nic::counters::DRAIN;
-use weft_policy::{FileText, TenantTexts};
+use weft_policy::{FileText, Steps, TenantTexts};
 use weft_units::Nanos;
 
 /// The state of an uplink.
@@ -35,6 +35,8 @@ pub(super) struct Uplink {
     pub(super) generation: u64,
     pub(super) started: Instant,
     pub(super) ports: BTreeMap<String, ports::Known>,
+    /// The ports that are made again, one after the other.
+    pub(super) to_make: VecDeque<(PortSpec, Owner)>,
     pub(super) tenants: Tenants,
     /// The counters of the last tick.
     pub(super) latest: ServiceStatus,
@@ -57,6 +59,7 @@ impl Uplink {
             generation: 1,
             started: Instant::now(),
             ports: BTreeMap::new(),
+            to_make: VecDeque::new(),
             tenants: Tenants::default(),
             latest: ServiceStatus::default(),
             alarms: Alarms::new(Rc::clone(&log)),
@@ -66,6 +69,7 @@ impl Uplink {
             Some(former) => {
                 uplink.tenants = former.memory.tenants.clone();
                 uplink.follow_former(former);
+                uplink.remove_leaving();
                 uplink.follow_configured(refused);
             }
             None => uplink.settle(&AllGiven::new(), &refused, &TenantTexts::default()),
@@ -86,7 +90,8 @@ impl Uplink {
         self.remember();
     }
 
-    pub(super) fn hand_over(self) -> Result<(), DataPathError> {
+    pub(super) fn hand_over(mut self) -> Result<(), DataPathError> {
+        self.remove_leaving();
         self.path.hand_over()
     }
 
@@ -120,7 +125,7 @@ impl Uplink {
     }
 
     pub(super) fn has_port(&self, name: &str) -> bool {
-        self.ports.contains_key(name)
+        self.ports.contains_key(name) || self.to_make.iter().any(|(spec, _)| spec.name == name)
     }
 
     pub(super) fn config_reply(&self) -> ConfigReply {
@@ -146,30 +151,44 @@ impl Uplink {
         }
     }
 
-    fn compile(&self, name: &str, text: String, tenants: Vec<TenantText>) -> Result<Policy, ControlError> {
+    /// The most steps for what `caller` asks to compile: others than administrators have few more than the policy in force, so that
+    /// they keep the daemon for about as long as that takes.
+    pub(super) fn steps_for(&self, caller: Caller) -> Steps {
+        if caller.is_admin { Steps::WHOLE } else { self.policy.steps.and(Steps::SMALL) }
+    }
+
+    fn compile(
+        &self,
+        name: &str,
+        text: String,
+        tenants: Vec<TenantText>,
+        steps: Steps,
+    ) -> Result<Policy, ControlError> {
         let file = |of: TenantText| (of.tenant, FileText { name: of.name, text: of.text });
         let files = TenantTexts(tenants.into_iter().map(file).collect());
-        let policy = Policy::limited(name, text, &files, self.config.rate, self.port_limits());
+        let outside = Outside { rate: self.config.rate, port_limits: self.port_limits(), steps };
+        let policy = Policy::compiled(name, text, &files, outside);
         policy.map_err(|error| self.wrong(error))
     }
 
     pub(super) fn load(&mut self, given: LoadPolicy) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(&given.name, given.text, given.tenants)?;
+        let policy = self.compile(&given.name, given.text, given.tenants, Steps::WHOLE)?;
         self.check_generation(given.generation)?;
-        let wanted = self.with_given(&policy, self.given_back(&policy))?;
+        let wanted = self.with_given(&policy, self.given_back(&policy), Steps::WHOLE)?;
         self.path.set_drain(given.drain_ms.map_or(DRAIN, Nanos::from_millis));
         self.put_in_force(wanted)
     }
 
-    pub(super) fn diff(&mut self, given: PolicySource) -> Result<ChangeReply, ControlError> {
-        let policy = self.compile(&given.name, given.text, given.tenants)?;
-        let policy = self.with_given(&policy, self.given_back(&policy))?.policy;
+    pub(super) fn diff(&mut self, given: PolicySource, caller: Caller) -> Result<ChangeReply, ControlError> {
+        let steps = self.steps_for(caller);
+        let policy = self.compile(&given.name, given.text, given.tenants, steps)?;
+        let policy = self.with_given(&policy, self.given_back(&policy), steps)?.policy;
         let plan = self.prepare(&policy)?;
         Ok(self.change_reply(&policy, plan))
     }
 
     pub(super) fn restore(&mut self) -> Result<ChangeReply, ControlError> {
-        let wanted = self.with_given(&self.default, self.given_back(&self.default))?;
+        let wanted = self.with_given(&self.default, self.given_back(&self.default), Steps::WHOLE)?;
         self.put_in_force(wanted)
     }
 

@@ -52,7 +52,8 @@ impl Manager {
     }
 
     fn open_part(&self, part: &str) -> (ManagerStore, Kept) {
-        ManagerStore::open(self.path.as_os_str(), Some(100), part, self.given()).expect("open")
+        let room = Arc::new(Room::new(Some(100), self.given().len()));
+        ManagerStore::open(self.path.as_os_str(), &room, part, self.given()).expect("open")
     }
 }
 
@@ -131,7 +132,36 @@ fn a_state_is_whole_whatever_its_length() {
 
 #[test]
 fn a_manager_without_room_is_refused() {
-    let open = |room| ManagerStore::open(OsStr::new("/nowhere"), room, "", Vec::new());
+    let open =
+        |most| ManagerStore::open(OsStr::new("/nowhere"), &Arc::new(Room::new(most, 0)), "", Vec::new());
     assert!(matches!(open(None), Err(StoreError::NoRoom)));
     assert!(matches!(open(Some(0)), Err(StoreError::NoRoom)));
+}
+
+#[test]
+fn the_parts_share_a_room_and_a_descriptor_beyond_it_is_refused() {
+    let manager = Manager::new();
+    let room = Arc::new(Room::new(Some(5), 0));
+    let open = |part| ManagerStore::open(manager.path.as_os_str(), &room, part, Vec::new()).expect("open").0;
+    let (mut lan, mut wan) = (open("lan"), open("wan"));
+    let (_reader, writer) = io::pipe().expect("pipe");
+    let full = |result: Result<(), StoreError>| match result {
+        Err(StoreError::Full { most, left, needed }) => (most, left, needed),
+        other => panic!("{other:?}"),
+    };
+    lan.keep("ring.0", writer.as_fd()).expect("room");
+    lan.set_state(b"state").expect("room for the state");
+    lan.keep("ring.0", writer.as_fd()).expect("in place of the former");
+    wan.keep("ring.0", writer.as_fd()).expect("room");
+    room.reserve(1);
+    assert_eq!(full(wan.check_room(2)), (5, 1, 2), "one is reserved");
+    wan.keep("map.0", writer.as_fd()).expect("it is reserved for those");
+    wan.keep("map.1", writer.as_fd()).expect("the last");
+    assert_eq!(full(lan.keep("ring.1", writer.as_fd())), (5, 0, 1));
+    wan.forget("map.1").expect("forget");
+    lan.keep("ring.1", writer.as_fd()).expect("room again");
+    lan.settle().expect("settle");
+    assert_eq!(manager.given().len(), 5);
+    Box::new(lan).end().expect("end");
+    wan.check_room(2).expect("the room of the other part is free");
 }

@@ -16,7 +16,7 @@ fn with_tenants() -> (TempDir, Service) {
     let (folder, mut service) = service(Vec::new());
     write(&folder, "weft.toml", "uplink = \"eth0\"\npolicy = \"p.weft\"\n");
     write(&folder, "p.weft", OPERATOR);
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     (folder, service)
 }
 
@@ -37,16 +37,16 @@ fn reply(reply: Result<Reply, ControlError>) -> Result<TenantReply, ControlError
 }
 
 fn attach(service: &mut Service, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
-    reply(service.handle(Request::AttachTenant(file(tenant, text)), ROOT))
+    reply(service.answer(Request::AttachTenant(file(tenant, text)), ROOT))
 }
 
 fn exchange(service: &mut Service, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
-    reply(service.handle(Request::ReplaceTenant(file(tenant, text)), ROOT))
+    reply(service.answer(Request::ReplaceTenant(file(tenant, text)), ROOT))
 }
 
 fn detach(service: &mut Service, tenant: &str) -> Result<TenantReply, ControlError> {
     let of = TenantName { tenant: tenant.to_owned(), ..TenantName::default() };
-    reply(service.handle(Request::DetachTenant(of), ROOT))
+    reply(service.answer(Request::DetachTenant(of), ROOT))
 }
 
 fn classes(service: &mut Service) -> String {
@@ -92,10 +92,10 @@ fn files_are_attached_replaced_and_detached() {
     let error = attach(&mut service, "vm3", WEB).unwrap_err();
     assert_eq!(error.to_string(), "the policy has no tenant vm3; it has: vm1, vm2");
     let stale = TenantFile { generation: Some(1), ..file("vm1", WEB) };
-    let error = service.handle(Request::AttachTenant(stale), ROOT).unwrap_err();
+    let error = service.answer(Request::AttachTenant(stale), ROOT).unwrap_err();
     assert_eq!(error, ControlError::StaleGeneration { generation: 5 });
     let odd = TenantFile { name: "a\u{1b}[2J".to_owned(), ..file("vm1", WEB) };
-    let error = service.handle(Request::AttachTenant(odd), ROOT).unwrap_err();
+    let error = service.answer(Request::AttachTenant(odd), ROOT).unwrap_err();
     assert!(error.to_string().contains("without control characters"), "{error}");
 }
 
@@ -136,7 +136,7 @@ fn what_is_attached_survives_policies_and_reloads() {
     assert_eq!(given(&service).tenants[0].text.as_deref(), Some(WEB));
     write(&folder, "p.weft", &OPERATOR.replace("vm1: 1", "vm1: 2"));
     write(&folder, "vm1.weft", DB);
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.default default", "it goes before the file");
     let loaded = load(&mut service, &OPERATOR.replace("vm2: 1", "vm2: 7"), None).expect("loads");
     assert!(loaded.warnings.is_empty() && !given(&service).is_default, "{loaded:?}");
@@ -149,13 +149,13 @@ fn what_is_attached_survives_policies_and_reloads() {
         (NONE, TenantOrigin::Attached)
     );
     attach(&mut service, "vm2", DB).expect("another tenant is not held up either");
-    service.handle(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
+    service.answer(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
     assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.db vm2.default default", "it fits again");
     // A detached tenant stays detached, until a policy is loaded that has a file for it.
     detach(&mut service, "vm1").expect("detached");
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     assert_eq!(classes(&mut service), "vm1.default vm2.db vm2.default default");
-    service.handle(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
+    service.answer(Request::RestorePolicy(OfUplink::default()), ROOT).expect("restored");
     assert_eq!(classes(&mut service), "vm1.db vm1.default vm2.db vm2.default default");
     // Without its place it is forgotten, and said.
     let other = load(&mut service, POLICY, None).expect("loads");
@@ -166,11 +166,11 @@ fn what_is_attached_survives_policies_and_reloads() {
 fn a_broken_file_does_not_hold_up_a_reload() {
     let (folder, mut service) = with_tenants();
     write(&folder, "vm1.weft", WEB);
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     write(&folder, "vm1.weft", BROKEN);
     write(&folder, "vm2.weft", DB);
     write(&folder, "p.weft", &OPERATOR.replace("vm1: 1", "vm1: 2"));
-    let told = service.reload().expect("reloads");
+    let told = reload(&mut service).expect("reloads");
     assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.db vm2.default default");
     assert!(
         told.warnings[0].starts_with("tenant vm1 keeps its last good ") && told.warnings[0].contains("E0001")
@@ -182,21 +182,21 @@ fn a_broken_file_does_not_hold_up_a_reload() {
         "class x = tcp\nclass y = udp\nclass z = icmp\nroot = wfq { x: 1, y: 1, z: 1 }\n",
     ] {
         write(&folder, "vm1.weft", text);
-        service.reload().expect("reloads");
+        reload(&mut service).expect("reloads");
         assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.db vm2.default default");
     }
     fs::write(folder.path().join("vm1.weft"), [0xff]).expect("write");
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.db vm2.default default");
     write(&folder, "vm1.weft", DB);
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     assert_eq!(
         (classes(&mut service).as_str(), refusal(&mut service, "vm1")),
         ("vm1.db vm1.default vm2.db vm2.default default", None)
     );
     // An error of the operator's still refuses all.
     write(&folder, "p.weft", &OPERATOR.replace("wfq", "wqf"));
-    assert!(matches!(service.reload(), Err(ControlError::PolicyRefused { .. })));
+    assert!(matches!(reload(&mut service), Err(ControlError::PolicyRefused { .. })));
 }
 
 #[test]
@@ -256,7 +256,7 @@ impl Maker for Left {
         _: Option<Opened>,
     ) -> Result<Started, DataPathError> {
         let policy = self.0.policy.compiled.clone();
-        let path = Box::new(Fake { policy, ports: Vec::new(), ended: false });
+        let path = Box::new(Fake { policy, ports: Vec::new(), ended: false, closed: Vec::new() });
         Ok(Started { path, former: Some(self.0.clone()), notes: Vec::new(), missing: None })
     }
 
@@ -288,7 +288,7 @@ fn successor(service: &Service, folder: &TempDir) -> Service {
 fn what_is_attached_survives_a_restart() {
     let (folder, mut service) = with_tenants();
     write(&folder, "vm2.weft", DB);
-    service.reload().expect("reloads");
+    reload(&mut service).expect("reloads");
     attach(&mut service, "vm1", WEB).expect("attached");
     let before = state(&mut service, "vm1");
     let expected = "vm1.web vm1.default vm2.db vm2.default default";
@@ -333,7 +333,7 @@ fn a_tenant_is_changed_by_whom_its_cgroup_belongs_to() {
 #[test]
 fn a_right_goes_with_the_cgroup() {
     let (_folder, mut service) = with_tenants();
-    service.handle(Request::AttachTenant(file("vm1", WEB)), ALICE).expect("attached");
+    service.answer(Request::AttachTenant(file("vm1", WEB)), ALICE).expect("attached");
     assert_eq!(state(&mut service, "vm1").owner_uid, Some(1000));
     let told = load(&mut service, &OPERATOR.replace("\"/vm1\"", "\"/other\""), None).expect("loads");
     assert_eq!(told.warnings, ["tenant vm1 has another cgroup now: mine.weft of user 1000 is forgotten"]);
@@ -343,13 +343,13 @@ fn a_right_goes_with_the_cgroup() {
 #[test]
 fn the_files_of_a_user_have_a_size_and_a_rate() {
     let (_folder, mut service) = with_tenants();
-    let mut give = |text: String| service.handle(Request::AttachTenant(file("vm1", &text)), ALICE);
+    let mut give = |text: String| service.answer(Request::AttachTenant(file("vm1", &text)), ALICE);
     let error = give(" ".repeat((64 << 10) + 1)).unwrap_err();
     assert_eq!(error.to_string(), "invalid parameter: text: 65537 bytes, of 65536 for a user's file");
     // A test that takes longer than a second for some of them admits a few more.
     let busy = |of: &Result<Reply, ControlError>| matches!(of, Err(ControlError::Busy { .. }));
     assert!((0..1000).any(|_| busy(&give(BROKEN.to_owned()))));
-    service.handle(Request::AttachTenant(file("vm1", WEB)), ROOT).expect("root is not bound");
+    service.answer(Request::AttachTenant(file("vm1", WEB)), ROOT).expect("root is not bound");
     // Four files of the longest kind are the most.
     let below: String =
         (0..5).map(|n| format!("a{n} = tenant \"a{n}\" of udp and dport {}\n", n + 1)).collect();
@@ -358,7 +358,7 @@ fn the_files_of_a_user_have_a_size_and_a_rate() {
     exchange(&mut service, "vm1", &below).expect("replaced");
     service.throttle = Throttle::default();
     let long = format!("{}\nroot = fair of default\n", "#".repeat(65_000));
-    let mut give = |n| service.handle(Request::AttachTenant(file(&format!("vm1.a{n}"), &long)), ALICE);
+    let mut give = |n| service.answer(Request::AttachTenant(file(&format!("vm1.a{n}"), &long)), ALICE);
     (0..4).for_each(|n| drop(give(n).expect("attached")));
     let error = give(4).unwrap_err().to_string();
     assert!(error.ends_with("bytes with the other files of this user, of 262144 in all"), "{error}");
