@@ -1117,12 +1117,16 @@ class PlaygroundRunPifoItem:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyCheck:
-    """The document of `weft policy check --json FILE`. The diagnostics of a policy file. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
+    """The document of `weft policy check --json FILE`. The diagnostics of policy files, and what places keep of them. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
     schema: Literal['weft-policy-check/1']
     """Name and version of this schema."""
     host: Host
     diagnostics: list[PolicyCheckDiagnostic]
     """The diagnostics in the order of the file; empty without one."""
+    places: list[PolicyCheckPlace]
+    """Whether each place runs each policy that has no error; with `--for`, only those places."""
+    promises: list[PolicyCheckPromise]
+    """What these places keep of the policies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1153,6 +1157,38 @@ class PolicyCheckDiagnosticFix:
     """The new text; empty for a deletion."""
     write: str | None
     """The corrected lines; null if they are long, or if the edit removes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCheckPlace:
+    """The answer of a place about a policy."""
+    file: str
+    """The policy."""
+    place: str
+    """port, daemon, sim, replay or tc."""
+    runs: bool
+    """Whether the place can run the policy."""
+    reason: str | None
+    """The reason why not."""
+    instead: str | None
+    """What to do instead."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCheckPromise:
+    """What a place keeps of a statement of a policy."""
+    file: str
+    """The policy."""
+    place: str
+    """The place."""
+    promise: str
+    """The statement of the policy."""
+    kept: Literal['yes', 'within', 'no']
+    """How far it is kept."""
+    within: str | None
+    """The bound, the condition or the reason, unless it is kept."""
+    instead: str | None
+    """What to do instead, where something is known."""
 
 
 @dataclass(frozen=True, kw_only=True)

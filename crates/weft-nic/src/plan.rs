@@ -13,7 +13,7 @@ mod vacant;
 pub use error::{PlanError, RetiredRings};
 pub(crate) use vacant::Vacancies;
 
-use crate::layout::{CLASSES, LaneEntry, RINGS, Reads, Spread};
+use crate::layout::{CLASSES, LANES, LaneEntry, RINGS, Reads, Spread};
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::{Inner, Service};
@@ -149,6 +149,10 @@ impl RingPlan {
                 let (whole, infrastructure) = infrastructure::add(policy);
                 if lanes + usize::from(infrastructure.is_some()) > budget {
                     return Err(PlanError::Lanes { lanes: lanes + 1, rings: budget });
+                }
+                let given = whole.program.lanes.len();
+                if given > LANES {
+                    return Err(PlanError::TooManyLanes { given, most: LANES });
                 }
                 Ok(loom((Arc::new(policy.clone()), Arc::new(whole)), infrastructure, (budget, 0), None))
             }

@@ -207,6 +207,20 @@ pub fn steer_with(
     (file, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault, steps: pass.steps })
 }
 
+/// The diagnostic of a caller for a policy that has passed the checks, in its place, and the tenants.
+pub(crate) fn checked_with(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    options: &CompileOptions,
+    find: &dyn Fn(&Policy, &Graph, &Shape) -> SpannedDiagnostic,
+) -> (Option<Diagnostic>, Vec<Tenant>) {
+    let lines = LineIndex::new(source.text);
+    let mut pass = Pass::new(source, files, &lines, Some(&options.users));
+    let checked = pass.check(source.text, options).filter(|_| !pass.failed());
+    let found = checked.map(|Checked { policy, graph, shape }| find(&policy, &graph, &shape));
+    (located(found.into_iter().collect(), &pass.texts).pop(), pass.tenants)
+}
+
 /// A policy that has passed the checks, if no diagnostic is an error.
 struct Checked {
     policy: Policy,

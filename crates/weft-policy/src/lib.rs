@@ -51,6 +51,7 @@ pub mod library;
 mod lowering;
 pub mod machine_code;
 mod program;
+pub mod promise;
 mod region;
 mod render;
 pub mod senders;

@@ -117,7 +117,7 @@ impl<K: Hash + Eq> Flows<K> {
 }
 
 /// Checks that every index in the policy's tables is valid.
-fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
+pub(crate) fn check_policy(policy: &CompiledPolicy) -> Result<(), ReplayError> {
     let program = &policy.program;
     if program.lanes.is_empty() {
         return Err(ReplayError::Policy("it has no lanes".to_owned()));

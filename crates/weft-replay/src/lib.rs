@@ -310,9 +310,26 @@ pub fn replay(
     output: impl Write,
     options: ReplayOptions<'_>,
 ) -> Result<ReplayReport, ReplayError> {
-    let scheduler = PacketScheduler::new(&policy.program);
-    let scheduler = scheduler.map_err(|error| ReplayError::Policy(error.to_string()))?;
+    let scheduler = begin(policy, options.rate)?;
     replay_with(policy, scheduler, input, output, options)
+}
+
+/// Checks that a replay can run `policy`, on a link of `rate` if it is given.
+///
+/// # Errors
+/// With the error by which [`replay()`] refuses it before it reads the capture.
+pub fn can_replay(policy: &CompiledPolicy, rate: Option<BitsPerSec>) -> Result<(), ReplayError> {
+    begin(policy, rate).map(drop)
+}
+
+fn begin(policy: &CompiledPolicy, rate: Option<BitsPerSec>) -> Result<PacketScheduler, ReplayError> {
+    match rate.or(policy.link) {
+        None => return Err(ReplayError::NoRate),
+        Some(BitsPerSec::ZERO) => return Err(ReplayError::ZeroRate),
+        Some(_) => {}
+    }
+    flows::check_policy(policy)?;
+    PacketScheduler::new(&policy.program).map_err(|error| ReplayError::Policy(error.to_string()))
 }
 
 /// Replays `input` through `policy` with a scheduler of the caller's choice, and writes the departures to `output`.

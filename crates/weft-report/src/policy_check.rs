@@ -17,6 +17,42 @@ pub struct PolicyCheckReport {
     /// The diagnostics in the order of the file; empty if there are none. Objects with at least `severity`, `code` and
     /// `message`, and with `file`, `line` and `column` (from 1) if they have a place.
     pub diagnostics: Vec<Value>,
+    /// Whether each place runs each policy that has no error; with `--for`, only those places.
+    pub places: Vec<PlaceAnswer>,
+    /// What these places keep of the policies.
+    pub promises: Vec<PlacePromise>,
+}
+
+/// The answer of a place about a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlaceAnswer {
+    /// The policy.
+    pub file: String,
+    /// The place: `port`, `daemon`, `sim`, `replay` or `tc`.
+    pub place: String,
+    /// Whether it can run the policy.
+    pub runs: bool,
+    /// The reason why not.
+    pub reason: Option<String>,
+    /// What to do instead.
+    pub instead: Option<String>,
+}
+
+/// What a place keeps of a statement of a policy.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlacePromise {
+    /// The policy.
+    pub file: String,
+    /// The place.
+    pub place: String,
+    /// The statement.
+    pub promise: String,
+    /// `yes`, `within` or `no`.
+    pub kept: String,
+    /// The bound, the condition or the reason.
+    pub within: Option<String>,
+    /// What to do instead.
+    pub instead: Option<String>,
 }
 
 impl Document for PolicyCheckReport {

@@ -7,6 +7,7 @@
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
 //! | [`departures`] | departures of a session, as a table and as a trace |
 //! | [`doctor`] | what `weft doctor` says about policies |
+//! | [`place`] | whether a place can run a policy: a port, the daemon, the simulator, a replay, tc |
 //! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
 //! | [`host_facts`] | the machine on which a report was made |
@@ -16,6 +17,7 @@ pub mod cgroups;
 pub mod departures;
 pub mod doctor;
 pub mod host_facts;
+pub mod place;
 pub mod session;
 pub mod steering;
 pub mod tenant_files;

@@ -129,6 +129,22 @@ pub enum SessionError {
         /// The interface.
         name: String,
     },
+    /// The uplink's interface is of a kind that carries no macvtap.
+    #[error(
+        "{name} carries no Ethernet frames to a network, so no port can be above it; name the interface by which packets leave"
+    )]
+    NotEthernet {
+        /// The interface.
+        name: String,
+    },
+    /// The uplink's interface is a part of another, which takes its packets.
+    #[error("{name} is a part of {master}, which takes its packets; name {master} as the uplink")]
+    Enslaved {
+        /// The interface.
+        name: String,
+        /// The other interface.
+        master: String,
+    },
     /// The session has a port of this name.
     #[error("the session has a port {name} already; choose another name, or remove that port")]
     PortExists {

@@ -238,9 +238,9 @@ pub enum ConfigError {
         /// The system's error.
         reason: String,
     },
-    /// A file is invalid.
-    #[error(transparent)]
-    At(#[from] LocatedError),
+    /// Files are invalid. All mistakes, in their order.
+    #[error("{}", .0.iter().map(LocatedError::to_string).collect::<Vec<_>>().join("\n"))]
+    At(Vec<LocatedError>),
     /// A required key is missing in all files.
     #[error("{}: error: `{key}` is missing\n  hint: write `{key} = \"{example}\"`", file.display())]
     Lacks {

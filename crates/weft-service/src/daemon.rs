@@ -1,6 +1,6 @@
 //! The daemon, from its configuration to its end.
 //!
-//! 1. The configuration and the policy are read and compiled. Nothing has changed so far, and [`check`] ends here.
+//! 1. The configuration and the policy are read and compiled. Nothing has changed so far, and [`gate::report`] ends here.
 //! 2. The sockets are opened: a second daemon ends here and has touched nothing of the first.
 //! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
 //! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
@@ -9,6 +9,7 @@ use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, UplinkConfig,
 use crate::data_path::session::{Sessions, abandon};
 use crate::data_path::{DataPathError, Maker, Started};
 use crate::delegation::delegation;
+use crate::gate;
 use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use weft_host::store::StoreError;
 use weft_policy::TenantTexts;
+use weft_run::session::SessionError;
 
 /// The options of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -40,6 +42,17 @@ pub enum DaemonError {
     /// The configured policy is wrong.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The ports cannot run the configured policy. The place in the text, the reason and what to do instead.
+    #[error("{0}")]
+    Refused(String),
+    /// A configured port cannot be made.
+    #[error("port {name}: {error}")]
+    Port {
+        /// The port.
+        name: String,
+        /// The reason.
+        error: SessionError,
+    },
     /// A socket cannot be had.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -66,17 +79,28 @@ pub enum DaemonError {
     WorkerEnded,
 }
 
-/// A reader of an uplink's policy.
-type Reader<P> = fn(&UplinkConfig) -> Result<P, PolicyError>;
+/// The policy of an uplink, which its ports can run, and the tenants whose files it does without.
+fn read_around(uplink: &UplinkConfig) -> Result<(Policy, Refused), DaemonError> {
+    let (policy, refused) = Policy::read_around(&uplink.policy, uplink.rate, &TenantTexts::default())?;
+    gate::check(uplink, &policy, &[])?;
+    Ok((policy, refused))
+}
 
-/// The policy of an uplink, and the tenants whose files it does without.
-fn read_around(uplink: &UplinkConfig) -> Result<(Policy, Refused), PolicyError> {
-    Policy::read_around(&uplink.policy, uplink.rate, &TenantTexts::default())
+impl DaemonError {
+    /// Whether its text begins with the place of a mistake in a file, and says itself that it is one.
+    pub const fn has_place(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused(_)
+                | Self::Policy(PolicyError::Refused(_))
+                | Self::Config(ConfigError::At(_) | ConfigError::Lacks { .. } | ConfigError::Uplinks { .. })
+        )
+    }
 }
 
 impl Options {
-    /// The configuration, and the policy of each uplink by `read`.
-    fn load<P>(&self, read: Reader<P>) -> Result<(Folders, Config, Vec<P>), DaemonError> {
+    /// The configuration.
+    pub(crate) fn config(&self) -> Result<(Folders, Config), DaemonError> {
         let folders = Folders::of(self.config.clone());
         let mut config = folders.load()?;
         if let Some(socket) = &self.socket {
@@ -85,40 +109,8 @@ impl Options {
         if config.on_failure == OnFailure::Pass && config.hold == Hold::Off {
             return Err(DaemonError::NoPass);
         }
-        let policies = config.uplinks.iter().map(read).collect::<Result<_, _>>()?;
-        Ok((folders, config, policies))
+        Ok((folders, config))
     }
-}
-
-/// Reads the configuration and the policy, and changes nothing. Returns the result in lines.
-///
-/// # Errors
-/// When one of them is wrong.
-pub fn check(options: &Options) -> Result<Vec<String>, DaemonError> {
-    let (_, config, policies) = options.load(|uplink| Policy::read(&uplink.policy, uplink.rate))?;
-    let mut lines = Vec::new();
-    for (uplink, policy) in config.uplinks.iter().zip(&policies) {
-        lines.extend(policy.diagnostics.iter().map(ToString::to_string));
-        lines.extend(describe(uplink, policy));
-    }
-    lines.push(format!("socket {}, metrics {}", config.socket.display(), config.metrics));
-    Ok(lines)
-}
-
-/// An uplink in lines.
-fn describe(uplink: &UplinkConfig, policy: &Policy) -> [String; 3] {
-    let hash: String = policy.hash.chars().take(12).collect();
-    let ports: Vec<&str> = uplink.ports.iter().map(|port| port.name.as_str()).collect();
-    let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
-    [
-        format!("{name}uplink {}", uplink.device),
-        format!("{name}policy {} ({hash}), {} classes", policy.name, policy.compiled.classes.len()),
-        if ports.is_empty() {
-            format!("{name}no ports")
-        } else {
-            format!("{name}ports {}", ports.join(", "))
-        },
-    ]
 }
 
 /// Runs the daemon until a signal, and returns the signal's number; 0 after a hand-over.
@@ -135,7 +127,8 @@ pub fn run(options: &Options) -> Result<i32, DaemonError> {
 /// As [`run`].
 pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonError> {
     let log = Rc::new(Log::standard_error());
-    let (folders, config, policies) = options.load(read_around)?;
+    let (folders, config) = options.config()?;
+    let policies = config.uplinks.iter().map(read_around).collect::<Result<Vec<_>, _>>()?;
     let manager = match config.watchdog {
         Watchdog::Auto => Manager::from_environment(),
         Watchdog::Off => Manager::from_environment().without_watchdog(),

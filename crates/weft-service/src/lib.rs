@@ -9,6 +9,7 @@
 //! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
 //! | [`access`] | who is at the other end of a socket, and what that user may do |
 //! | [`delegation`] | the users to whom cgroups are delegated |
+//! | [`gate`] | whether the daemon can run what its configuration says |
 //! | [`holding`] | the store that keeps the ports while no daemon runs |
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |
@@ -36,6 +37,7 @@ pub mod data_path;
 pub mod delegation;
 pub mod doctor;
 mod entitlement;
+pub mod gate;
 pub mod holding;
 pub mod in_use;
 pub mod log;

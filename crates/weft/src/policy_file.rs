@@ -6,11 +6,13 @@ use anyhow::anyhow;
 use std::io::{IsTerminal, Read};
 use std::path::Path;
 use weft_control::interface::TenantText;
+use weft_policy::promise::{Refusal, refused_with};
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
     Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Fallback, FileText, Source, Style, Tenant,
     TenantTexts, compile_around, compile_with, decode, render,
 };
+use weft_run::place::{Answer, Place};
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
 
@@ -45,6 +47,11 @@ impl Algorithms {
 fn with_users(options: &CompileOptions) -> CompileOptions {
     let users = host_users();
     CompileOptions { users, ..options.clone() }
+}
+
+/// The diagnostic in a line, with what to do.
+pub(crate) fn with_cure(found: &Diagnostic) -> String {
+    format!("{}; {}", found.one_line(), found.help)
 }
 
 /// A policy's text and its name.
@@ -136,6 +143,28 @@ impl PolicyText {
             output::warn(&format!("tenant {tenant} {keeps}: {}", error.one_line()));
         }
         self.told(compilation)
+    }
+
+    /// Asks `place` about this text, which compiles to `policy` on this host.
+    pub(crate) fn ask(&self, place: Place, policy: &CompiledPolicy) -> Answer {
+        place.ask(policy, (Source { name: &self.name, text: &self.text }, &Beside))
+    }
+
+    /// The refusal of this text by a place, as an error at its place in the text.
+    pub(crate) fn refusal(&self, title: &str, refusal: &Refusal) -> Option<Diagnostic> {
+        let source = Source { name: &self.name, text: &self.text };
+        refused_with(source, &Beside, &with_users(&CompileOptions::default()), (title, refusal))
+    }
+
+    /// Prints the refusal of this text by `place` to standard error: the error of a command.
+    pub(crate) fn refused_by(&self, place: Place, refusal: &Refusal) -> anyhow::Error {
+        let Some(found) = self.refusal(place.title(), refusal) else {
+            return anyhow!("{}; {}", refusal.reason, refusal.instead);
+        };
+        let pretty = std::io::stderr().is_terminal();
+        let style = output::stderr_style();
+        output::message(&if pretty { self.drawn(&[found], true, style) } else { with_cure(&found) });
+        Reported.into()
     }
 
     /// Prints the diagnostics of a compilation of this text to standard error.

@@ -167,7 +167,8 @@ fn a_policy_or_queues_and_not_both() {
 #[test]
 fn a_dry_run_tells_the_queues_and_how_they_are_served() {
     let dry = |args: &[&str]| {
-        let said = run(&[&["run", "--uplink", "lo", "--rate", "900mbps", "--dry-run"], args].concat());
+        let args = [&["run", "--uplink", "lo", "--rate", "900mbps", "--dry-run"], args].concat();
+        let said: Said = weft_without_rights().args(args).output().expect("run").into();
         assert_eq!(said.code, 0, "{}", said.err);
         said.out
     };

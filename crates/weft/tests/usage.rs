@@ -47,7 +47,8 @@ fn several_workers_need_a_rate_and_a_policy_that_they_can_share() {
     let fair = file(&folder, "fair.weft", "class a = tcp port 1\nroot = fair of a\n");
     let own = file(&folder, "own.weft", "class a = tcp port 1\nroot = las of a\n");
     let with = |policy: &str, more: &[&str]| {
-        run(&[&["run", policy, "--uplink", "lo", "--workers", "2", "--dry-run"], more].concat())
+        let args = ["run", policy, "--uplink", "lo", "--workers", "2", "--dry-run"];
+        weft_without_rights().args([&args[..], more].concat()).output().map(common::Said::from).expect("run")
     };
     let said = with(&fair, &["--rate", "1gbps"]);
     assert!(said.code == 0 && said.out.contains("2 transmit workers"), "{}{}", said.out, said.err);
@@ -67,7 +68,8 @@ fn hardware_queues_need_a_rate_and_a_policy_does_not() {
     assert!(said.err.contains("--rate"), "{}", said.err);
     for text in ["", "link auto\n"] {
         let policy = file(&folder, "p.weft", format!("{text}class web = tcp port 80\nroot = fair of web\n"));
-        let said = run(&["run", &policy, "--uplink", "lo", "--dry-run"]);
+        let args = ["run", &policy, "--uplink", "lo", "--dry-run"];
+        let said: common::Said = weft_without_rights().args(args).output().expect("run").into();
         assert_eq!(said.code, 0, "{}", said.err);
         assert!(said.out.contains("as fast as lo takes packets"), "{}", said.out);
     }
@@ -214,7 +216,9 @@ fn a_dry_run_needs_no_rights_and_touches_nothing() {
     }
     assert!(said.err.contains("no cgroup /weft-no-such"), "{}", said.err);
     if weft_host::require_network_rights().is_ok() {
-        assert_eq!(run(&args).code, 0);
+        let said = run(&args);
+        let last = said.err.lines().last().expect("the reason");
+        assert!(said.code == 1 && last.contains("there is no interface absent0"), "{}", said.err);
         assert!(!links().iter().any(|name| name.contains("weftdry0")), "{:?}", links());
     }
 }

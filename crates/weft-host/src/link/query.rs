@@ -14,12 +14,15 @@ use weft_units::{Bytes, Packets};
 const RTM_NEWLINK: u16 = 16;
 const IFINFOMSG_LEN: usize = 16;
 const IFF_UP: u32 = 1;
+const IFF_LOOPBACK: u32 = 8;
+const ARPHRD_ETHER: u16 = 1;
 /// The kernel's operational states: `IF_OPER_UP`, or `IF_OPER_UNKNOWN` if the driver does not report one.
 const OPERATIONAL: [u8; 2] = [6, 0];
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_LINK: u16 = 5;
+const IFLA_MASTER: u16 = 10;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_OPERSTATE: u16 = 16;
 const IFLA_LINKINFO: u16 = 18;
@@ -49,6 +52,10 @@ pub struct Link {
     pub lower: Option<u32>,
     /// The namespace of that link, if it is another: its number in this link's namespace (`netns_number::numbered`).
     pub lower_netns: Option<i32>,
+    /// The number of the link that it is a part of, such as its bridge, in its namespace.
+    pub master: Option<u32>,
+    /// Whether it carries Ethernet frames and is no loopback (`ARPHRD_ETHER`, `IFF_LOOPBACK`).
+    pub is_ethernet: bool,
     /// The alias, from `set_alias`.
     pub alias: Option<String>,
     /// Its hardware address, if it has one of six bytes.
@@ -210,7 +217,14 @@ fn not_found(netlink: &mut Netlink, ns: &NetNs, name: &str) -> LinkError {
 
 /// Reads a `struct ifinfomsg` and its attributes.
 fn parse(body: &[u8]) -> Link {
-    let mut link = Link { index: u32_at(body, 4), up: u32_at(body, 8) & IFF_UP != 0, ..Link::default() };
+    let hardware = body.get(2..4).and_then(|bytes| bytes.try_into().ok()).map(u16::from_ne_bytes);
+    let flags = u32_at(body, 8);
+    let mut link = Link {
+        index: u32_at(body, 4),
+        up: flags & IFF_UP != 0,
+        is_ethernet: hardware == Some(ARPHRD_ETHER) && flags & IFF_LOOPBACK == 0,
+        ..Link::default()
+    };
     let (mut carrier, mut operational) = (false, false);
     for (kind, value) in attributes(body.get(IFINFOMSG_LEN..).unwrap_or_default()) {
         match kind & NLA_TYPE_MASK {
@@ -218,6 +232,7 @@ fn parse(body: &[u8]) -> Link {
             IFLA_IFNAME => link.name = c_string(value),
             IFLA_LINK => link.lower = Some(u32_at(value, 0)).filter(|index| *index > 0),
             IFLA_LINK_NETNSID => link.lower_netns = Some(u32_at(value, 0) as i32),
+            IFLA_MASTER => link.master = Some(u32_at(value, 0)).filter(|index| *index > 0),
             IFLA_MTU => link.mtu = u32_at(value, 0),
             IFLA_TXQLEN => link.txqueuelen = u32_at(value, 0),
             IFLA_NUM_TX_QUEUES => link.tx_queues = u32_at(value, 0),

@@ -5,18 +5,22 @@ use super::CgroupEntry;
 use crate::plan::RingPlan;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
+use weft_packet::Attribute;
 use weft_policy::CompiledPolicy;
 use weft_titan::match_table::{CGROUPS, CgroupId, Destination, Prepared, Row, Tables, Tested, tested};
 pub use weft_titan::match_table::{MatchTables, PrepareError, TableError};
 use weft_units::ClassId;
 
-/// Checks that the policy's tables fit.
+/// Checks that the policy's tables fit, and that this kernel has what they test.
 ///
 /// # Errors
-/// When its rows need too many groups or entries, or it names too many cgroups.
+/// When its rows need too many groups or entries, or it names too many cgroups, or classes of net_cls on a kernel without them.
 pub fn check(policy: &CompiledPolicy) -> Result<(), TableError> {
     if policy.cgroups.len() > CGROUPS {
         return Err(TableError::Cgroups { given: policy.cgroups.len() });
+    }
+    if policy.tests(Attribute::ClassId) && !weft_host::net_cls::has_net_cls() {
+        return Err(TableError::NoNetCls);
     }
     build(policy, Tested::default()).map(drop)
 }

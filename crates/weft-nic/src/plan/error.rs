@@ -41,10 +41,20 @@ pub enum PlanError {
         /// The numbers of the tables.
         most: usize,
     },
+    /// The policy has more lanes, over all ports that its limits name, than the tables have.
+    #[error(
+        "the policy has {given} lanes over all ports that it limits, and a NIC has numbers for {most}; limit fewer ports"
+    )]
+    TooManyLanes {
+        /// The number of lanes, with infrastructure.
+        given: usize,
+        /// The numbers of the tables.
+        most: usize,
+    },
     /// An algorithm that needs packets before they are fetched.
     #[error(
         "the algorithm {algorithm} at {place} needs {what}, and the NIC knows only what doorbells tell before it fetches a packet; \
-         use one without, such as stfq, drr, las, floors, edf, lstf or srpt, or run the policy in `weft sim`"
+         use one without, such as stfq, drr, las, floors, edf, lstf or srpt"
     )]
     Algorithm {
         /// The node or leaf.

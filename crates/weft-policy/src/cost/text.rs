@@ -85,8 +85,9 @@ impl fmt::Display for PolicyCost {
             match budget {
                 Some(budget) => writeln!(
                     f,
-                    "{:<10} {nanos:.0} ns of {budget} ns for 64-byte frames at 100 Gb/s",
-                    profile.name()
+                    "{:<10} {nanos:.0} ns of {budget} ns for 64-byte frames at 100 Gb/s{}",
+                    profile.name(),
+                    if nanos > budget { ": too much" } else { "" }
                 )?,
                 None => writeln!(f, "{:<10} about {nanos:.0} ns for a packet, estimated", profile.name())?,
             }

@@ -4,6 +4,7 @@ use super::htb::Tree;
 use super::{ExportError, Losses};
 use crate::compiled::{CompiledPolicy, Destination};
 use crate::describe::describe_match;
+use crate::promise::CLASSES;
 use core::fmt::Write;
 use core::net::IpAddr;
 use weft_packet::{Attribute, AttributeTests, Match, PortRange};
@@ -66,7 +67,7 @@ pub(super) fn filters(
         let title = format!("row {}: {}", rule + 1, describe_match(row, policy));
         match parts(row, number, losses) {
             Ok(parts) => filters.push(Filter { title, parts, minor: tree.minor(*lane) }),
-            Err(why) => losses.add(format!("{title}: {why}; its packets go to the rows after it")),
+            Err(why) => losses.lose(CLASSES, format!("{title}: {why}; its packets go to the rows after it")),
         }
     }
     Ok(filters)
@@ -131,11 +132,11 @@ fn parts(
     let mut common = String::new();
     if let Some((value, mask)) = mark {
         let _ = write!(common, " match mark {value:#x} {mask:#x}");
-        losses.add("`mark` with other tests needs a kernel with CONFIG_CLS_U32_MARK; others ignore the test: see that `tc filter show` lists it");
+        losses.add(CLASSES, "`mark` with other tests needs a kernel with CONFIG_CLS_U32_MARK; others ignore the test: see that `tc filter show` lists it");
     }
     let ported = sport.is_some() || dport.is_some();
     if ported {
-        losses.add("ports are found behind IPv4 headers without options and IPv6 headers without extensions, and not in fragments");
+        losses.add(CLASSES, "ports are found behind IPv4 headers without options and IPv6 headers without extensions, and not in fragments");
     }
     let address = src.or(*dst).map(|prefix| prefix.addr);
     let families = families(row.tests_key(), address);

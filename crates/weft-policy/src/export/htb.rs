@@ -3,6 +3,7 @@
 use super::{ExportError, Losses};
 use crate::compiled::CompiledPolicy;
 use crate::lowering::model::default_burst;
+use crate::promise::{LIMITS, ORDER};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
@@ -124,7 +125,7 @@ pub(super) fn tree(
     let mut prios = vec![0; program.leaves.len()];
     let last = assign_prios(program, program.root, 0, &mut prios);
     if last > PRIO_MAX + 1 {
-        losses.add(format!(
+        losses.add(ORDER, format!(
             "strict priority: HTB has {} orders of spare rate, the policy {last}; the last ones are equal",
             PRIO_MAX + 1
         ));
@@ -184,10 +185,13 @@ impl Builder<'_> {
         for (limit, lanes) in core::mem::take(&mut self.lanes) {
             if lanes.len() > 1 && !self.covered.contains(&limit) {
                 let name = self.program.limits.get(limit.index()).map_or("?", |limit| &limit.name);
-                self.losses.add(format!(
-                    "the limit {name} holds for {} classes together; here each of them has it alone",
-                    lanes.len()
-                ));
+                self.losses.add(
+                    LIMITS,
+                    format!(
+                        "the limit {name} holds for {} classes together; here each of them has it alone",
+                        lanes.len()
+                    ),
+                );
             }
         }
     }
@@ -196,20 +200,21 @@ impl Builder<'_> {
         let priority = |node: &weft_sched::program::NodeSpec| node.discipline == Discipline::Priority;
         if self.program.nodes.iter().any(priority) {
             self.losses.add(
+                ORDER,
                 "strict priority: HTB serves each class up to its rate first, and offers spare rate in the order of `prio`",
             );
         }
         if self.program.nodes.iter().any(|node| !priority(node)) {
-            self.losses.add("weights: spare rate is shared between leaves by `quantum`, not by the weights on the way to them");
+            self.losses.add(ORDER, "weights: spare rate is shared between leaves by `quantum`, not by the weights on the way to them");
         }
         let custom = |node: &weft_sched::program::NodeSpec| matches!(node.discipline, Discipline::Custom(_));
         let custom_leaf =
             |leaf: &weft_sched::program::LeafSpec| matches!(leaf.discipline, LeafDiscipline::Custom(_));
         if self.program.nodes.iter().any(custom) || self.program.leaves.iter().any(custom_leaf) {
-            self.losses.add("algorithms: HTB runs none; their classes share spare rate as others do, and have no guarantee");
+            self.losses.lose("algorithms run", "algorithms: HTB runs none; their classes share spare rate as others do, and have no guarantee");
         }
         if self.guaranteed.iter().any(|rate| *rate < RATE_MIN) {
-            self.losses.add("a class below others in strict priority has no guarantee; HTB needs a rate, and it gets 8 kb/s");
+            self.losses.add(ORDER, "a class below others in strict priority has no guarantee; HTB needs a rate, and it gets 8 kb/s");
         }
     }
 
@@ -229,10 +234,10 @@ impl Builder<'_> {
             let minor = NODES + id.0;
             self.inner(title, minor, rate, &lanes, place)
         } else {
-            self.losses.add(format!(
-                "the node {}: HTB has no level below, its children are with its parent's",
-                node.name
-            ));
+            self.losses.add(
+                ORDER,
+                format!("the node {}: HTB has no level below, its children are with its parent's", node.name),
+            );
             place
         };
         node.children.iter().for_each(|child| self.child(*child, place));
@@ -268,7 +273,7 @@ impl Builder<'_> {
         let lanes: Vec<usize> = self.lanes_below(Child::Leaf(id)).into_iter().collect();
         let rate = self.guaranteed.get(id.index()).copied().unwrap_or_default();
         if leaf.discipline == LeafDiscipline::Fair {
-            self.losses.add(format!(
+            self.losses.add(ORDER, format!(
                 "`fair of {}`: its flows share one FIFO; where the kernel has fq_codel, put it in place of the pfifo",
                 leaf.name
             ));
@@ -278,10 +283,13 @@ impl Builder<'_> {
             groups.entry(self.program.lanes[*lane].limits.clone()).or_default().push(*lane);
         }
         if groups.len() > 1 {
-            self.losses.add(format!(
-                "the one queue of {}: packets under different limits wait in queues of their own",
-                leaf.name
-            ));
+            self.losses.add(
+                ORDER,
+                format!(
+                    "the one queue of {}: packets under different limits wait in queues of their own",
+                    leaf.name
+                ),
+            );
             if place.inner < INNER_MAX {
                 let minor = NODES + self.program.nodes.len() as u32 + id.0;
                 place = self.inner(

@@ -19,6 +19,7 @@ mod filters;
 mod htb;
 
 use crate::compiled::CompiledPolicy;
+use crate::promise::{LIMITS, ORDER, Promise};
 use core::fmt::Write;
 
 /// An error of an export.
@@ -43,40 +44,70 @@ pub enum ExportError {
     TooManyRows(usize),
 }
 
-/// The parts of a policy that the commands do not express, one line each.
+/// The promises of a policy that the commands do not keep, each with its line.
 #[derive(Debug, Default)]
-struct Losses(Vec<String>);
+struct Losses(Vec<Promise>);
 
 impl Losses {
-    fn add(&mut self, text: impl Into<String>) {
-        let text = text.into();
-        if !self.0.contains(&text) {
-            self.0.push(text);
+    /// A promise that is kept in part.
+    fn add(&mut self, promise: &str, line: impl Into<String>) {
+        self.push(Promise::within(promise, line));
+    }
+
+    /// A promise that is not kept.
+    fn lose(&mut self, promise: &str, line: impl Into<String>) {
+        self.push(Promise::broken(promise, line));
+    }
+
+    fn push(&mut self, promise: Promise) {
+        if !self.0.contains(&promise) {
+            self.0.push(promise);
         }
     }
 }
 
+/// The promises of `policy` that HTB does not keep, or keeps in part.
+///
+/// # Errors
+/// When there are no such commands.
+pub fn losses(policy: &CompiledPolicy) -> Result<Vec<Promise>, ExportError> {
+    classes_and_filters(policy).map(|(_, _, losses)| losses.0)
+}
+
+fn classes_and_filters(
+    policy: &CompiledPolicy,
+) -> Result<(htb::Tree, Vec<filters::Filter>, Losses), ExportError> {
+    let link = policy.link.ok_or(ExportError::NoLinkRate)?;
+    let mut losses = Losses::default();
+    let tree = htb::tree(policy, link, &mut losses)?;
+    let filters = filters::filters(policy, &tree, &mut losses)?;
+    losses.add(
+        ORDER,
+        "infrastructure (ARP, neighbour discovery, DHCP) has no share of its own: the classes take it",
+    );
+    losses.add(LIMITS, "a packet that is segmented later is charged once for its framing (`overhead`), not once for each segment");
+    if policy.classes.iter().any(|class| class.latency.is_some()) {
+        losses.lose("latencies hold", "`latency`: super-packets are sent whole");
+    }
+    Ok((tree, filters, losses))
+}
+
 /// The tc(8) commands that enforce `policy` at `device` as far as HTB can.
+///
+/// # Errors
+/// When HTB cannot number the classes or filters, the link's rate is unknown, or the name is no device's.
 pub fn to_tc(policy: &CompiledPolicy, device: &str) -> Result<String, ExportError> {
     let valid = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
     if device.is_empty() || device.len() > 15 || device.starts_with('-') || !device.chars().all(valid) {
         return Err(ExportError::Device(device.to_owned()));
     }
+    let (tree, filters, losses) = classes_and_filters(policy)?;
     let link = policy.link.ok_or(ExportError::NoLinkRate)?;
-    let mut losses = Losses::default();
-    let tree = htb::tree(policy, link, &mut losses)?;
-    let filters = filters::filters(policy, &tree, &mut losses)?;
-    losses
-        .add("infrastructure (ARP, neighbour discovery, DHCP) has no share of its own: the classes take it");
-    losses.add("a packet that is segmented later is charged once for its framing (`overhead`), not once for each segment");
-    if policy.classes.iter().any(|class| class.latency.is_some()) {
-        losses.add("`latency`: super-packets are sent whole");
-    }
     let mut out =
         format!("# HTB at {device}, link of {}. Remove it by: tc qdisc del dev {device} root\n", link);
     out.push_str("#\n# Not expressed by these commands:\n");
-    for loss in &losses.0 {
-        let _ = writeln!(out, "# - {}", weft_text::printable(loss));
+    for line in losses.0.iter().filter_map(|loss| loss.within.as_ref()) {
+        let _ = writeln!(out, "# - {}", weft_text::printable(line));
     }
     let default = tree.default_minor(policy);
     let _ = writeln!(out, "\ntc qdisc add dev {device} root handle 1: htb default {default:x}");

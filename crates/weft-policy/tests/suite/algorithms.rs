@@ -62,7 +62,7 @@ tenants = wf2q { las of web: 2, codel of fair of default: 1 }
         order          tenants#1 over flows: las: 6 operations for a packet (rank 2, sent 4); 0 B, and 8 B for each flow
         order        root#2 over flows: edf: 7 operations for a packet (rank 7); 0 B, and 0 B for each flow
         software   about 177 ns for a packet, estimated
-        loom-1ghz  8 ns of 5.12 ns for 64-byte frames at 100 Gb/s
+        loom-1ghz  8 ns of 5.12 ns for 64-byte frames at 100 Gb/s: too much
     "#]].assert_eq(&cost.expect("a price").to_string());
     let policy = crate::common::compiled(text).policy.expect("it compiles");
     let named = |custom: &Custom| {

@@ -1,16 +1,17 @@
 //! The settings of a session: those of its NIC, those of each port, and both for a session with one port.
 
-use super::{PortKind, SessionError, WINDOW};
+use super::{PortKind, SessionError, UNKNOWN_RATE, WINDOW};
 use core::net::IpAddr;
 use core::num::NonZeroUsize;
 use serde::{Deserialize, Serialize};
 use weft_host::RunId;
-use weft_host::link::{self, Link, Mac};
+use weft_host::life::Life;
+use weft_host::link::{self, Link, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tbf::Tbf;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
-use weft_nic::nic::{NicConfig, NicError, NicPlan};
-use weft_nic::plan::{FLOW_TABLE, Mode, PortShare};
+use weft_nic::nic::{NIC_RINGS, NicConfig, NicError, NicPlan};
+use weft_nic::plan::{FLOW_TABLE, Mode, PlanError, PortShare};
 use weft_nic::port::Receive;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_packet::ethernet;
@@ -162,6 +163,12 @@ pub struct Settings {
     pub receive: Receive,
 }
 
+/// The kinds of device that take the packets of their parts before a macvlan could (`netdev_rx_handler_register`).
+const TAKERS: [&str; 4] = ["bridge", "bond", "team", "openvswitch"];
+
+/// The default of the largest lag of the link's clock.
+const CATCH_UP: Nanos = Nanos::from_millis(10);
+
 /// The departures for which a log has memory from the start, before it allocates: those of some milliseconds at a high rate.
 const LOGGED: usize = 20_000;
 
@@ -235,6 +242,22 @@ impl Settings {
 }
 
 impl NicSettings {
+    /// The settings of a NIC with one worker that runs `policy`, above an uplink without a name yet.
+    pub fn of_policy(policy: &CompiledPolicy) -> Self {
+        let source = if policy.link.is_some() { LinkRate::Given } else { LinkRate::Observed };
+        Self {
+            uplink: String::new(),
+            uplink_netns: None,
+            rate: policy.link.unwrap_or(UNKNOWN_RATE),
+            queues: None,
+            workers: NonZeroUsize::MIN,
+            link: LinkKind::Device(DeviceLink { rate: source, piece: policy.least_latency() }),
+            segments_per_turn: SegmentsPerTurn::Whole,
+            catch_up: CATCH_UP,
+            log: false,
+        }
+    }
+
     /// Checks that the uplink's interface exists and that its rate can be known.
     ///
     /// # Errors
@@ -247,7 +270,24 @@ impl NicSettings {
             let (name, place) = (self.uplink.clone(), place(self.uplink_netns.as_deref()));
             return Err(SessionError::NoUplink { name, place, there });
         }
+        self.check_carries(&links)?;
         self.check_back_pressure(&links)
+    }
+
+    /// Checks that the kernel puts a macvtap on the uplink's interface: one of Ethernet that is no loopback and whose packets no
+    /// other device takes (`macvlan_port_create`, drivers/net/macvlan.c).
+    fn check_carries(&self, links: &[Link]) -> Result<(), SessionError> {
+        let Some(uplink) = links.iter().find(|link| link.name == self.uplink) else { return Ok(()) };
+        let name = || self.uplink.clone();
+        if !uplink.is_ethernet {
+            return Err(SessionError::NotEthernet { name: name() });
+        }
+        let master = links.iter().find(|link| Some(link.index) == uplink.master);
+        let taken = |link: &&Link| link.kind.as_deref().is_some_and(|kind| TAKERS.contains(&kind));
+        match master.filter(taken) {
+            Some(master) => Err(SessionError::Enslaved { name: name(), master: master.name.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no rate of its
@@ -262,8 +302,26 @@ impl NicSettings {
         }
     }
 
+    /// Plans a NIC whose ports have the default share, with the ports of these names: whether it has room for each of them,
+    /// and for one that the policy does not name.
+    ///
+    /// # Errors
+    /// When the policy exceeds a port, or the ports exceed the NIC.
+    pub fn plan_for_ports(&self, policy: &CompiledPolicy, names: &[&str]) -> Result<NicPlan, SessionError> {
+        let plan = self.plan(policy, Vec::new(), PortSettings::SHARE.rings)?;
+        let mut left = NIC_RINGS;
+        for name in names {
+            let rings = plan.for_port(name, PortSettings::SHARE).map_err(NicError::from)?.rings.len();
+            left = left.checked_sub(rings).ok_or(NicError::from(PlanError::NicRings { rings, left }))?;
+        }
+        Ok(plan)
+    }
+
     /// Plans a port of `rings` rings.
-    pub(super) fn plan(
+    ///
+    /// # Errors
+    /// When the policy exceeds the port, or the workers cannot share it.
+    pub fn plan(
         &self,
         policy: &CompiledPolicy,
         cgroups: Vec<Option<weft_nic::doorbell::CgroupEntry>>,
@@ -300,12 +358,31 @@ impl NicSettings {
 }
 
 impl PortSettings {
-    /// Checks that the port's name is free in its namespace.
-    pub(super) fn check_name(&self) -> Result<(), SessionError> {
-        if link::exists(&namespace(self.netns.as_deref())?, &self.name)? {
-            let (name, place) = (self.name.clone(), place(self.netns.as_deref()));
-            return Err(SessionError::NameTaken { name, place });
+    /// Checks that the port's name is one, and free in its namespace. What a dead run has left does not count: it is removed
+    /// before a port is made.
+    ///
+    /// # Errors
+    /// When there is no such namespace, or the name cannot be had there.
+    pub fn check_name(&self) -> Result<(), SessionError> {
+        match link::show(&namespace(self.netns.as_deref())?, &self.name) {
+            Err(LinkError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(error.into()),
+            Ok(link) if owner(&link).is_some_and(|run| run.life() == Life::Dead) => Ok(()),
+            Ok(_) => {
+                let (name, place) = (self.name.clone(), place(self.netns.as_deref()));
+                Err(SessionError::NameTaken { name, place })
+            }
         }
-        Ok(())
     }
+
+    /// Whether the interface of the port's name is the port of a process that lives, such as that of a running daemon.
+    pub fn is_running(&self) -> bool {
+        let link = namespace(self.netns.as_deref()).ok().and_then(|ns| link::show(&ns, &self.name).ok());
+        link.is_some_and(|link| owner(&link).is_some_and(|run| run.life() != Life::Dead))
+    }
+}
+
+/// The run that made a link, if one did.
+fn owner(link: &Link) -> Option<RunId> {
+    link.alias.as_deref().and_then(RunId::owner_of_alias)
 }

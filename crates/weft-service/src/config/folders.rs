@@ -45,11 +45,16 @@ impl Folders {
     /// When there is no main file, a file cannot be read or is invalid, or a required key is missing.
     pub fn load(&self) -> Result<Config, ConfigError> {
         let main = self.main_file()?;
-        let mut layer = self.layer(&main)?;
-        for file in self.drop_ins()? {
-            layer = layer.under(self.layer(&file)?);
+        let files = [vec![main.clone()], self.drop_ins()?].concat();
+        let (mut layer, mut mistakes) = (Layer::default(), Vec::new());
+        for file in &files {
+            match self.layer(file) {
+                Ok(above) => layer = layer.under(above),
+                Err(ConfigError::At(found)) => mistakes.extend(found),
+                Err(error) => return Err(error),
+            }
         }
-        layer.complete(&main)
+        if mistakes.is_empty() { layer.complete(&main) } else { Err(ConfigError::At(mistakes)) }
     }
 
     fn main_file(&self) -> Result<PathBuf, ConfigError> {
@@ -83,7 +88,7 @@ impl Folders {
 
     fn layer(&self, file: &Path) -> Result<Layer, ConfigError> {
         let text = read_at_most(file)?;
-        Ok(read(&text, file, &self.policies)?)
+        read(&text, file, &self.policies).map_err(ConfigError::At)
     }
 }
 

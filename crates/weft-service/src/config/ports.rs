@@ -1,7 +1,7 @@
 //! A port of the configuration.
 
 use super::PortConfig;
-use super::read::{Item, known};
+use super::read::{Item, Mistakes, each_key};
 use std::net::IpAddr;
 use toml::de::DeValue;
 use weft_host::Mac;
@@ -15,14 +15,12 @@ const PORT_KEYS: [&str; 7] = ["name", "netns", "addresses", "mac", "uplink", "eg
 pub(crate) const BURST_MAX: Bytes = Bytes(1 << 30);
 
 /// Reads a port; `before` are the file's ports so far.
-pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, ParseError> {
+pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, Mistakes> {
     let DeValue::Table(table) = item.value.get_ref() else {
-        return Err(item.error("a port must be a table", "begin it with [[ports]]"));
+        return Err(item.error("a port must be a table", "begin it with [[ports]]").into());
     };
     let mut port = PortConfig::default();
-    for (key, value) in table {
-        known(key, &PORT_KEYS)?;
-        let item = Item { key: key.get_ref(), value };
+    each_key(table, &PORT_KEYS, |item| {
         match item.key {
             "name" => port.name = item.interface()?,
             "netns" => port.netns = Some(item.name()?),
@@ -33,11 +31,13 @@ pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortCon
             _ => port.addresses = item.list()?.map(address).collect::<Result<_, _>>()?,
         }
         if item.key == "name" && before.iter().any(|p| p.name == port.name) {
-            return Err(item.error(format!("there are two ports {}", quoted(&port.name)), "names are unique"));
+            let what = format!("there are two ports {}", quoted(&port.name));
+            return Err(item.error(what, "names are unique").into());
         }
-    }
+        Ok(())
+    })?;
     if port.name.is_empty() {
-        return Err(item.error("a port needs a name", "write `name = \"weft0\"`"));
+        return Err(item.error("a port needs a name", "write `name = \"weft0\"`").into());
     }
     Ok(port)
 }

@@ -176,12 +176,47 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Reads a file. `policies` is the folder of policies without a path.
-pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, LocatedError> {
-    parse(text, file, policies).map_err(|error| error.locate(&file.display().to_string(), text))
+/// The mistakes of a file or of a part of it, at least one.
+#[derive(Debug)]
+pub(super) struct Mistakes(Vec<ParseError>);
+
+impl From<ParseError> for Mistakes {
+    fn from(mistake: ParseError) -> Self {
+        Self(vec![mistake])
+    }
 }
 
-fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, ParseError> {
+/// Does `read` for each of `parts`, and returns the mistakes of all.
+fn each<T>(
+    parts: impl IntoIterator<Item = T>,
+    mut read: impl FnMut(T) -> Result<(), Mistakes>,
+) -> Result<(), Mistakes> {
+    let found: Vec<ParseError> =
+        parts.into_iter().filter_map(|part| read(part).err()).flat_map(|mistakes| mistakes.0).collect();
+    if found.is_empty() { Ok(()) } else { Err(Mistakes(found)) }
+}
+
+/// Does `read` for each key of a table that has `keys`, and returns the mistakes of all.
+pub(super) fn each_key<'a>(
+    table: &'a DeTable<'a>,
+    keys: &[&str],
+    mut read: impl FnMut(Item<'a>) -> Result<(), Mistakes>,
+) -> Result<(), Mistakes> {
+    each(table, |(key, value)| {
+        known(key, keys)?;
+        read(Item { key: key.get_ref(), value })
+    })
+}
+
+/// Reads a file. `policies` is the folder of policies without a path. Returns all mistakes, in the order of their places.
+pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, Vec<LocatedError>> {
+    parse(text, file, policies).map_err(|Mistakes(mut found)| {
+        found.sort_by_key(|mistake| mistake.span.start);
+        found.into_iter().map(|mistake| mistake.locate(&file.display().to_string(), text)).collect()
+    })
+}
+
+fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, Mistakes> {
     let table = DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
         let what = format!("this is not TOML: {}", error.message());
         ParseError::new(
@@ -191,10 +226,7 @@ fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, ParseError> 
         )
     })?;
     let mut layer = Layer::default();
-    for (key, value) in &table {
-        known(key, &KEYS)?;
-        set(&mut layer, Item { key: key.get_ref(), value }, file, policies)?;
-    }
+    each_key(&table, &KEYS, |item| set(&mut layer, item, file, policies))?;
     Ok(layer)
 }
 
@@ -206,17 +238,16 @@ pub(super) fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Res
     Err(ParseError::new(key.span(), format!("there is no key {}", quoted(name)), hint(name, keys, &SYNONYMS)))
 }
 
-fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), ParseError> {
+fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), Mistakes> {
     match item.key {
         "uplink" => match item.value.get_ref() {
-            DeValue::Table(tables) => {
-                for (name, value) in tables {
-                    let name = uplink_name(name)?;
-                    let item = Item { key: "uplink", value };
-                    let uplink = read_uplink(&name, item, &mut layer.ports, file, policies)?;
-                    layer.uplinks.insert(name, uplink);
-                }
-            }
+            DeValue::Table(tables) => each(tables, |(name, value)| {
+                let name = uplink_name(name)?;
+                let item = Item { key: "uplink", value };
+                let uplink = read_uplink(&name, item, &mut layer.ports, file, policies)?;
+                layer.uplinks.insert(name, uplink);
+                Ok(())
+            })?,
             _ => layer.head.uplink = Some(item.interface()?),
         },
         "uplink-netns" => layer.head.netns = Some(item.name()?),
@@ -243,12 +274,11 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
             layer.watchdog = Some(item.one_of(&[("auto", Watchdog::Auto), ("off", Watchdog::Off)])?)
         }
         "steer" => layer.steer = Some(read_steer(item, file)?),
-        _ => {
-            for port in item.list()? {
-                let port = read_port(port, &layer.ports)?;
-                layer.ports.push(port);
-            }
-        }
+        _ => each(item.list()?, |port| {
+            let port = read_port(port, &layer.ports)?;
+            layer.ports.push(port);
+            Ok(())
+        })?,
     }
     Ok(())
 }
@@ -272,35 +302,35 @@ fn read_uplink(
     ports: &mut Vec<PortConfig>,
     file: &Path,
     policies: &Path,
-) -> Result<UplinkLayer, ParseError> {
+) -> Result<UplinkLayer, Mistakes> {
     let DeValue::Table(table) = item.value.get_ref() else {
-        return Err(item.error(
-            format!("the uplink {} must be a table", quoted(name)),
-            format!("write [uplink.{name}] and below it `device = \"eth0\"`"),
-        ));
+        return Err(item
+            .error(
+                format!("the uplink {} must be a table", quoted(name)),
+                format!("write [uplink.{name}] and below it `device = \"eth0\"`"),
+            )
+            .into());
     };
     let mut uplink = UplinkLayer::default();
-    for (key, value) in table {
-        known(key, &UPLINK_KEYS)?;
-        let item = Item { key: key.get_ref(), value };
+    each_key(table, &UPLINK_KEYS, |item| {
         match item.key {
             "device" => uplink.device = Some(item.interface()?),
             "netns" => uplink.netns = Some(item.name()?),
             "rate" => uplink.rate = Some(rate(item)?),
             "workers" => uplink.workers = Some(workers(item)?),
             "policy" => uplink.policy = Some(policy(&item.name()?, file, policies)),
-            _ => {
-                for item in item.list()? {
-                    let port = read_port(item, ports)?;
-                    if port.uplink.as_ref().is_some_and(|of| of != name) {
-                        let what = format!("port {} names another uplink than its table", quoted(&port.name));
-                        return Err(item.error(what, "leave its `uplink` out"));
-                    }
-                    ports.push(PortConfig { uplink: Some(name.to_owned()), ..port });
+            _ => each(item.list()?, |item| {
+                let port = read_port(item, ports)?;
+                if port.uplink.as_ref().is_some_and(|of| of != name) {
+                    let what = format!("port {} names another uplink than its table", quoted(&port.name));
+                    return Err(item.error(what, "leave its `uplink` out").into());
                 }
-            }
+                ports.push(PortConfig { uplink: Some(name.to_owned()), ..port });
+                Ok(())
+            })?,
         }
-    }
+        Ok(())
+    })?;
     Ok(uplink)
 }
 
@@ -376,7 +406,17 @@ mod tests {
     use weft_units::Bytes;
 
     fn layer(text: &str) -> Result<Layer, String> {
-        read(text, Path::new("/c/weft.toml"), Path::new("/p")).map_err(|error| error.to_string())
+        read(text, Path::new("/c/weft.toml"), Path::new("/p"))
+            .map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
+    #[test]
+    fn all_mistakes_of_a_file_are_found() {
+        let text = "uplnk = \"eth0\"\nrate = \"fast\"\n[[ports]]\nname = \"a/b\"\nmac = \"x\"\n[[ports]]\nnetns = 7\n";
+        let all = layer(text).unwrap_err();
+        let places: Vec<&str> = all.lines().filter_map(|line| line.strip_prefix("/c/weft.toml:")).collect();
+        let places: Vec<&str> = places.iter().filter_map(|line| line.split(": ").next()).collect();
+        assert_eq!(places, ["1:1", "2:8", "4:8", "5:7", "7:9"], "{all}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The table `[steer]`: the receive steering of the host's NIC.
 
-use super::read::Item;
+use super::read::{Item, Mistakes, each_key};
 use super::{ConfigError, FlowSource, SteerConfig, UplinkConfig};
 use std::path::{Path, PathBuf};
 use toml::de::DeValue;
@@ -50,15 +50,13 @@ impl SteerLayer {
 }
 
 /// Reads the table of `file`, with model and policy.
-pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, ParseError> {
+pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, Mistakes> {
     let DeValue::Table(table) = item.value.get_ref() else {
-        return Err(item.error("`steer` must be a table", "begin it with [steer]"));
+        return Err(item.error("`steer` must be a table", "begin it with [steer]").into());
     };
     let (mut device, mut netns, mut nic, mut policy) = (None, None, None, None);
     let (mut from, mut watch, mut queues) = (None, false, None);
-    for (key, value) in table {
-        super::read::known(key, &KEYS)?;
-        let item = Item { key: key.get_ref(), value };
+    each_key(table, &KEYS, |item| {
         match item.key {
             "device" => device = Some(item.interface()?),
             "netns" => netns = Some(item.name()?),
@@ -68,19 +66,20 @@ pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, Pars
             "watch" => watch = item.flag()?,
             _ => queues = Some(count(item)?),
         }
-    }
+        Ok(())
+    })?;
     let flows = match (from, watch) {
         (Some(path), false) => FlowSource::File(path),
         (None, true) => FlowSource::Sockets,
         (Some(_), true) => {
-            return Err(item.error("[steer] has both `flows` and `watch`", "leave one of them out"));
+            return Err(item.error("[steer] has both `flows` and `watch`", "leave one of them out").into());
         }
         (None, false) => {
-            return Err(item.error("[steer] does not say for which flows", "write `watch = true`"));
+            return Err(item.error("[steer] does not say for which flows", "write `watch = true`").into());
         }
     };
     let Some(policy) = policy else {
-        return Err(item.error("[steer] needs a policy", "write `policy = \"balance\"`"));
+        return Err(item.error("[steer] needs a policy", "write `policy = \"balance\"`").into());
     };
     Ok(SteerLayer { device, netns, nic: nic.unwrap_or_else(|| MODEL.to_owned()), policy, flows, queues })
 }
@@ -121,7 +120,8 @@ mod tests {
 
     fn config(text: &str) -> Result<Config, String> {
         let (main, text) = (Path::new("/c/weft.toml"), format!("uplink = \"eth0\"\npolicy = \"p\"\n{text}"));
-        let layer = read(&text, main, Path::new("/p")).map_err(|error| error.to_string())?;
+        let layer = read(&text, main, Path::new("/p"))
+            .map_err(|found| found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
         layer.complete(main).map_err(|error| error.to_string())
     }
 

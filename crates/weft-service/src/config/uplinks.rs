@@ -166,7 +166,7 @@ mod tests {
 
     fn config(text: &str) -> Result<Config, String> {
         let main = Path::new("/c/weft.toml");
-        let layer = read(text, main, Path::new("/p")).map_err(|error| error.to_string())?;
+        let layer = read(text, main, Path::new("/p")).map_err(|found| format!("{found:?}"))?;
         layer.complete(main).map_err(|error| error.to_string())
     }
 

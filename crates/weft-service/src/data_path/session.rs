@@ -11,30 +11,28 @@ use super::{
 use crate::config::{Config, Hold, OnFailure, UplinkConfig};
 use crate::holding::Opened;
 use crate::policy::Policy;
+use core::num::NonZeroUsize;
 use std::collections::BTreeMap;
 use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale, link};
-use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::sojourn::Sojourns;
-use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
 use weft_report::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
     PortState, PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant,
-    UNKNOWN_RATE,
 };
 use weft_units::{BitsPerSec, Nanos};
 
 /// The time in which the packets of all ports are sent at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
-/// The largest lag of the link's clock.
-const CATCH_UP: Nanos = Nanos::from_millis(10);
 
 /// A data path of one session.
 #[derive(Debug)]
 pub struct SessionPath {
     session: Session,
+    /// The number of transmit workers.
+    workers: NonZeroUsize,
     prepared: Option<(CompiledPolicy, PreparedChange)>,
 }
 
@@ -93,6 +91,7 @@ impl SessionPath {
         // Not before a take-over, whose packets wait.
         clean([uplink.netns.as_deref()]);
         let settings = settings(&policy.compiled, uplink);
+        settings.plan_for_ports(&policy.compiled, &[])?;
         let mut session = Session::start_without_port(&policy.compiled, &settings)?;
         match store {
             Some(store) => {
@@ -110,13 +109,25 @@ impl SessionPath {
             }
             None => {}
         }
-        Ok(Started { path: Box::new(Self { session, prepared: None }), former: None, notes, missing: None })
+        Ok(Started {
+            path: Box::new(Self { session, workers: uplink.workers, prepared: None }),
+            former: None,
+            notes,
+            missing: None,
+        })
+    }
+
+    /// Prepares a policy that a port of the default share can run, whether there are ports or not.
+    fn prepare_change(&mut self, policy: &CompiledPolicy) -> Result<PreparedChange, SessionError> {
+        let settings = NicSettings { workers: self.workers, ..NicSettings::of_policy(policy) };
+        settings.plan_for_ports(policy, &[])?;
+        self.session.prepare_policy(policy, (settings.rate, settings.link))
     }
 
     fn prepared_for(&mut self, policy: &CompiledPolicy) -> Result<PreparedChange, SessionError> {
         match self.prepared.take() {
             Some((of, change)) if of == *policy => Ok(change),
-            _ => self.session.prepare_policy(policy, link_of(policy)),
+            _ => self.prepare_change(policy),
         }
     }
 }
@@ -132,18 +143,12 @@ pub fn abandon((store, kept): Opened) -> Result<(), DataPathError> {
 }
 
 /// The settings of the session under `policy`.
-fn settings(policy: &CompiledPolicy, uplink: &UplinkConfig) -> NicSettings {
-    let (rate, link) = link_of(policy);
+pub(crate) fn settings(policy: &CompiledPolicy, uplink: &UplinkConfig) -> NicSettings {
     NicSettings {
         uplink: uplink.device.clone(),
         uplink_netns: uplink.netns.clone(),
-        rate,
-        queues: None,
         workers: uplink.workers,
-        link,
-        segments_per_turn: SegmentsPerTurn::Whole,
-        catch_up: CATCH_UP,
-        log: false,
+        ..NicSettings::of_policy(policy)
     }
 }
 
@@ -219,14 +224,12 @@ fn adopt(
     };
     let ports = session.ports().into_iter().map(spec).collect();
     let former = Some(Former { policy, memory, ports });
-    Ok(Started { path: Box::new(SessionPath { session, prepared: None }), former, notes, missing: None })
-}
-
-/// The rate and the treatment of the link under `policy`.
-fn link_of(policy: &CompiledPolicy) -> (BitsPerSec, LinkKind) {
-    let source = if policy.link.is_some() { LinkRate::Given } else { LinkRate::Observed };
-    let link = LinkKind::Device(DeviceLink { rate: source, piece: policy.least_latency() });
-    (policy.link.unwrap_or(UNKNOWN_RATE), link)
+    Ok(Started {
+        path: Box::new(SessionPath { session, workers: NonZeroUsize::MIN, prepared: None }),
+        former,
+        notes,
+        missing: None,
+    })
 }
 
 /// Removes what killed daemons and runs left here and in these namespaces.
@@ -241,7 +244,7 @@ fn clean<'a>(namespaces: impl IntoIterator<Item = Option<&'a str>>) {
 
 impl DataPath for SessionPath {
     fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError> {
-        let change = self.session.prepare_policy(policy, link_of(policy))?;
+        let change = self.prepare_change(policy)?;
         let renumbered = change.renumbered();
         let plan = Plan {
             steps: renumbered.steps.iter().map(ToString::to_string).collect(),

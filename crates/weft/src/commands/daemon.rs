@@ -1,10 +1,12 @@
 //! `weft daemon`: a policy enforced as a service, controlled over a socket.
 
+use crate::failure::{self, Reported};
 use crate::output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::require_network_rights;
-use weft_service::daemon::{self, Options};
+use weft_service::daemon::{self, DaemonError, Options};
+use weft_service::gate::{self, Report};
 
 /// Enforce a policy as a service, with ports that come and go, until SIGTERM.
 ///
@@ -32,7 +34,8 @@ pub(crate) struct Args {
     /// The control socket, in place of the configured one.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Check the configuration and its policy, and change nothing.
+    /// Check the configuration, its policies, and the interfaces, namespaces and names on this host, and change nothing. The exit
+    /// code is 1 if the daemon would not start, or start without a port.
     #[arg(long)]
     check: bool,
 }
@@ -41,12 +44,33 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = Options { config: args.config.clone(), socket: args.socket.clone() };
     if args.check {
-        let lines = daemon::check(&options)?;
-        output::print(&lines.into_iter().map(|line| line + "\n").collect::<String>())?;
-        return Ok(ExitCode::SUCCESS);
+        return check(&options);
     }
     require_network_rights()?;
-    daemon::run(&options)?;
+    daemon::run(&options).map_err(told)?;
     // A service that was asked to stop has not failed.
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what would run, or all that is wrong. The last line is the reason of a failure.
+fn check(options: &Options) -> anyhow::Result<ExitCode> {
+    let Report { lines, notes, mistakes } = gate::report(options);
+    if mistakes.is_empty() {
+        output::print(&lines.into_iter().map(|line| line + "\n").collect::<String>())?;
+    }
+    notes.iter().for_each(|note| output::note(note));
+    let failed = !mistakes.is_empty();
+    for mistake in mistakes {
+        failure::report(&told(mistake));
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// An error of the daemon. One that has its place in a file is printed as it is.
+fn told(error: DaemonError) -> anyhow::Error {
+    if error.has_place() {
+        output::message(&error.to_string());
+        return Reported.into();
+    }
+    error.into()
 }

@@ -7,6 +7,8 @@ use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_control::interface::{ChangeReply, LoadPolicy};
+use weft_policy::CompileOptions;
+use weft_run::place::Place;
 use weft_units::Nanos;
 
 /// Put a policy in force at a running daemon.
@@ -50,6 +52,12 @@ pub(crate) struct RestoreArgs {
 /// Runs `weft policy load`.
 pub(crate) fn load(args: &LoadArgs) -> anyhow::Result<ExitCode> {
     let policy = PolicyText::read(&args.file)?;
+    // The daemon asks the same, and has no place in the text. What does not compile it says itself.
+    if let Some(compiled) = policy.compile(&CompileOptions::default()).policy
+        && let Some(refusal) = policy.ask(Place::Daemon, &compiled).refusal
+    {
+        return Err(policy.refused_by(Place::Daemon, &refusal));
+    }
     let tenants = policy.tenants();
     let PolicyText { name, text } = policy;
     let policy = LoadPolicy {

@@ -39,8 +39,10 @@ use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
 use weft_nic::departures::DepartureLog;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
+use weft_policy::promise::{About, Refusal};
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_report::record::Document;
+use weft_run::place::{Place, refusal};
 use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
 use weft_run::session::{
     Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
@@ -150,7 +152,8 @@ pub(crate) struct Args {
     /// Write the packets' way through the NIC to a file as a Perfetto trace (.pftrace), while it runs.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Print what would be created and enforced, and change nothing.
+    /// Print what would be created and enforced, and change nothing. Where the run would fail, the exit code is 1 and the last
+    /// line has the reason.
     #[arg(long)]
     dry_run: bool,
     /// Print plain lines instead of the live view.
@@ -217,16 +220,20 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut policy = text.load(&options)?;
     args.algorithms.put_into(&mut policy)?;
     let settings = args.settings(&policy)?;
-    let plan = settings.plan(&policy)?;
+    let plan = settings.plan(&policy).map_err(|error| match refusal(&error, &policy) {
+        Refusal { about: About::Surroundings, .. } => error.into(),
+        refusal => text.refused_by(Place::Port, &refusal),
+    })?;
     warn_of_cgroups(&policy);
     if args.dry_run {
-        // Without rights not even a namespace can be read.
-        if require_network_rights().is_ok()
-            && let Err(error) = settings.check_host()
-        {
-            output::warn(&error.to_string());
-        }
         output::print(&describe_plan(&settings, &plan))?;
+        match require_network_rights() {
+            Ok(()) => settings.check_host()?,
+            // Not even a namespace can be read then.
+            Err(error) => {
+                output::note(&format!("interfaces, namespaces and names were not looked at: {error}"))
+            }
+        }
         return Ok(ExitCode::SUCCESS);
     }
     require_network_rights()?;
