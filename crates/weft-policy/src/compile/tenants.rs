@@ -13,7 +13,7 @@ use crate::lowering::model::{Policy, TenantDefinition, name_below};
 use crate::lowering::visit::Visit;
 use crate::program::BOUND_DEFAULT;
 use crate::validate::graph::{Graph, Kind};
-use crate::validate::{algorithms, build};
+use crate::validate::{algorithms, build, default_place};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use weft_rank::Metadatum;
@@ -206,7 +206,10 @@ impl Pass<'_> {
         let (mut graph, diagnostics) = build::build(policy, readable, lines);
         self.diagnostics.extend(diagnostics);
         self.check_bounds(policy, &graph);
-        let (shape, default) = self.check_graph(&mut graph, None)?;
+        let (shape, default) = self.check_graph(&mut graph, &policy.uses, None)?;
+        if default == DefaultPlace::ByCompiler {
+            self.diagnostics.extend(default_place::outside(policy, &graph, lines.text()));
+        }
         self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
         self.check_claims(policy, &graph);
         Some(default)

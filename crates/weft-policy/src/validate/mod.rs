@@ -30,6 +30,7 @@
 
 pub(crate) mod algorithms;
 pub(crate) mod build;
+pub(crate) mod default_place;
 pub(crate) mod graph;
 #[cfg(test)]
 mod limits_oracle;
