@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`ecn`] | the mark of congestion in an IP header |
 //! | [`ethernet`] | framing: Ethernet's overhead in the frame and on the wire |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
 //! | [`vnet`] | the virtio-net header before frames of TUN, TAP and macvtap |
@@ -16,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classifier;
+pub mod ecn;
 pub mod ethernet;
 pub mod header_match;
 pub mod headers;

@@ -24,7 +24,10 @@ impl<O: Observer> World<'_, O> {
         let Some(policy) = &mut state.policy else { return };
         let Some(Coming { what, exchange, .. }) = policy.due() else { return };
         let changed = exchange.and_then(|Exchange { tree, lanes, classes, steps, warnings }| {
-            let exchanged = state.transmit.exchange_policy((tree, &lanes), self.now, &mut self.agenda);
+            let exchanged = {
+                let now = (self.now, &self.skbs);
+                state.transmit.exchange_policy((tree, &lanes), now, &mut self.agenda)
+            };
             if let Err(error) = exchanged {
                 let reason = Refusal::from(error);
                 policy.refuse_rest(&reason);
