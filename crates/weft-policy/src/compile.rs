@@ -4,6 +4,7 @@
 //! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
 mod around;
+mod default_place;
 mod faults;
 mod merge;
 mod quotas;
@@ -27,7 +28,7 @@ use crate::syntax::SyntaxNode;
 use crate::users::Users;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
-use crate::validate::{algorithms, build, default_place, rows, rules};
+use crate::validate::{algorithms, build, rows, rules};
 use crate::{lowering, steering, syntax};
 use std::collections::BTreeSet;
 use weft_steer::policy::PolicyFile;

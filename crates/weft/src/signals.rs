@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// What the end of a command takes away from the host.
+/// The things that the end of a command takes away from the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removes {
     /// The devices, namespaces or rules that the command has made.

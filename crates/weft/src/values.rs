@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn rates_and_sizes_have_the_corrections_of_policies() {
         for (text, meant) in
-            [("900M", "900mbps"), ("0.9G", "900mbps"), ("100MB/s", "800mbps"), ("900e6", "900mbps")]
+            [("900M", "900mbps"), ("0.9G", "0.9gbps"), ("100MB/s", "800mbps"), ("900e6", "900mbps")]
         {
             let error = rate(text).unwrap_err().to_string();
             assert!(error.ends_with(&format!("; write `{meant}`")), "{error}");

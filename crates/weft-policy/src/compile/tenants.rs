@@ -4,7 +4,7 @@
 //! a tenant's file says therefore never makes the file above it wrong, but for the bounds that all share: cgroups, ports, rows, levels.
 
 use super::merge::{Behind, cgroup_of, joined, merge, place_default, without_file};
-use super::{DefaultPlace, Pass};
+use super::{DefaultPlace, Pass, default_place};
 use crate::code::Code;
 use crate::compiled::DEFAULT;
 use crate::diagnostic::SpannedDiagnostic;
@@ -13,7 +13,7 @@ use crate::lowering::model::{Policy, TenantDefinition, name_below};
 use crate::lowering::visit::Visit;
 use crate::program::BOUND_DEFAULT;
 use crate::validate::graph::{Graph, Kind};
-use crate::validate::{algorithms, build, default_place};
+use crate::validate::{algorithms, build};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use weft_rank::Metadatum;

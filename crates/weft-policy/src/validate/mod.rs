@@ -30,7 +30,6 @@
 
 pub(crate) mod algorithms;
 pub(crate) mod build;
-pub(crate) mod default_place;
 pub(crate) mod graph;
 #[cfg(test)]
 mod limits_oracle;

@@ -445,7 +445,7 @@ fn an_error_of_a_cost_file_points_into_that_file() {
 fn a_rate_is_corrected_to_what_it_means() {
     for (written, meant) in [
         ("\"900e6\"", "write `rate = \"900mbps\"`"),
-        ("\"0.9G\"", "write `rate = \"900mbps\"`"),
+        ("\"0.9G\"", "write `rate = \"0.9gbps\"`"),
         ("\"100MB/s\"", "write `rate = \"800mbps\"`"),
         ("900e6", "such as \"900mbps\""),
     ] {

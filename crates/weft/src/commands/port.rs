@@ -20,7 +20,7 @@ pub(crate) struct Args {
     what: What,
 }
 
-/// What ends a port, in one sentence. The guide to operating has the table of all events, and other documents repeat the sentence.
+/// The events that end a port, in one sentence. The guide to operating has the table of all events, and other documents repeat the sentence.
 const LIFE: &str = "A port outlives a restart, an upgrade and a crash of the daemon; it ends with `weft port remove`, with a stop of the \
     daemon, and with its network namespace.";
 

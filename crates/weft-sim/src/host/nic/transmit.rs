@@ -74,7 +74,7 @@ fn packet_of(segment: &Segment, skb: &Skb, number: u32) -> Packet {
     Packet { body, created: skb.created, stream: segment.flow, payload, len, marked: segment.marked }
 }
 
-/// What an algorithm knows of a packet.
+/// The metadata of a packet that algorithms read.
 fn metadata((packet, at): &(Packet, Nanos)) -> Metadata {
     Metadata::UNKNOWN.with(Metadatum::Length, packet.len.into()).with(Metadatum::Arrived, at.get())
 }
