@@ -477,7 +477,8 @@ fn a_replay_drops_what_tests_of_policies_drop() {
         let mut dropped: Vec<_> =
             found.dropped.get(DROPPER).into_iter().flatten().map(|at| name(*at)).collect();
         let mut expected = trial.drops.clone();
-        (dropped.sort(), expected.sort());
+        dropped.sort();
+        expected.sort();
         assert_eq!(dropped, expected, "{}", trial.name);
     }
 }

@@ -171,7 +171,8 @@ fn the_corpus_of_droppers_drops_the_same_packets() {
         let mut expected = drops.cases[0].drops.clone();
         let dropped = outcome.packets.iter().filter(|packet| packet.fate == "dropped");
         let mut dropped: Vec<String> = dropped.map(|packet| packet.name.clone()).collect();
-        (dropped.sort(), expected.sort());
+        dropped.sort();
+        expected.sort();
         assert_eq!(dropped, expected);
         count += 1;
     }
