@@ -2222,17 +2222,28 @@ class Replay:
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayClass:
-    """The departures of a class."""
+    """The departures and drops of a class."""
     class_: str = field(metadata={'key': 'class'})
     """Name of the class."""
     packets: int
     """Packets that left."""
     bytes: int
     """Bytes that left."""
+    dropped: dict[str, ReplayClassDroppedItem]
+    """Reason -> packets and bytes of the class dropped for it: `class full` at its bound, `dropper` by a dropper of the policy."""
     first_s: float | None
     """Departure of the first, in seconds since the trace's first packet; null without one."""
     last_s: float | None
     """Departure of the last, in seconds since the trace's first packet; null without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayClassDroppedItem:
+    """Packets and bytes dropped for one reason."""
+    packets: int
+    """Packets."""
+    bytes: int
+    """Bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -182,7 +182,8 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
     let of = |balance: Balance| Drops { packets: balance.dropped_packets, bytes: balance.dropped_bytes };
     for (reason, dropped) in [
         ("qdiscs", of(qdiscs)),
-        ("rings", of(rings)),
+        // Nothing but a dropper of the policy drops from a ring.
+        ("dropper", of(rings)),
         ("switch buffers", ports),
         ("links", lost),
         ("receive rings", of(receive)),

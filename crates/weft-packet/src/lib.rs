@@ -2,6 +2,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`ecn`] | the mark of congestion in an IP header |
 //! | [`ethernet`] | framing: Ethernet's overhead in the frame and on the wire, and the bit of groups |
 //! | [`fragment`] | cutting IPv4 datagrams into fragments |
 //! | [`headers`] | parsing of Ethernet, IP and transport headers, without allocation |
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod classifier;
+pub mod ecn;
 pub mod ethernet;
 pub mod fragment;
 pub mod header_match;

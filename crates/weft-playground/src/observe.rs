@@ -25,6 +25,7 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
             Taken::Sent(packet) => {
                 turns.push(Turn { at_ns, packet, heads: watcher.shown(heads, &run, packet) })
             }
+            Taken::Dropped(_) => {}
             Taken::Waited if run.now() <= TIME_MAX => {}
             Taken::Waited => break,
             Taken::Over => {
@@ -35,7 +36,7 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
     }
     let stated = !(trial.expect.is_empty() && trial.drops.is_empty());
     let difference = if stated && !cut { run.outcome().difference(trial) } else { None };
-    Ok(Outcome { packets: watcher.packets(&run, cut), turns, pifo: None, stated, difference, cut })
+    Ok(Outcome { packets: watcher.packets(&run), turns, pifo: None, stated, difference, cut })
 }
 
 /// The algorithms of a policy by their names: its own come before those of the library.
@@ -139,14 +140,14 @@ impl Watcher<'_> {
         (name.clone(), custom.map_or(native, |custom| &custom.algorithm.name).to_owned(), custom)
     }
 
-    fn packets(&self, run: &Run<'_>, cut: bool) -> Vec<Packet> {
+    fn packets(&self, run: &Run<'_>) -> Vec<Packet> {
         let rate = self.policy.link.unwrap_or(LINK);
         let packet = |(number, fate): (usize, &Fate)| {
             let of = &self.trial.packets[number];
             let (fate, sent) = match fate {
                 Fate::Sent(at) => ("sent", Some(at.get())),
                 Fate::Refused => ("refused", None),
-                Fate::Held if !cut => ("dropped", None),
+                Fate::Dropped => ("dropped", None),
                 Fate::Held | Fate::Coming => ("waiting", None),
             };
             Packet {

@@ -42,6 +42,9 @@ pub(crate) fn departures(trial: &Trial, policy: &CompiledPolicy) -> Option<Vec<D
                 found.push(Departure { packet, at_ns: began.get() });
                 run.busy_from(began, trial.packets[packet].bytes);
             }
+            Turn::Dropped(packet) => {
+                queues.get_mut(&key(packet))?.pop_front()?;
+            }
             Turn::Waited => {}
             Turn::Over => return Some(found),
         }

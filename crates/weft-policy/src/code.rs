@@ -151,6 +151,7 @@ codes! {
     ClassShadowed "W0003" "Earlier classes take every packet that this class describes.";
     NeverTrue "W0004" "No packet can pass all tests of this class.";
     TenantWithoutFile "W0005" "A tenant has no file, so its packets share one FIFO.";
+    DefaultOutside "W0006" "The root begins with limits that do not hold for `default`.";
 
     AnyonesPriority "N0001" "A class tests a priority that any program may set on its packets.";
 }

@@ -4,6 +4,7 @@
 //! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
 mod around;
+mod default_place;
 mod faults;
 mod merge;
 mod quotas;
@@ -13,6 +14,7 @@ mod texts;
 pub use self::around::{Fallback, TooManyRefused, compile_around};
 use self::faults::Faults;
 use self::texts::Texts;
+use crate::algorithm::uses::Use;
 use crate::budget::{Budget, Steps};
 use crate::code::Code;
 use crate::compiled::CompiledPolicy;
@@ -302,7 +304,10 @@ impl<'a> Pass<'a> {
         self.apply(options, &mut policy, &mut graph);
         self.check_bounds(&policy, &graph);
         let link = policy.link.as_ref().map(|link| link.value);
-        let (shape, _) = self.check_graph(&mut graph, link)?;
+        let (shape, default) = self.check_graph(&mut graph, &policy.uses, link)?;
+        if default == DefaultPlace::ByCompiler {
+            self.diagnostics.extend(default_place::outside(&policy, &graph, self.lines.text()));
+        }
         self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
         self.diagnostics.extend(steering::check(&policy, &graph));
         Some(Checked { policy, graph, shape })
@@ -416,7 +421,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Checks the graph as a whole and places `default`. Returns `None` when the graph cannot be compiled.
-    fn check_graph(&mut self, graph: &mut Graph, link: Option<BitsPerSec>) -> Option<(Shape, DefaultPlace)> {
+    fn check_graph(
+        &mut self,
+        graph: &mut Graph,
+        uses: &[Use],
+        link: Option<BitsPerSec>,
+    ) -> Option<(Shape, DefaultPlace)> {
         let cycles = find_cycles(graph);
         let cyclic = !cycles.is_empty();
         self.diagnostics.extend(cycles);
@@ -425,7 +435,7 @@ impl<'a> Pass<'a> {
         let mut default = DefaultPlace::ByText;
         if !shape.reaches(graph, graph.classes) {
             default = DefaultPlace::ByCompiler;
-            program::place_default(graph);
+            program::place_default(graph, uses);
             shape = Shape::new(graph, graph.root?);
         }
         if let Some(too_deep) = shape.check_levels(graph) {

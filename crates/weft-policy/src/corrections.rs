@@ -1,32 +1,15 @@
 //! Values as they were meant: units, names of services and other spellings that the language does not have.
 //!
-//! Each function takes a value that cannot be read and returns one that can, if there is no doubt about the meaning.
+//! Rates, sizes and times are corrected by [`weft_units::meant`]. Each function takes a value that cannot be read and returns one that can, if there is no doubt about the meaning.
 
 use core::net::IpAddr;
 use weft_packet::{ParsePrefixError, Prefix};
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes, Nanos, meant};
 
 /// Splits a quantity into its number and its unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     text.split_at(end)
-}
-
-/// A rate with another spelling of its unit: `100Mbit/s`, `10G`, `10MB/s`.
-pub(crate) fn rate(text: &str) -> Option<String> {
-    let (number, unit) = split(text);
-    let per = ["/sec", "/s", "ps"].iter().find_map(|end| Some((unit.strip_suffix(end)?, *end)));
-    let (size, per_second) = per.map_or((unit, ""), |(size, end)| (size, end));
-    let scale = size.chars().next().map(|c| c.to_ascii_lowercase()).filter(|c| "kmgt".contains(*c));
-    let rest = if scale.is_some() { &size[1..] } else { size };
-    let scale = scale.map_or(String::new(), String::from);
-    let bits = match rest {
-        "" if !scale.is_empty() => number.to_owned(),
-        "B" | "bytes" if !per_second.is_empty() => (number.parse::<u64>().ok()?.checked_mul(8)?).to_string(),
-        _ if ["b", "bit", "bits"].contains(&rest.to_ascii_lowercase().as_str()) => number.to_owned(),
-        _ => return None,
-    };
-    Some(format!("{bits}{scale}bps")).filter(|new| new != text && new.parse::<BitsPerSec>().is_ok())
 }
 
 /// A value without the spaces before its unit, and with a unit that can be read.
@@ -35,33 +18,7 @@ pub(crate) fn joined(text: &str) -> String {
     let readable = joined.parse::<BitsPerSec>().is_ok()
         || joined.parse::<Bytes>().is_ok()
         || joined.parse::<Nanos>().is_ok();
-    if readable { joined } else { rate(&joined).unwrap_or(joined) }
-}
-
-/// A size with another spelling of its unit: `64k`, `64 KBytes`.
-pub(crate) fn size(text: &str) -> Option<String> {
-    let (number, unit) = split(text);
-    let unit = unit.to_ascii_lowercase();
-    let unit = unit.strip_suffix("ytes").or(unit.strip_suffix("yte")).unwrap_or(&unit);
-    let new = match unit {
-        "k" | "m" | "g" | "ki" | "mi" | "gi" => format!("{number}{unit}b"),
-        _ => format!("{number}{unit}"),
-    };
-    (new != text && new.parse::<Bytes>().is_ok()).then_some(new)
-}
-
-/// A time with another spelling of its unit: `200usec`.
-pub(crate) fn time(text: &str) -> Option<String> {
-    let (number, unit) = split(text);
-    let lower = unit.to_ascii_lowercase();
-    let short = match lower.as_str() {
-        "usec" | "usecs" | "microseconds" => "us",
-        "msec" | "msecs" | "milliseconds" => "ms",
-        "nsec" | "nsecs" => "ns",
-        "sec" | "secs" | "seconds" => "s",
-        _ => return None,
-    };
-    Some(format!("{number}{short}")).filter(|new| new.parse::<Nanos>().is_ok_and(|time| time > Nanos::ZERO))
+    if readable { joined } else { meant::rate(&joined).unwrap_or(joined) }
 }
 
 /// A weight in percent: only proportions count, so the number is the weight.
@@ -168,33 +125,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_understood() {
-        for (text, meant) in [
-            ("100Mbit/s", "100mbps"),
-            ("10G", "10gbps"),
-            ("10Gb", "10gbps"),
-            ("2.5Gb/s", "2.5gbps"),
-            ("10MB/s", "80mbps"),
-            ("10MBps", "80mbps"),
-            ("500Kbits", "500kbps"),
-        ] {
-            assert_eq!(rate(text).as_deref(), Some(meant), "{text}");
-        }
-        for text in ["40", "fast", "1.5MB/s", "10kib", "1gbps", "/s", ""] {
-            assert_eq!(rate(text), None, "{text}");
-        }
-    }
-
-    #[test]
     fn other_values_are_understood() {
         assert_eq!(
             (joined("10 Gbit/s"), joined("8 mb"), joined("1 us")),
             ("10gbps".into(), "8mb".into(), "1us".into())
         );
-        assert_eq!(size("64k").as_deref(), Some("64kb"));
-        assert_eq!(size("64KBytes").as_deref(), Some("64kb"));
-        assert_eq!(size("big"), None);
-        assert_eq!(time("200usec").as_deref(), Some("200us"));
         assert_eq!((weight("50%").as_deref(), weight("0%")), (Some("50"), None));
         assert_eq!((packets("10k").as_deref(), packets("10q")), (Some("10000"), None));
         assert_eq!((ports("HTTPS").as_deref(), ports("443-80").as_deref()), (Some("443"), Some("80..443")));

@@ -45,23 +45,50 @@ use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 /// The most packets of a class that may wait, in a policy without bounds.
 pub const BOUND_DEFAULT: Packets = Packets(10_000);
 
-/// Places `default` at the bottom of the tree, unless the policy has placed it. It becomes the last child of a `priority`
-/// root, and a child of weight 1 of a `wfq` root. Any other root is put above it under a strict priority of its own.
-pub(crate) fn place_default(graph: &mut Graph) {
+/// Places `default` at the bottom of the tree, unless the policy has placed it: below the limits with which the root begins, as the
+/// last child of a `priority`, as a child of weight 1 of a `wfq`, and under anything else with a strict priority of its own.
+pub(crate) fn place_default(graph: &mut Graph, uses: &[Use]) {
     let Some(root) = graph.root else { return };
+    let limit = last_limit(graph, uses, root);
+    let top = limit.and_then(|at| graph.nodes[at].children.first()).map_or(root, |edge| edge.to);
     let default = graph.classes;
-    let span = graph.nodes[root].span;
+    let span = graph.nodes[top].span;
     let edge = Edge { to: default, span, weight: None };
-    match graph.nodes[root].kind {
-        Kind::Priority => graph.nodes[root].children.push(edge),
-        Kind::Wfq => graph.nodes[root].children.push(Edge { weight: Some(Weight::ONE), ..edge }),
+    match graph.nodes[top].kind {
+        Kind::Priority => graph.nodes[top].children.push(edge),
+        Kind::Wfq => graph.nodes[top].children.push(Edge { weight: Some(Weight::ONE), ..edge }),
         _ => {
             let name = format!("{}+{DEFAULT}", graph.nodes[root].name);
-            let children = vec![Edge { to: root, span, weight: None }, edge];
+            let children = vec![Edge { to: top, span, weight: None }, edge];
             graph.nodes.push(Node { name, span, kind: Kind::Priority, children, named: false });
-            graph.root = Some(graph.nodes.len() - 1);
+            let new = graph.nodes.len() - 1;
+            match limit.and_then(|at| graph.nodes[at].children.first_mut()) {
+                Some(edge) => edge.to = new,
+                None => graph.root = Some(new),
+            }
         }
     }
+}
+
+/// The last of the limits with which a node begins: on the way down from it, through names, as long as everything is limited together.
+fn last_limit(graph: &Graph, uses: &[Use], from: usize) -> Option<usize> {
+    let (mut last, mut at) = (None, from);
+    // The graph has no cycle.
+    loop {
+        let node = &graph.nodes[at];
+        match &node.kind {
+            Kind::Limit(branches) if limits_all(branches) => last = Some(at),
+            Kind::Algorithm(number) if uses.get(*number).is_some_and(Use::shapes_all) => last = Some(at),
+            Kind::Fifo if node.children.len() == 1 => {}
+            _ => return last,
+        }
+        at = node.children.first()?.to;
+    }
+}
+
+/// Whether a limit is one for all packets below it, and not one for some destinations or ports.
+pub(crate) fn limits_all(branches: &[Branch]) -> bool {
+    matches!(branches, [one] if one.of == Region::default())
 }
 
 /// The node of the limits of ports that are not part of the text. No name of a policy is a word of the language.

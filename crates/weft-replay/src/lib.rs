@@ -17,20 +17,25 @@
 //!
 //! [`order()`] does the same with packets that are known by their metadata, without captures.
 //!
+//! **Drops and marks.** A packet that a dropper of the policy drops is counted under [`DROPPER`], and takes no time of the link. A packet
+//! that it marks is written with the mark of RFC 3168 if its transport is capable of ECN, and as it came otherwise.
+//!
 //! **Unreadable input.** A packet whose headers are damaged or truncated is scheduled as one that is not IP, usually in
 //! class `default`. It is counted in [`ReplayReport::unreadable`] and not dropped. A capture file that ends inside a
 //! packet, or is damaged, ends the run. The packets before are still sent and written; then the error is returned, with
 //! the report of the written packets.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use thiserror::Error;
+use weft_packet::ecn::mark_congestion;
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
 use weft_sched::PacketScheduler;
-use weft_sim::{Departure, Framing, Scheduler, VirtualLink};
-use weft_units::{BitsPerSec, Bytes, ClassId, Instant, PacketMeta};
+use weft_sim::{Departure, Fate, Framing, Scheduler, VirtualLink};
+use weft_units::{BitsPerSec, Bytes, ClassId, Instant, LaneId, PacketMeta};
 
 mod flows;
 mod order;
@@ -41,6 +46,8 @@ pub use report::{ClassReport, Conservation, Count, ReplayReport};
 
 /// The default number of flows of a class with their own queue.
 pub const FLOWS_PER_CLASS: usize = 65_536;
+/// The reason of drops by a dropper of the policy.
+pub const DROPPER: &str = "dropper";
 /// The number of packets between two reports of progress.
 const PROGRESS_INTERVAL: u64 = 4096;
 
@@ -139,7 +146,7 @@ impl Waiting {
     }
 }
 
-/// The processing of departures.
+/// The processing of packets that leave the scheduler.
 struct Sink<W: Write> {
     writer: PcapWriter<W>,
     waiting: Waiting,
@@ -149,23 +156,55 @@ struct Sink<W: Write> {
     /// The capture's first timestamp.
     origin: Instant,
     out: Count,
+    conservation: Conservation,
     error: Option<PcapError>,
 }
 
 impl<W: Write> Sink<W> {
+    fn take(&mut self, fate: Fate) {
+        match fate {
+            Fate::Sent(departure) => self.depart(departure),
+            Fate::Dropped { lane, handle, .. } => {
+                let len = self.waiting.packets.get(handle as usize).map_or(Bytes::ZERO, |held| held.orig_len);
+                self.drop(lane, len, DROPPER);
+                self.waiting.release(handle);
+            }
+        }
+    }
+
+    /// Counts a packet that is dropped.
+    fn drop(&mut self, lane: LaneId, len: Bytes, reason: &'static str) {
+        self.conservation.dropped_packets += 1;
+        self.conservation.dropped_bytes += len.0;
+        self.conservation.dropped_by_reason.entry(reason).or_default().add(len);
+        if let Some(class) = self.class(lane) {
+            class.dropped.entry(reason).or_default().add(len);
+        }
+    }
+
+    /// The class of a lane.
+    fn class(&mut self, lane: LaneId) -> Option<&mut ClassReport> {
+        self.classes.get_mut(*self.class_of_lane.get(lane.index())?)
+    }
+
     fn depart(&mut self, departure: Departure) {
-        let Some(held) = self.waiting.packets.get(departure.handle as usize) else { return };
+        let Some(held) = self.waiting.packets.get_mut(departure.handle as usize) else { return };
+        if departure.marked
+            && let Ok(headers) = parse_headers(&held.data)
+        {
+            mark_congestion(&mut held.data, &headers);
+        }
         if self.error.is_none()
             && let Err(error) = self.writer.write(self.origin + departure.end, held.orig_len, &held.data)
         {
             self.error = Some(error);
         }
-        self.out.add(held.orig_len);
-        let class = self.class_of_lane.get(departure.lane.index());
-        if let Some(class) = class.and_then(|class| self.classes.get_mut(*class)) {
+        let len = held.orig_len;
+        self.out.add(len);
+        if let Some(class) = self.class(departure.lane) {
             let at = departure.end.as_secs_f64();
             class.packets += 1;
-            class.bytes += held.orig_len.0;
+            class.bytes += len.0;
             class.first_s.get_or_insert(at);
             class.last_s = Some(at);
         }
@@ -179,7 +218,6 @@ struct Replay<'a, S, W: Write> {
     link: VirtualLink<S>,
     flows: Flows<FieldsOfFlow>,
     sink: Sink<W>,
-    conservation: Conservation,
     unreadable: u64,
     late_timestamps: u64,
     last: Instant,
@@ -200,6 +238,7 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             class: name.clone(),
             packets: 0,
             bytes: 0,
+            dropped: BTreeMap::new(),
             first_s: None,
             last_s: None,
         };
@@ -210,29 +249,20 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
             classes: policy.classes.iter().map(|info| class(&info.name)).collect(),
             origin: Instant::ZERO,
             out: Count::default(),
+            conservation: Conservation::default(),
             error: None,
         };
-        let conservation = Conservation::default();
-        Ok(Self {
-            lookup,
-            link,
-            flows,
-            sink,
-            conservation,
-            unreadable: 0,
-            late_timestamps: 0,
-            last: Instant::ZERO,
-        })
+        Ok(Self { lookup, link, flows, sink, unreadable: 0, late_timestamps: 0, last: Instant::ZERO })
     }
 
     /// Offers one packet to the link.
     fn packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReplayError> {
-        if self.conservation.in_packets == 0 {
+        if self.sink.conservation.in_packets == 0 {
             self.sink.origin = packet.timestamp;
             self.last = packet.timestamp;
         }
-        self.conservation.in_packets += 1;
-        self.conservation.in_bytes += packet.orig_len.0;
+        self.sink.conservation.in_packets += 1;
+        self.sink.conservation.in_bytes += packet.orig_len.0;
         self.late_timestamps += u64::from(packet.timestamp < self.last);
         self.last = self.last.max(packet.timestamp);
         let at = self.last.saturating_since(self.sink.origin);
@@ -247,35 +277,29 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         let (sink, lookup) = (&mut self.sink, &self.lookup);
         let key = lookup.fields_of_flow(&meta);
         let Some(flow) = self.flows.queue(self.link.scheduler_mut(), key, || lookup.lane(&meta)) else {
-            self.drop(packet.orig_len, "no lane");
+            sink.drop(lookup.lane(&meta), packet.orig_len, "no lane");
             return Ok(());
         };
-        // Packets that depart before this packet arrives make room for it.
-        self.link.run_until(at, |departure| sink.depart(departure));
+        // Packets that leave before this packet arrives make room for it.
+        self.link.run_until(at, |fate| sink.take(fate));
         let handle = sink.waiting.put(packet);
         let offered = (flow, packet.orig_len, handle);
-        if let Err(refused) = self.link.arrive(at, offered, |departure| sink.depart(departure)) {
+        if let Err(refused) = self.link.arrive(at, offered, |fate| sink.take(fate)) {
             sink.waiting.release(handle);
-            self.drop(packet.orig_len, S::reason(&refused));
+            sink.drop(lookup.lane(&meta), packet.orig_len, S::reason(&refused));
         }
         self.sink.error.take().map_or(Ok(()), |error| Err(ReplayError::Output(error)))
-    }
-
-    fn drop(&mut self, len: Bytes, reason: &'static str) {
-        self.conservation.dropped_packets += 1;
-        self.conservation.dropped_bytes += len.0;
-        self.conservation.dropped_by_reason.entry(reason).or_default().add(len);
     }
 
     /// Sends the waiting packets and closes the output.
     fn finish(mut self, rate: BitsPerSec) -> Result<ReplayReport, ReplayError> {
         let sink = &mut self.sink;
-        self.link.drain(|departure| sink.depart(departure));
+        self.link.drain(|fate| sink.take(fate));
         if let Some(error) = self.sink.error {
             return Err(ReplayError::Output(error));
         }
         self.sink.writer.finish().map_err(ReplayError::Output)?;
-        let mut conservation = self.conservation;
+        let mut conservation = self.sink.conservation;
         conservation.out_packets = self.sink.out.packets;
         conservation.out_bytes = self.sink.out.bytes;
         // Counted in the scheduler, and their bytes in the table of packets, not as the difference: the equation is there to

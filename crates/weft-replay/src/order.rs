@@ -1,11 +1,11 @@
 //! The order of packets that are known by their metadata: nothing is read or written.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
-use crate::{PROGRESS_INTERVAL, Progress, ReplayError, ReplayOptions};
+use crate::{DROPPER, PROGRESS_INTERVAL, Progress, ReplayError, ReplayOptions};
 use std::collections::BTreeMap;
 use weft_policy::CompiledPolicy;
 use weft_sched::PacketScheduler;
-use weft_sim::{Departure, Framing, Scheduler, VirtualLink};
+use weft_sim::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, Nanos, PacketMeta};
 
 /// A packet that arrives.
@@ -43,12 +43,22 @@ pub struct Order {
     pub link: BitsPerSec,
     /// The packets that left, in their order.
     pub departed: Vec<Departed>,
-    /// By reason, the numbers of the packets that a bound refused.
+    /// By reason, the numbers of the packets that a bound refused or a dropper dropped.
     pub dropped: BTreeMap<&'static str, Vec<usize>>,
     /// Packets whose time was before that of the preceding one.
     pub late: u64,
     /// Packets of flows that had no queue of their own, because their class had too many.
     pub overflow_packets: u64,
+}
+
+impl Order {
+    /// Notes a packet that left the scheduler. The arrivals' clock began at `origin`.
+    fn take(&mut self, fate: Fate, origin: Nanos) {
+        match fate {
+            Fate::Sent(departure) => self.departed.push(told(departure, origin)),
+            Fate::Dropped { handle, .. } => self.dropped.entry(DROPPER).or_default().push(handle as usize),
+        }
+    }
 }
 
 /// A flow: its lane and, within it, a number or what it has in its headers.
@@ -81,14 +91,14 @@ pub fn order(
         done.late += u64::from(at < last || arrival.at < origin);
         last = last.max(at);
         let (lane, key) = place(policy, &lookup, &arrival, packet)?;
-        let mut departed = |departure: Departure| done.departed.push(told(departure, origin));
-        // Packets that depart before this packet arrives make room for it.
-        link.run_until(last, &mut departed);
+        let mut left = |fate: Fate| done.take(fate, origin);
+        // Packets that leave before this packet arrives make room for it.
+        link.run_until(last, &mut left);
         let Some(flow) = flows.queue(link.scheduler_mut(), key, || lane) else {
             done.dropped.entry("no lane").or_default().push(packet);
             continue;
         };
-        if let Err(refused) = link.arrive(last, (flow, arrival.len, packet as u64), &mut departed) {
+        if let Err(refused) = link.arrive(last, (flow, arrival.len, packet as u64), &mut left) {
             let reason = <PacketScheduler as Scheduler>::reason(&refused);
             done.dropped.entry(reason).or_default().push(packet);
         }
@@ -101,7 +111,7 @@ pub fn order(
         }
     }
     let origin = origin.unwrap_or_default();
-    link.drain(|departure| done.departed.push(told(departure, origin)));
+    link.drain(|fate| done.take(fate, origin));
     done.overflow_packets = flows.overflow_packets();
     Ok(done)
 }

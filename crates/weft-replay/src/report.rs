@@ -20,7 +20,7 @@ impl Count {
     }
 }
 
-/// The departures of a class.
+/// The departures and the drops of a class.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ClassReport {
     /// The name in the policy.
@@ -29,6 +29,8 @@ pub struct ClassReport {
     pub packets: u64,
     /// Bytes that left.
     pub bytes: u64,
+    /// Drops by reason.
+    pub dropped: BTreeMap<&'static str, Count>,
     /// The departure of the first packet, in seconds after the first arrival of the capture; `None` without departures.
     pub first_s: Option<f64>,
     /// The departure of the last packet.

@@ -1,12 +1,14 @@
 //! Replays of synthetic captures, checked against the definition of the policy.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
-use weft_policy::{ClassInfo, CompiledPolicy, Destination, Rule};
+use weft_policy::trial::{Departure as TrialDeparture, TrialPacket, Trials};
+use weft_policy::{ClassInfo, CompileOptions, CompiledPolicy, Destination, Rule, Source, compile};
 use weft_replay::{
-    Arrival, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayReport, order, replay, replay_with,
+    Arrival, Count, DROPPER, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayReport, order,
+    replay, replay_with,
 };
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_sim::{Dequeue, Scheduler};
@@ -52,7 +54,7 @@ impl Scheduler for Strict {
     fn dequeue(&mut self, _: Nanos) -> Dequeue {
         for (i, queue) in self.lanes.iter_mut().enumerate() {
             if let Some((flow, len, handle)) = queue.pop_front() {
-                return Dequeue::Packet { flow, lane: LaneId::from_index(i), len, handle };
+                return Dequeue::Packet { flow, lane: LaneId::from_index(i), len, handle, marked: false };
             }
         }
         Dequeue::Empty
@@ -476,4 +478,118 @@ fn an_empty_capture_gives_an_empty_one() {
     let (report, output) = run(&policy(Some(1), 1), &capture([]), options);
     assert_eq!((report.conservation.in_packets, output.len()), (0, 24));
     assert_eq!(calls, [Progress { packets: 0, input_bytes: 24 }]);
+}
+
+/// The corpus of droppers: its tests, and the policy.
+fn droppers() -> (Trials, CompiledPolicy) {
+    let trials = include_str!("../../weft-policy/tests/corpus/droppers.wefttest").parse().expect("tests");
+    (trials, compiled(include_str!("../../weft-policy/tests/corpus/droppers.weft")))
+}
+
+fn compiled(text: &str) -> CompiledPolicy {
+    let compilation = compile(Source { name: "p.weft", text }, &CompileOptions::default());
+    compilation.policy.unwrap_or_else(|| panic!("{:?}", compilation.diagnostics))
+}
+
+/// The rate at which a frame of the corpus takes the time that it takes there, with what is around it on the wire.
+const DROPPERS_LINK: BitsPerSec = BitsPerSec(1_000_000_000);
+
+#[test]
+fn a_replay_drops_what_tests_of_policies_drop() {
+    let (trials, policy) = droppers();
+    for trial in &trials.cases {
+        let arrival = |packet: &TrialPacket| Arrival {
+            at: packet.at,
+            len: packet.bytes,
+            class: policy
+                .classes
+                .iter()
+                .position(|of| Some(&of.name) == packet.class.as_ref())
+                .map(ClassId::from_index),
+            flow: Some(
+                packet
+                    .flow
+                    .as_ref()
+                    .map_or(0, |flow| flow.bytes().fold(0, |sum, of| sum * 256 + u64::from(of))),
+            ),
+            ..Arrival::default()
+        };
+        let options = ReplayOptions { rate: Some(DROPPERS_LINK), ..ReplayOptions::default() };
+        let found = order(&policy, trial.packets.iter().map(arrival), options).expect("an order");
+        let name = |number: usize| trial.packets[number].name.clone();
+        let sent = found
+            .departed
+            .iter()
+            .map(|left| TrialDeparture { name: name(left.packet), at: Some(left.start) });
+        assert_eq!(sent.collect::<Vec<_>>(), trial.expect, "{}", trial.name);
+        let mut dropped: Vec<_> =
+            found.dropped.get(DROPPER).into_iter().flatten().map(|at| name(*at)).collect();
+        let mut expected = trial.drops.clone();
+        dropped.sort();
+        expected.sort();
+        assert_eq!(dropped, expected, "{}", trial.name);
+    }
+}
+
+#[test]
+fn drops_of_a_capture_are_drops_in_each_balance() {
+    let policy = compiled(
+        "link 1gbps\n\
+         dropper all() { fetched { drop } }\n\
+         class a = udp dport 53\n\
+         root = priority { all of a, default }\n",
+    );
+    let packets = (0..40).map(|i| (0, udp(1, [53, 80][i as usize % 2], i, 976)));
+    let (report, output) = run(&policy, &capture(packets), ReplayOptions::default());
+    let found = &report.conservation;
+    assert_eq!((found.out_packets, found.dropped_packets, found.held_packets), (20, 20, 0), "{found:?}");
+    let all = Count { packets: 20, bytes: 20 * 976 };
+    assert_eq!(found.dropped_by_reason, [(DROPPER, all)].into());
+    let classes: Vec<_> =
+        report.classes.iter().map(|class| (&*class.class, class.packets, &class.dropped)).collect();
+    assert_eq!(classes, [("a", 0, &[(DROPPER, all)].into()), ("default", 20, &BTreeMap::new())]);
+    // What is dropped takes no time of the link.
+    assert_eq!(read(&output).last().map(|packet| packet.0), Some(20 * 8_000));
+}
+
+#[test]
+fn a_mark_is_written_into_packets_that_can_carry_it() {
+    let policy = compiled(
+        "link 1gbps\ndropper marks() { fetched { mark } }\nclass a = udp dport 53\nroot = priority { marks of a, default }\n",
+    );
+    let packets = (0..8).map(|i| {
+        let mut frame = udp(1, [53, 80][i as usize / 4], i, 976);
+        frame[15] = i as u8 % 4;
+        (0, frame)
+    });
+    let (report, output) = run(&policy, &capture(packets), ReplayOptions::default());
+    assert_eq!((report.conservation.out_packets, report.conservation.dropped_packets), (8, 0));
+    let mut reader = PcapReader::new(&output[..]).expect("a capture");
+    let mut fields = Vec::new();
+    while let Some(packet) = reader.next_packet().expect("whole packets") {
+        fields.push(packet.data[15]);
+    }
+    assert_eq!(fields, [0, 3, 3, 3, 0, 1, 2, 3]);
+}
+
+#[test]
+fn a_limit_at_the_root_limits_the_link_and_not_one_class_of_it() {
+    let policy = compiled("link 100mbps\nclass web = udp dport 53\nroot = limit 18mbps of fair of web\n");
+    // Both classes together offer 80 Mb/s for a second; each alone is above the limit.
+    let packets = (0..10_000_u64).map(|i| (i * 100_000, udp(1, [53, 80][i as usize % 2], i as u32, 1000)));
+    let mut output = Vec::new();
+    let report =
+        replay(&policy, &capture(packets)[..], &mut output, ReplayOptions::default()).expect("replays");
+    assert!(
+        report.conservation.holds() && report.classes.iter().all(|class| class.packets > 0),
+        "{report:?}"
+    );
+    let burst = weft_policy::default_burst(BitsPerSec(18_000_000)).get();
+    let (mut sent, times) = (0, read(&output));
+    for (at, ..) in &times {
+        sent += 1000;
+        let most = burst + 18_000_000 * at / 8 / 1_000_000_000 + 1000;
+        assert!(sent <= most, "{sent} bytes after {at} ns, where {most} may leave");
+    }
+    assert_eq!(times.len() as u64, report.conservation.out_packets);
 }

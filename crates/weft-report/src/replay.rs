@@ -1,9 +1,10 @@
 //! The document of `weft replay`: a packet trace scheduled by a policy.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 use crate::human;
-use crate::record::{Conservation, Document, Host};
+use crate::record::{Conservation, Document, Drops, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft replay`.
@@ -19,7 +20,7 @@ pub struct ReplayReport {
     pub conservation: Conservation,
 }
 
-/// The departures of one class.
+/// The departures and drops of one class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReplayClass {
     /// Its name.
@@ -28,6 +29,8 @@ pub struct ReplayClass {
     pub packets: u64,
     /// Bytes that left.
     pub bytes: u64,
+    /// Packets and bytes dropped, by reason.
+    pub dropped: BTreeMap<String, Drops>,
     /// The first departure, in seconds since the trace's first packet; null if there was none.
     pub first_s: Option<f64>,
     /// The last departure, in seconds since the trace's first packet; null if there was none.
@@ -42,6 +45,7 @@ impl Document for ReplayReport {
             Column::left("class"),
             Column::right("packets"),
             Column::right("bytes"),
+            Column::right("dropped"),
             Column::right("first at"),
             Column::right("last at"),
         ]);
@@ -50,6 +54,7 @@ impl Document for ReplayReport {
                 Cell::plain(&c.class),
                 human::count(c.packets).into(),
                 human::bytes(c.bytes as f64).into(),
+                human::count(c.dropped.values().map(|drops| drops.packets).sum()).into(),
                 human::or_none(c.first_s, human::time).into(),
                 human::or_none(c.last_s, human::time).into(),
             ]);

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`Place::Port`] | rings of the port, lanes, algorithms, match tables, workers | [`NicSettings::plan`] |
 //! | [`Place::Daemon`] | the same for each of its ports, with the share of a port | [`NicSettings::plan_for_ports`] |
-//! | [`Place::Sim`] | no users, droppers | [`weft_sim::run::can_simulate`] |
+//! | [`Place::Sim`] | no users | [`weft_sim::run::policy_options`] |
 //! | [`Place::Replay`] | the link's rate | [`weft_replay::can_replay`] |
 //! | [`Place::Tc`] | the link's rate, the classes and filters of HTB | [`weft_policy::export::to_tc`] |
 
@@ -179,12 +179,9 @@ fn with_rate(policy: &CompiledPolicy) -> CompiledPolicy {
 /// Asks the simulator, which compiles policies for hosts of its own.
 fn simulator(link: Option<BitsPerSec>, source: Source<'_>, files: &dyn TenantFiles) -> Option<Refusal> {
     let compilation = compile_with(source, files, &weft_sim::run::policy_options(link));
-    let Some(policy) = &compilation.policy else {
-        let error = compilation.diagnostics.iter().find(|diagnostic| diagnostic.is_error())?;
-        let reason = format!("{} (simulated hosts have no users)", error.message);
-        return Some(Refusal { about: About::Surroundings, reason, instead: error.help.clone() });
-    };
-    weft_sim::run::can_simulate(policy).err().map(|refused| refused.refusal())
+    let error = compilation.diagnostics.iter().find(|diagnostic| diagnostic.is_error())?;
+    let reason = format!("{} (simulated hosts have no users)", error.message);
+    Some(Refusal { about: About::Surroundings, reason, instead: error.help.clone() })
 }
 
 /// The refusal of `policy` by a NIC.
@@ -206,15 +203,10 @@ pub fn refusal(error: &SessionError, policy: &CompiledPolicy) -> Refusal {
         SessionError::Nic(NicError::Plan(PlanError::Algorithm { place, algorithm, .. })) => {
             let about = About::Algorithm { place: place.clone(), algorithm: algorithm.clone() };
             let mut refusal = Refusal::split(about, &error.to_string());
-            let elsewhere = [
-                (weft_sim::run::can_simulate(policy).is_ok(), "`weft sim`"),
-                (weft_replay::can_replay(policy, Some(GIVEN)).is_ok(), "`weft replay`"),
-            ];
-            let names: Vec<&str> =
-                elsewhere.into_iter().filter(|(runs, _)| *runs).map(|(_, name)| name).collect();
-            if !names.is_empty() {
-                let _ = write!(refusal.instead, "; it runs in {}", names.join(" and "));
-            }
+            // The engine runs all of them.
+            let replay =
+                if weft_replay::can_replay(policy, Some(GIVEN)).is_ok() { " and `weft replay`" } else { "" };
+            let _ = write!(refusal.instead, "; it runs in `weft sim`{replay}");
             refusal
         }
         SessionError::Nic(NicError::Plan(PlanError::TooManyLanes { .. })) => {

@@ -206,7 +206,7 @@ impl Loop {
     fn dequeue(&mut self, departures: &mut [Departure; BURST]) -> usize {
         // The peer reads the processor's clock; a burst takes about a microsecond.
         self.now += Nanos(1000);
-        let (count, end) = self.scheduler.dequeue_burst(departures, self.now);
+        let (count, end) = self.scheduler.dequeue_burst(departures, self.now, |_| {});
         if let BurstEnd::Wait(until) = end {
             self.now = until;
         }

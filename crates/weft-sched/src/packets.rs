@@ -38,7 +38,7 @@ pub struct Arrival {
     pub descriptor: Descriptor,
 }
 
-/// A packet to be sent.
+/// A packet that leaves the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Departure {
     /// Its flow.
@@ -54,6 +54,8 @@ pub struct Departure {
 pub enum Dequeue {
     /// Send this packet.
     Packet(Departure),
+    /// An algorithm of one's own dropped this packet, so its owner frees it. The next call is at the same time.
+    Drop(Departure),
     /// All waiting packets are rate-limited; nothing may be sent before this time.
     Wait(Instant),
     /// No packet waits.
@@ -63,7 +65,7 @@ pub enum Dequeue {
 /// The reason for which a burst ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BurstEnd {
-    /// The caller's slice is full.
+    /// As many packets as the caller's slice has places were sent or dropped.
     Full,
     /// All remaining packets are rate-limited until this time.
     Wait(Instant),
@@ -291,7 +293,8 @@ impl PacketScheduler {
         Ok(())
     }
 
-    /// Dequeues the next packet at `now` and charges it as sent at `now`.
+    /// Dequeues the next packet at `now` and charges it as sent at `now`, or drops it and charges nothing. A call takes one packet at
+    /// most, so its work is bounded however many packets in a row a dropper drops.
     #[inline]
     pub fn dequeue(&mut self, now: Instant) -> Dequeue {
         let Self { tree, queues, slab, free, lanes, marked, .. } = self;
@@ -338,16 +341,27 @@ impl PacketScheduler {
         taken
     }
 
-    /// Fills `out` from the front at `now`. Returns the number of packets written and the reason for the end.
-    pub fn dequeue_burst(&mut self, out: &mut [Departure], now: Instant) -> (usize, BurstEnd) {
-        for (at, place) in out.iter_mut().enumerate() {
+    /// Fills `out` from the front at `now`, and calls `dropped` with each packet that an algorithm of one's own drops; both together
+    /// are at most as many as `out` has places. Returns the number of packets written and the reason for the end.
+    pub fn dequeue_burst(
+        &mut self,
+        out: &mut [Departure],
+        now: Instant,
+        mut dropped: impl FnMut(Departure),
+    ) -> (usize, BurstEnd) {
+        let mut sent = 0;
+        for _ in 0..out.len() {
             match self.dequeue(now) {
-                Dequeue::Packet(departure) => *place = departure,
-                Dequeue::Wait(until) => return (at, BurstEnd::Wait(until)),
-                Dequeue::Empty => return (at, BurstEnd::Empty),
+                Dequeue::Packet(departure) => {
+                    out[sent] = departure;
+                    sent += 1;
+                }
+                Dequeue::Drop(departure) => dropped(departure),
+                Dequeue::Wait(until) => return (sent, BurstEnd::Wait(until)),
+                Dequeue::Empty => return (sent, BurstEnd::Empty),
             }
         }
-        (out.len(), BurstEnd::Full)
+        (sent, BurstEnd::Full)
     }
 
     /// Asks for the records of the burst's flows, so that their cache misses overlap.

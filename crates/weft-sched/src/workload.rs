@@ -259,7 +259,7 @@ impl ClosedLoop {
         let mut done = 0;
         while done < packets {
             self.now += Nanos(100);
-            let (count, end) = self.scheduler.dequeue_burst(&mut self.departures, self.now);
+            let (count, end) = self.scheduler.dequeue_burst(&mut self.departures, self.now, |_| {});
             match end {
                 crate::BurstEnd::Wait(until) => self.now = until,
                 crate::BurstEnd::Empty if count == 0 => break,

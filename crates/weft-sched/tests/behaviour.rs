@@ -160,7 +160,7 @@ fn trap_every_packet_of_a_batch_is_charged_before_the_next_is_chosen() {
         put(&mut scheduler, flows[1], 1500, handle);
     }
     let mut batch = [Departure::default(); 32];
-    assert_eq!(scheduler.dequeue_burst(&mut batch, Instant::ZERO), (32, BurstEnd::Full));
+    assert_eq!(scheduler.dequeue_burst(&mut batch, Instant::ZERO, |_| {}), (32, BurstEnd::Full));
     let lanes: Vec<u32> = batch.iter().map(|departure| departure.lane.0).collect();
     assert_eq!(lanes[..6], [0, 1, 0, 1, 0, 1], "fair within the batch");
     assert!(

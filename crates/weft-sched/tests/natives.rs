@@ -209,7 +209,7 @@ fn order_from(seed: u64, from: u64) -> (Vec<u64>, u64) {
                 now + Nanos(1000)
             }
             Dequeue::Wait(until) => until,
-            Dequeue::Empty => now,
+            Dequeue::Drop(_) | Dequeue::Empty => now,
         };
         if at % 64 == 0 {
             scheduler.check_invariants().expect("sound");

@@ -293,7 +293,7 @@ fn packet_step(
             let could_send = reference.tree.could_send(bench.now);
             let answer = engine.dequeue(bench.now);
             prop_assert_eq!(answer, reference.dequeue(bench.now));
-            let sent = matches!(answer, Dequeue::Packet(_));
+            let sent = matches!(answer, Dequeue::Packet(_) | Dequeue::Drop(_));
             prop_assert!(could_send.is_none_or(|could| could == sent), "work conservation");
             bench.release = if let Dequeue::Wait(until) = answer { Some(until) } else { None };
         }

@@ -52,4 +52,10 @@ impl Amount {
         self.packets += other.packets;
         self.bytes += other.bytes;
     }
+
+    /// Removes a part.
+    pub(crate) fn remove(&mut self, part: Self) {
+        self.packets -= part.packets;
+        self.bytes -= part.bytes;
+    }
 }

@@ -41,7 +41,11 @@ impl Scheduler for PacketScheduler {
                 lane: departure.lane,
                 len: departure.descriptor.len,
                 handle: departure.descriptor.handle,
+                marked: self.marked(),
             },
+            weft_sched::Dequeue::Drop(departure) => {
+                Dequeue::Drop { lane: departure.lane, handle: departure.descriptor.handle }
+            }
             weft_sched::Dequeue::Wait(time) => Dequeue::Wait(time.since_epoch()),
             weft_sched::Dequeue::Empty => Dequeue::Empty,
         }

@@ -42,7 +42,7 @@ mod world;
 
 /// The version of the model. Outcomes of one version are comparable, and stored ones are not made again; a change of the outcome of any
 /// scenario is a new version. Held by `tests/model_version.rs`.
-pub const MODEL_VERSION: u32 = 1;
+pub const MODEL_VERSION: u32 = 2;
 
 pub use engine::EngineRefusal;
-pub use link::{Departure, Dequeue, Framing, Scheduler, VirtualLink};
+pub use link::{Departure, Dequeue, Fate, Framing, Scheduler, VirtualLink};

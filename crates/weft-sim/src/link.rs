@@ -50,6 +50,15 @@ pub enum Dequeue {
         len: Bytes,
         /// Its handle when it was queued.
         handle: u64,
+        /// Whether it is to be marked as having experienced congestion.
+        marked: bool,
+    },
+    /// The scheduler has dropped this packet. The next decision is at the same time.
+    Drop {
+        /// Its lane.
+        lane: LaneId,
+        /// Its handle when it was queued.
+        handle: u64,
     },
     /// Rate limits hold back all queued packets; none may be sent before this time.
     Wait(Nanos),
@@ -94,6 +103,34 @@ pub struct Departure {
     pub len: Bytes,
     /// Its handle.
     pub handle: u64,
+    /// Whether the scheduler marked it as having experienced congestion.
+    pub marked: bool,
+}
+
+/// The end of a packet's time in the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fate {
+    /// It was sent.
+    Sent(Departure),
+    /// The scheduler dropped it in place of sending it.
+    Dropped {
+        /// The time of the scheduler's decision.
+        at: Nanos,
+        /// Its lane.
+        lane: LaneId,
+        /// Its handle.
+        handle: u64,
+    },
+}
+
+impl Fate {
+    /// Returns the departure; `None` for a packet that was dropped.
+    pub const fn sent(self) -> Option<Departure> {
+        match self {
+            Self::Sent(departure) => Some(departure),
+            Self::Dropped { .. } => None,
+        }
+    }
 }
 
 /// A link in virtual time.
@@ -130,8 +167,8 @@ impl<S: Scheduler> VirtualLink<S> {
         self.wire.free_at()
     }
 
-    /// Offers a packet that arrives at `at`; a time before the last arrival counts as the last arrival. All earlier departures
-    /// are first passed to `departed`.
+    /// Offers a packet that arrives at `at`; a time before the last arrival counts as the last arrival. The fates of all packets that
+    /// left the scheduler before are first passed to `left`.
     ///
     /// # Errors
     /// The scheduler refused the packet.
@@ -139,42 +176,43 @@ impl<S: Scheduler> VirtualLink<S> {
         &mut self,
         at: Nanos,
         (flow, len, handle): (FlowId, Bytes, u64),
-        departed: impl FnMut(Departure),
+        left: impl FnMut(Fate),
     ) -> Result<(), S::Refused> {
         let at = at.max(self.now);
-        self.run_until(at, departed);
+        self.run_until(at, left);
         self.scheduler.enqueue(flow, len, handle, at)?;
         self.next = self.next.min(self.wire.free_at().max(at));
         Ok(())
     }
 
-    /// Sends all packets on which the scheduler decides before `until`. A decision at `until` itself may depend on arrivals at
+    /// Sends or drops all packets on which the scheduler decides before `until`. A decision at `until` itself may depend on arrivals at
     /// that time, and is postponed.
-    pub fn run_until(&mut self, until: Nanos, mut departed: impl FnMut(Departure)) {
+    pub fn run_until(&mut self, until: Nanos, mut left: impl FnMut(Fate)) {
         while self.next < until {
-            if let Some(departure) = self.decide() {
-                departed(departure);
+            if let Some(fate) = self.decide() {
+                left(fate);
             }
         }
         self.now = self.now.max(until);
     }
 
-    /// Sends all queued packets.
-    pub fn drain(&mut self, departed: impl FnMut(Departure)) {
+    /// Sends or drops all queued packets.
+    pub fn drain(&mut self, left: impl FnMut(Fate)) {
         let now = self.now;
-        self.run_until(Nanos::MAX, departed);
+        self.run_until(Nanos::MAX, left);
         self.now = now.max(self.wire.free_at());
     }
 
     /// Makes one decision of the scheduler, at `next`.
-    fn decide(&mut self) -> Option<Departure> {
+    fn decide(&mut self) -> Option<Fate> {
         let start = self.next;
         match self.scheduler.dequeue(start) {
-            Dequeue::Packet { flow, lane, len, handle } => {
+            Dequeue::Packet { flow, lane, len, handle, marked } => {
                 let end = self.wire.transmit(start, self.framing.wire_bytes(len));
                 self.next = end;
-                Some(Departure { start, end, lane, flow, len, handle })
+                Some(Fate::Sent(Departure { start, end, lane, flow, len, handle, marked }))
             }
+            Dequeue::Drop { lane, handle } => Some(Fate::Dropped { at: start, lane, handle }),
             Dequeue::Wait(time) => {
                 // A time in the past would be requested forever.
                 self.next = time.max(start + Nanos(1));

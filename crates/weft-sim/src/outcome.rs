@@ -63,6 +63,8 @@ pub struct ClassSent {
     pub class: String,
     /// Frames put on the wire.
     pub sent: Amount,
+    /// Frames that droppers of the policy dropped.
+    pub dropped: Amount,
 }
 
 /// A flow.

@@ -9,69 +9,19 @@
 
 use crate::nic::scheduler::ExchangeError;
 use crate::run_error::RunError;
-use core::fmt;
 use std::collections::BTreeMap;
 use thiserror::Error;
-use weft_policy::promise::{self, About};
 use weft_policy::{
     AtFault, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Fallback, FileText, GivenFirst,
     Renumbered, Source, Tenant, TenantFiles, TenantTexts, TooManyRefused, compile_around, compile_with,
     is_below, is_given, renumber, texts_of,
 };
-use weft_sched::{LeafDiscipline, ProgramError};
+use weft_sched::ProgramError;
 use weft_units::BitsPerSec;
-
-/// Whether NICs of simulated hosts run the droppers of policies.
-const RUNS_DROPPERS: bool = false;
-
-/// The reason why the simulator cannot run a policy that compiles.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CannotSimulate {
-    /// The class or the leaf.
-    pub place: String,
-    /// The dropper.
-    pub algorithm: String,
-}
-
-impl fmt::Display for CannotSimulate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the dropper {} at {} would drop nothing, since simulated NICs run none; leave it out, or give the simulated host's \
-             qdisc one, such as fq_codel",
-            self.algorithm, self.place
-        )
-    }
-}
-
-impl CannotSimulate {
-    /// The same as the refusal of a place.
-    pub fn refusal(&self) -> promise::Refusal {
-        let (place, algorithm) = (self.place.clone(), self.algorithm.clone());
-        promise::Refusal::split(About::Algorithm { place, algorithm }, &self.to_string())
-    }
-}
 
 /// The options by which the policies of simulated hosts compile, on a link of `rate`. Simulated hosts have no users.
 pub fn policy_options(rate: Option<BitsPerSec>) -> CompileOptions {
     CompileOptions { link: rate, ..CompileOptions::default() }
-}
-
-/// Checks that simulated NICs can run a policy.
-///
-/// # Errors
-/// With what they cannot run.
-pub fn can_simulate(policy: &CompiledPolicy) -> Result<(), CannotSimulate> {
-    if RUNS_DROPPERS {
-        return Ok(());
-    }
-    let dropper = policy.program.leaves.iter().find_map(|leaf| {
-        let LeafDiscipline::Custom(custom) = &leaf.discipline else { return None };
-        let own = custom.algorithm.parts.fetched.is_some().then_some(custom);
-        let dropper = custom.dropper.as_ref().or(own)?;
-        Some(CannotSimulate { place: leaf.name.clone(), algorithm: dropper.algorithm.name.clone() })
-    });
-    dropper.map_or(Ok(()), Err)
 }
 
 /// Files given to tenants, by the tenants' names; `None` for a tenant whose file was taken away.
@@ -120,9 +70,6 @@ pub(crate) enum Refusal {
         /// The file.
         path: String,
     },
-    /// Simulated NICs cannot run it.
-    #[error("the simulator cannot run this policy: {0}")]
-    CannotSimulate(CannotSimulate),
     /// Nothing is to change.
     #[error("the change has neither a policy nor a tenant")]
     Nothing,
@@ -256,7 +203,6 @@ impl InForce {
             let first = diagnostics.iter().find(|diagnostic| diagnostic.is_error());
             return Err(Refusal::Wrong(first.map_or_else(String::new, Diagnostic::one_line)));
         };
-        can_simulate(&policy).map_err(Refusal::CannotSimulate)?;
         given.retain(|name, _| tenants.iter().any(|tenant| tenant.name == *name));
         let change = renumber(&self.compiled, with_machine_code(policy));
         let (name, text) = (source.name.to_owned(), source.text.to_owned());

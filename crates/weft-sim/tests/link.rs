@@ -49,7 +49,13 @@ impl Scheduler for Simple {
         self.allowed = now + self.gap;
         self.turn = (i + 1) % count;
         let (len, handle) = self.queues[i].pop_front().expect("not empty");
-        Dequeue::Packet { flow: FlowId::from_index(i), lane: LaneId::from_index(i), len, handle }
+        Dequeue::Packet {
+            flow: FlowId::from_index(i),
+            lane: LaneId::from_index(i),
+            len,
+            handle,
+            marked: false,
+        }
     }
 
     fn held(&self) -> Packets {
@@ -63,9 +69,9 @@ fn run(scheduler: Simple, rate: u64, framing: Framing, arrivals: &[(u64, u32, u6
     let mut departures = Vec::new();
     for (handle, &(at, flow, len)) in arrivals.iter().enumerate() {
         let packet = (FlowId(flow), Bytes(len), handle as u64);
-        link.arrive(Nanos(at), packet, |d| departures.push(d)).expect("room");
+        link.arrive(Nanos(at), packet, |fate| departures.extend(fate.sent())).expect("room");
     }
-    link.drain(|d| departures.push(d));
+    link.drain(|fate| departures.extend(fate.sent()));
     assert_eq!(link.scheduler().held(), Packets::ZERO);
     assert_eq!(departures.len(), arrivals.len());
     for pair in departures.windows(2) {

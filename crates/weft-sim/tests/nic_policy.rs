@@ -413,3 +413,100 @@ fn random_changes_lose_nothing() {
     }
     assert!((10..80).contains(&refused), "{refused} of 96");
 }
+
+/// The run of a sender to one receiver, at 100 Mb/s, whose NIC has `dropper` in front of class `web`: its text, and its use. Both hosts
+/// have `stack` in addition, and the flows of the class are `flows`.
+fn web((dropper, used): (&str, &str), stack: &str, flows: &str) -> Outcome {
+    let text = format!(
+        r#"
+warm_up = "0s"
+duration = "400ms"
+classes = ["web"]
+[network]
+rate = "100mbps"
+delay = "100us"
+[host.stack]
+{stack}
+policy = """
+{dropper}
+class web = cgroup "web"
+root = priority {{ {used} web, default }}
+"""
+[host.nic]
+transmit_queues = "per-flow"
+scheduler = "policy"
+[[flows]]
+class = "web"
+{flows}
+"#
+    );
+    let scenario = read(&text, "a.toml", &mut |path| Err(weft_policy::FileError::Missing(path.to_owned())));
+    ran(&scenario.unwrap_or_else(|error| panic!("{error}")), 1)
+}
+
+const NONE: (&str, &str) = ("", "");
+const ALL: (&str, &str) = ("dropper all() { fetched { drop } }", "all of");
+const CODEL: (&str, &str) = ("", "codel target 1ms interval 10ms of");
+const MARKS: (&str, &str) = ("dropper late() { fetched { if now - p.arrived > 200us { mark } } }", "late of");
+
+/// The packets of class `web` that were sent, and those that were dropped.
+fn of_web(outcome: &Outcome) -> (u64, u64) {
+    let class = outcome.policies[0].classes.iter().find(|class| class.class == "web").expect("the class");
+    let rings = outcome.balances.iter().find(|stage| stage.name == "host 0 rings").expect("the rings");
+    assert_eq!(class.dropped, rings.dropped, "the class has all drops of the rings");
+    (class.sent.packets.get(), class.dropped.packets.get())
+}
+
+/// The mean number of bytes that wait in the sender.
+fn backlog(outcome: &Outcome) -> u64 {
+    outcome.counters.backlog_bytes[0].get()
+}
+
+#[test]
+fn a_dropper_of_all_packets_lets_none_through() {
+    let datagrams = "traffic = { udp = { rate = \"10mbps\" } }";
+    let (sent, dropped) = of_web(&web(NONE, "", datagrams));
+    assert!(sent > 300 && dropped == 0, "{sent} {dropped}");
+    let outcome = web(ALL, "", datagrams);
+    assert_eq!((of_web(&outcome), outcome.flows[0].received), ((0, sent), Bytes::ZERO));
+    // A connection that never gets through tries again.
+    let outcome = web(ALL, "", "");
+    let (none, all) = of_web(&outcome);
+    assert_eq!((none, outcome.flows[0].received), (0, Bytes::ZERO));
+    assert!(all > 10 && outcome.counters.tail_loss_probes > 0, "{all} {:?}", outcome.counters);
+}
+
+#[test]
+fn codel_drops_where_packets_wait_too_long() {
+    // Senders of TCP retransmit what was dropped.
+    let outcome = web(CODEL, "", "count = 4");
+    let retransmitted: u64 = outcome.flows.iter().map(|flow| flow.retransmitted).sum();
+    let (sent, dropped) = of_web(&outcome);
+    assert!(dropped > 0 && sent > 2_000 && retransmitted >= dropped, "{sent} {dropped} {retransmitted}");
+}
+
+#[test]
+fn marks_slow_down_senders_that_see_them_and_lose_nothing() {
+    let dctcp = "congestion_control = \"dctcp\"";
+    let (without, with) = (web(NONE, dctcp, "count = 4"), web(MARKS, dctcp, "count = 4"));
+    assert_eq!(of_web(&with).1, 0);
+    assert!(with.flows.iter().all(|flow| flow.retransmitted == 0), "{:?}", with.flows);
+    assert!(backlog(&with) * 2 < backlog(&without), "{} and {}", backlog(&with), backlog(&without));
+    // The senders of CUBIC are not capable of ECN: a mark has no effect on them.
+    assert_eq!(of_web(&web(MARKS, "", "count = 4")), of_web(&web(NONE, "", "count = 4")));
+}
+
+#[test]
+fn a_dropper_that_comes_with_a_change_knows_what_waits() {
+    let text = format!(
+        "{TENANTS}\"drops.weft\" = \"\"\"\ndropper crowd() {{ fetched {{ if queued.packets > 1 {{ drop }} }} }}\n\
+         class all = any\nroot = crowd of all\n\"\"\"\n[[changes]]\nat = \"30ms\"\npolicy_file = \"drops.weft\"\n"
+    );
+    let scenario = read(&text, "a.toml", &mut |path| Err(weft_policy::FileError::Missing(path.to_owned())));
+    let outcome = ran(&scenario.unwrap_or_else(|error| panic!("{error}")), 1);
+    let phases: Vec<_> = outcome.policies.iter().filter(|phase| phase.host == 0).collect();
+    let dropped =
+        |phase: &PolicyPhase| phase.classes.iter().map(|class| class.dropped.packets.get()).sum::<u64>();
+    assert_eq!((phases.len(), dropped(phases[0])), (2, 0));
+    assert!(dropped(phases[1]) > 100, "{:#?}", phases[1]);
+}

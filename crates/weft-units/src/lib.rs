@@ -9,6 +9,7 @@
 mod exact_rate;
 mod ids;
 mod instant;
+pub mod meant;
 mod packet;
 mod quantity;
 #[doc(hidden)]

@@ -5,6 +5,8 @@ use core::iter::Sum;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::str::FromStr;
 
+use crate::meant;
+
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u128 = 1_000_000_000;
 
@@ -173,35 +175,46 @@ pub struct ParseUnitError {
     pub given: String,
     /// A description of valid texts.
     pub expected: &'static str,
+    /// The text as it was meant, if there is no doubt ([`crate::meant`]).
+    pub meant: Option<String>,
 }
 
 impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not {}", self.given, self.expected)
+        write!(f, "`{}` is not {}", self.given, self.expected)?;
+        self.meant.iter().try_for_each(|meant| write!(f, "; write `{meant}`"))
     }
 }
 
 impl core::error::Error for ParseUnitError {}
 
-/// Parses `<number><suffix>`. The number may have a fraction, and is scaled by the suffix's factor.
-fn scaled(text: &str, suffixes: &[(&str, u64)], expected: &'static str) -> Result<u64, ParseUnitError> {
-    let error = || ParseUnitError { given: text.to_owned(), expected };
+/// Parses `<number><suffix>`. The number may have a fraction, and is scaled by the suffix's factor. `meant` corrects other texts.
+fn scaled(
+    text: &str,
+    suffixes: &[(&str, u64)],
+    expected: &'static str,
+    meant: fn(&str) -> Option<String>,
+) -> Result<u64, ParseUnitError> {
+    let value = number_of(text, suffixes);
+    value.ok_or_else(|| ParseUnitError { given: text.to_owned(), expected, meant: meant(text) })
+}
+
+fn number_of(text: &str, suffixes: &[(&str, u64)]) -> Option<u64> {
     let trimmed = text.trim();
     let split = trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(trimmed.len());
     let (number, suffix) = trimmed.split_at(split);
     let suffix = suffix.trim().to_ascii_lowercase();
-    let factor = suffixes.iter().find(|(s, _)| *s == suffix).ok_or_else(error)?.1;
+    let factor = suffixes.iter().find(|(s, _)| *s == suffix)?.1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || fraction.len() > 12 || number.ends_with('.') {
-        return Err(error());
+        return None;
     }
-    let whole: u128 = whole.parse().map_err(|_| error())?;
-    let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| error())? };
+    let whole: u128 = whole.parse().ok()?;
+    let part: u128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let value = whole
         .checked_mul(u128::from(factor))
-        .and_then(|v| v.checked_add(part * u128::from(factor) / 10_u128.pow(fraction.len() as u32)))
-        .ok_or_else(error)?;
-    u64::try_from(value).map_err(|_| error())
+        .and_then(|v| v.checked_add(part * u128::from(factor) / 10_u128.pow(fraction.len() as u32)));
+    u64::try_from(value?).ok()
 }
 
 impl FromStr for BitsPerSec {
@@ -222,7 +235,7 @@ impl FromStr for BitsPerSec {
             ("gbit", 1_000_000_000),
             ("tbit", 1_000_000_000_000),
         ];
-        scaled(text, &SUFFIXES, "a rate such as 500mbps or 2.5gbps").map(Self)
+        scaled(text, &SUFFIXES, "a rate such as 500mbps or 2.5gbps", meant::rate).map(Self)
     }
 }
 
@@ -239,7 +252,7 @@ impl FromStr for Nanos {
             ("ns", 1),
             ("m", 60_000_000_000),
         ];
-        scaled(text, &SUFFIXES, "a time such as 10s, 250ms or 50us").map(Self)
+        scaled(text, &SUFFIXES, "a time such as 10s, 250ms or 50us", meant::time).map(Self)
     }
 }
 
@@ -258,7 +271,7 @@ impl FromStr for Bytes {
             ("mib", 1 << 20),
             ("gib", 1 << 30),
         ];
-        scaled(text, &SUFFIXES, "a size such as 1500, 16kib or 4mb").map(Self)
+        scaled(text, &SUFFIXES, "a size such as 1500, 16kib or 4mb", meant::size).map(Self)
     }
 }
 

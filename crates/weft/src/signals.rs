@@ -7,15 +7,39 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
+/// The things that the end of a command takes away from the host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Removes {
+    /// The devices, namespaces or rules that the command has made.
+    Made,
+    /// Nothing: the command reads, computes or leaves what it has made.
+    Nothing,
+}
+
+impl Removes {
+    /// The line for a user who has asked to stop.
+    pub(crate) const fn stopping(self) -> &'static str {
+        match self {
+            Self::Made => {
+                "stopping: everything that this command made is being removed; once more ends at once"
+            }
+            Self::Nothing => "stopping; once more ends at once",
+        }
+    }
+}
+
 /// Whether the user has asked to stop, and by which signal.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stop(Arc<AtomicI32>);
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    signal: Arc<AtomicI32>,
+    removes: Removes,
+}
 
 impl Stop {
-    /// Starts to listen for signals. The first asks to stop; the second ends the process at once, with the terminal
-    /// restored.
-    pub(crate) fn install() -> anyhow::Result<Self> {
-        let stop = Self::default();
+    /// Starts to listen for signals, in a command whose end `removes` that much. The first asks to stop; the second ends the process
+    /// at once, with the terminal restored.
+    pub(crate) fn install(removes: Removes) -> anyhow::Result<Self> {
+        let stop = Self { signal: Arc::default(), removes };
         let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
             .map_err(|e| anyhow::anyhow!("cannot catch signals: {e}"))?;
         let told = stop.clone();
@@ -28,14 +52,14 @@ impl Stop {
 
     /// Asks to stop, as `signal` does.
     pub(crate) fn ask(&self, signal: i32) {
-        let first = self.0.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
+        let first = self.signal.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst).is_ok();
         // A terminal that is closed sends several SIGHUPs; they are not an impatient user's.
         if !first && signal != SIGHUP {
             terminal::restore();
             std::process::exit(128 + signal);
         }
         if first && !terminal::is_shown() {
-            crate::output::message("stopping: everything is being removed; once more ends at once");
+            crate::output::message(self.stopping());
         }
     }
 
@@ -44,16 +68,60 @@ impl Stop {
         self.ask(SIGINT);
     }
 
+    /// The line for a user who has asked to stop.
+    pub(crate) const fn stopping(&self) -> &'static str {
+        self.removes.stopping()
+    }
+
     /// Whether the user has asked to stop.
     pub(crate) fn asked(&self) -> bool {
-        self.0.load(Ordering::SeqCst) != 0
+        self.signal.load(Ordering::SeqCst) != 0
     }
 
     /// Returns the exit code of a stopped program: 130 after Ctrl-C, 143 after SIGTERM.
     pub(crate) fn exit_code(&self) -> ExitCode {
-        match self.0.load(Ordering::SeqCst) {
+        match self.signal.load(Ordering::SeqCst) {
             0 => ExitCode::SUCCESS,
             signal => ExitCode::from(128_u8.saturating_add(u8::try_from(signal).unwrap_or(0))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// The commands that make devices, namespaces or rules, which they remove at their end. All others only say that they stop.
+    const REMOVING: &[&str] = &[
+        "bench.rs",
+        "bench/cost.rs",
+        "demo.rs",
+        "profile/predict.rs",
+        "profile/run.rs",
+        "reproduce.rs",
+        "run.rs",
+        "steer/verify.rs",
+        "steer/watch.rs",
+    ];
+
+    #[test]
+    fn only_commands_that_remove_something_say_so() {
+        assert!(!Removes::Nothing.stopping().contains("remove"));
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands");
+        let mut removing = Vec::new();
+        let mut folders = vec![folder.clone()];
+        while let Some(here) = folders.pop() {
+            for entry in std::fs::read_dir(here).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if std::fs::read_to_string(&path).expect("a source").contains("Removes::Made") {
+                    removing.push(path.strip_prefix(&folder).expect("below").display().to_string());
+                }
+            }
+        }
+        removing.sort();
+        assert_eq!(removing, REMOVING);
     }
 }

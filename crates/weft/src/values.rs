@@ -100,6 +100,18 @@ mod tests {
     }
 
     #[test]
+    fn rates_and_sizes_have_the_corrections_of_policies() {
+        for (text, meant) in
+            [("900M", "900mbps"), ("0.9G", "0.9gbps"), ("100MB/s", "800mbps"), ("900e6", "900mbps")]
+        {
+            let error = rate(text).unwrap_err().to_string();
+            assert!(error.ends_with(&format!("; write `{meant}`")), "{error}");
+        }
+        let error = port_limit("100mbps,30k").unwrap_err().to_string();
+        assert!(error.ends_with("; write `30kb`"), "{error}");
+    }
+
+    #[test]
     fn an_address_has_a_prefix_that_fits_it() {
         assert_eq!(address("192.0.2.1/24"), Ok(("192.0.2.1".parse().expect("address"), 24)));
         for text in ["192.0.2.1", "192.0.2.1/33", "x/8", "::1/129", "192.0.2.1/"] {

@@ -6,6 +6,7 @@ use weft_playground::{
     Answer, Outcome, PACKETS_MAX, Question, SAMPLES, TEXT_MAX, answer, run, weft_answer, weft_question,
     weft_run, weft_start,
 };
+use weft_policy::trial::Trials;
 
 pub(crate) fn ask(policy: &str, arrivals: &str) -> Answer {
     answer(&Question { policy: policy.to_owned(), arrivals: arrivals.to_owned(), link: None })
@@ -155,4 +156,25 @@ fn the_module_answers_through_its_buffers() {
     assert_eq!(weft_run(), run(&" ".repeat(16)).len());
     assert_eq!(weft_start(), weft_playground::start().len());
     assert!(!weft_answer().is_null());
+}
+
+#[test]
+fn the_corpus_of_droppers_drops_the_same_packets() {
+    let policy = include_str!("../../../weft-policy/tests/corpus/droppers.weft");
+    let tests = include_str!("../../../weft-policy/tests/corpus/droppers.wefttest");
+    let mut count = 0;
+    for test in tests.split("\ntest ").skip(1) {
+        let found = ask(policy, &format!("test {test}"));
+        let outcome = outcome(&found);
+        assert_eq!((outcome.stated, &outcome.difference, outcome.cut), (true, &None, false), "{test}");
+        let drops: Trials = format!("policy \"p\"\ntest {test}").parse().expect("a test");
+        let mut expected = drops.cases[0].drops.clone();
+        let dropped = outcome.packets.iter().filter(|packet| packet.fate == "dropped");
+        let mut dropped: Vec<String> = dropped.map(|packet| packet.name.clone()).collect();
+        dropped.sort();
+        expected.sort();
+        assert_eq!(dropped, expected);
+        count += 1;
+    }
+    assert!(count >= 7);
 }

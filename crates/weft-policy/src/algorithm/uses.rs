@@ -268,6 +268,16 @@ pub(crate) struct Use {
     pub(crate) parameters: Vec<Vec<u64>>,
 }
 
+impl Use {
+    /// Whether it is a shaper that holds all packets below it together, as a limit does.
+    pub(crate) fn shapes_all(&self) -> bool {
+        let shaper = |algorithm: &Arc<CheckedAlgorithm>| {
+            algorithm.kind == weft_rank::Kind::Shaper && !algorithm.holds_flows()
+        };
+        self.algorithm.as_ref().is_some_and(shaper)
+    }
+}
+
 /// Checks that an algorithm can stand at its place.
 pub(crate) fn check_place(
     algorithm: &CheckedAlgorithm,

@@ -1,5 +1,6 @@
 //! The model of a tenant's file as a part of the model that names the tenant.
 
+use crate::algorithm::uses::Use;
 use crate::code::Code;
 use crate::compiled::DEFAULT;
 use crate::diagnostic::SpannedDiagnostic;
@@ -9,6 +10,7 @@ use crate::lowering::model::{
     TenantDefinition, name_below, port_number,
 };
 use crate::lowering::visit::Visit;
+use crate::program::limits_all;
 use crate::region::Region;
 use crate::validate::build::ROOT;
 use weft_packet::Match;
@@ -87,11 +89,19 @@ pub(super) fn place_default(policy: &mut Policy) {
         bounds.for_each(|(class, _)| class.value = CLASS_ROOT.to_owned());
         policy.nodes.len() - 1
     });
-    let root = &mut policy.nodes[at].expression;
-    let span = root.span;
+    let (at, depth) = below_limits(policy, at);
+    let mut place = &mut policy.nodes[at].expression;
+    for _ in 0..depth {
+        place = match &mut place.value {
+            Expression::Limit(_, inner) => inner,
+            Expression::Algorithm(_, children) if !children.is_empty() => &mut children[0].expression,
+            _ => return,
+        };
+    }
+    let span = place.span;
     let child =
         |weight| Child { expression: Spanned { value: Expression::Name(DEFAULT.to_owned()), span }, weight };
-    match &mut root.value {
+    match &mut place.value {
         Expression::Priority(children) => children.push(child(None)),
         Expression::Wfq(children) => children.push(child(Some(Weight::ONE))),
         other => {
@@ -99,6 +109,38 @@ pub(super) fn place_default(policy: &mut Policy) {
             let first = Child { expression: Spanned { value: whole, span }, weight: None };
             *other = Expression::Priority(vec![first, child(None)]);
         }
+    }
+}
+
+/// The place below the limits with which node `root` begins, as for the operator's policy: a node, and the number of limits in its
+/// expression above the place.
+fn below_limits(policy: &Policy, root: usize) -> (usize, usize) {
+    let (mut place, mut here) = ((root, 0), (root, 0));
+    let mut expression = &policy.nodes[root].expression.value;
+    // Names go in no circle: the file was checked.
+    loop {
+        let inner = match expression {
+            Expression::Limit(branches, inner) if limits_all(branches) => inner,
+            Expression::Algorithm(number, children)
+                if policy.uses.get(*number).is_some_and(Use::shapes_all) && children.len() == 1 =>
+            {
+                &children[0].expression
+            }
+            Expression::Name(name) => {
+                let Some(next) = policy.nodes.iter().position(|node| node.name.value == *name) else {
+                    return place;
+                };
+                // A limit's child by its name; the name of the whole root leads on, but is no limit.
+                place = if here == place && here != (root, 0) { (next, 0) } else { place };
+                here = (next, 0);
+                expression = &policy.nodes[next].expression.value;
+                continue;
+            }
+            _ => return place,
+        };
+        here.1 += 1;
+        place = here;
+        expression = &inner.value;
     }
 }
 

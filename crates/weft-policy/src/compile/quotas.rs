@@ -58,7 +58,7 @@ impl Pass<'_> {
             return uses;
         }
         let (mut graph, _) = build::build(policy, true, &LineIndex::new(""));
-        let Some((shape, _)) = self.check_graph(&mut graph, None) else { return uses };
+        let Some((shape, _)) = self.check_graph(&mut graph, &policy.uses, None) else { return uses };
         let classes: Vec<Span> = policy.classes.iter().map(|class| class.name.span).collect();
         for of in &mut uses {
             let counted_by = |quota: &Option<Spanned<u32>>, places: &[Span]| {

@@ -4,7 +4,7 @@
 //! a tenant's file says therefore never makes the file above it wrong, but for the bounds that all share: cgroups, ports, rows, levels.
 
 use super::merge::{Behind, cgroup_of, joined, merge, place_default, without_file};
-use super::{DefaultPlace, Pass};
+use super::{DefaultPlace, Pass, default_place};
 use crate::code::Code;
 use crate::compiled::DEFAULT;
 use crate::diagnostic::SpannedDiagnostic;
@@ -206,7 +206,10 @@ impl Pass<'_> {
         let (mut graph, diagnostics) = build::build(policy, readable, lines);
         self.diagnostics.extend(diagnostics);
         self.check_bounds(policy, &graph);
-        let (shape, default) = self.check_graph(&mut graph, None)?;
+        let (shape, default) = self.check_graph(&mut graph, &policy.uses, None)?;
+        if default == DefaultPlace::ByCompiler {
+            self.diagnostics.extend(default_place::outside(policy, &graph, lines.text()));
+        }
         self.diagnostics.extend(algorithms::check(&graph, &shape, &policy.uses));
         self.check_claims(policy, &graph);
         Some(default)

@@ -8,7 +8,7 @@ use crate::users::Users;
 use core::num::IntErrorKind;
 use weft_packet::{Attribute, ParsePrefixError, PortRange, Prefix};
 use weft_text::{Span, quoted};
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets, ProcessName, Protocol, Weight};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets, ProcessName, Protocol, Weight, meant};
 
 /// A value, or the diagnostic that says why it cannot be parsed.
 pub(super) type Read<T> = Result<T, Box<SpannedDiagnostic>>;
@@ -41,7 +41,7 @@ pub(super) fn rate(text: &str, span: Span) -> Read<BitsPerSec> {
         }
         Err(_) => {
             let message = format!("{} is not a rate", quoted(text));
-            wrong_but(Code::BadRate, span, message, help, corrections::rate(text))
+            wrong_but(Code::BadRate, span, message, help, meant::rate(text))
         }
     }
 }
@@ -51,7 +51,7 @@ pub(super) fn size(text: &str, span: Span) -> Read<Bytes> {
     text.parse::<Bytes>().or_else(|_| {
         let message = format!("{} is not a size", quoted(text));
         let help = "such as 1500, 64kib or 1mb: bytes";
-        wrong_but(Code::BadSize, span, message, help, corrections::size(text))
+        wrong_but(Code::BadSize, span, message, help, meant::size(text))
     })
 }
 
@@ -61,7 +61,7 @@ pub(super) fn latency(text: &str, span: Span) -> Read<Nanos> {
         Ok(time) if time > Nanos::ZERO => Ok(time),
         _ => {
             let message = format!("{} is not a time above zero", quoted(text));
-            wrong_but(Code::BadLatency, span, message, "such as 200us or 1ms", corrections::time(text))
+            wrong_but(Code::BadLatency, span, message, "such as 200us or 1ms", meant::time(text))
         }
     }
 }
@@ -108,7 +108,7 @@ pub(super) fn cost(text: &str, span: Span) -> Read<Nanos> {
         _ => {
             let message = format!("{} is not a time above zero", quoted(text));
             let help = "such as `cost 60ns`: what a packet may cost in the software NIC; `weft policy cost` shows it";
-            wrong_but(Code::BadQuota, span, message, help, corrections::time(text))
+            wrong_but(Code::BadQuota, span, message, help, meant::time(text))
         }
     }
 }

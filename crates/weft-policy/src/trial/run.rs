@@ -132,8 +132,10 @@ pub fn run_changing(
 pub enum Fate {
     /// It has not arrived yet.
     Coming,
-    /// It waits; at the end of a test, it was dropped.
+    /// It waits.
     Held,
+    /// A dropper dropped it.
+    Dropped,
     /// Its class was full.
     Refused,
     /// Its transmission began at the time.
@@ -145,6 +147,8 @@ pub enum Fate {
 pub enum Turn {
     /// A packet left, the one of this number in the test.
     Sent(usize),
+    /// A dropper dropped a packet, the one of this number in the test.
+    Dropped(usize),
     /// Nothing may leave before the time that the run has now.
     Waited,
     /// All packets have arrived, and none waits.
@@ -262,6 +266,11 @@ impl<'a> Run<'a> {
         let coming = self.events.get(self.next).map(|event| event.at);
         match self.scheduler.dequeue(engine_time(self.now)) {
             Dequeue::Packet(departure) => self.leaves(departure).map(Turn::Sent),
+            Dequeue::Drop(departure) => {
+                let number = departure.descriptor.handle as usize;
+                self.fates[number] = Fate::Dropped;
+                Ok(Turn::Dropped(number))
+            }
             Dequeue::Wait(until) => {
                 let until = Nanos(until.as_nanos().saturating_sub(BEGIN.get()));
                 self.now = coming.map_or(until, |at| at.min(until)).max(self.now + Nanos(1));

@@ -159,7 +159,7 @@ fn check(layers: &[Layer], scheduled: bool) -> Result<(), TestCaseError> {
     compiled.check_invariants();
     let mut policy = lowering::lower(&syntax::parse(&text).0, &[], None).0;
     let (mut graph, _) = build::build(&mut policy, true, &LineIndex::new(&text));
-    program::place_default(&mut graph);
+    program::place_default(&mut graph, &policy.uses);
     let shape = Shape::new(&graph, graph.root.unwrap_or_default());
     for (low, port) in (0..10).flat_map(|low| (0..4).map(move |port| (low, port))) {
         let dst = IpAddr::V4(Ipv4Addr::new(10, 0, 0, low));

@@ -72,7 +72,10 @@ fn rows() {
     );
     let destinations: Vec<String> =
         (0..6000).map(|n| format!("10.{}.{}.0/24: 1gbps", n / 250, n % 250)).collect();
-    let limits = format!("root = limit by destination {{ {} }} of x\n", destinations.join(", "));
+    let limits = format!(
+        "root = limit by destination {{ {} }} of priority {{ x, default }}\n",
+        destinations.join(", ")
+    );
     let three = classes(3, |n| format!("priority {n}")).replace("root", "x");
     check_first(
         &(limits + &three),

@@ -1,7 +1,7 @@
 //! The helper of the snapshot tests.
 
 use expect_test::Expect;
-use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, compile, parse};
+use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, Users, compile, parse};
 
 /// Compiles `text` with no options, under the name `p`.
 pub(crate) fn compiled(text: &str) -> Compilation {
@@ -61,4 +61,32 @@ pub(crate) fn check(text: &str, said: &Expect) {
         }
     }
     said.assert_eq(&out);
+    corrections_help(text);
+}
+
+/// Checks that each correction lowers the number of errors, or that what it writes is right: a syntax error hides those of later passes.
+/// One of a warning removes the warning, and adds no error.
+#[track_caller]
+pub(crate) fn corrections_help(text: &str) {
+    let users = Users::from_passwd("alice:x:1000:1000::/:/bin/sh\n");
+    let compiled = |text: &str| {
+        let options = CompileOptions { users: users.clone(), ..CompileOptions::default() };
+        compile(Source { name: "p", text }, &options).diagnostics
+    };
+    let before = compiled(text);
+    let errors = |of: &[Diagnostic]| of.iter().filter(|found| found.is_error()).count();
+    let alike = |of: &[Diagnostic], code| of.iter().filter(|found| found.code == code).count();
+    for (found, fix) in before.iter().filter_map(|found| Some((found, found.fix.as_ref()?))) {
+        let new = fix.apply(text);
+        let after = compiled(&new);
+        let written = fix.span.start..fix.span.start + fix.text.len();
+        let wrong = |of: &Diagnostic| of.span.start < written.end && written.start < of.span.end;
+        let helps = match found.is_error() {
+            true => errors(&after) < errors(&before) || !after.iter().any(|of| of.is_error() && wrong(of)),
+            false => {
+                errors(&after) <= errors(&before) && alike(&after, found.code) < alike(&before, found.code)
+            }
+        };
+        assert!(helps, "{found}\n\n{text}\n\nbecomes\n\n{new}\n\n{after:#?}");
+    }
 }

@@ -340,7 +340,7 @@ impl Bench {
     fn drain(&mut self) -> Result<(), TestCaseError> {
         loop {
             match self.turn()? {
-                Dequeue::Packet(_) => {}
+                Dequeue::Packet(_) | Dequeue::Drop(_) => {}
                 Dequeue::Wait(until) => self.now = until.as_nanos().max(self.now + 1),
                 Dequeue::Empty => break,
             }

@@ -23,6 +23,7 @@ mod algorithm_mistakes;
 mod algorithms;
 mod attributes;
 mod bounds;
+mod default_place;
 mod drawings;
 mod editors;
 mod executors;

@@ -1,6 +1,6 @@
 //! A corpus of ordinary mistakes: each is one error, at its place, with what was meant.
 
-use crate::common::{WrongTokens, compiled};
+use crate::common::{WrongTokens, compiled, corrections_help};
 use weft_policy::{Code, Diagnostic};
 
 /// A policy with one mistake; the place and the code of its error, a word of the message, and the corrected lines that are
@@ -838,6 +838,13 @@ const MISTAKES: &[Case] = &[
         "cgroup",
         None,
     ),
+    (
+        "class web = tcp\nroot = priority { web limit 100mbps, default }\n",
+        "2:23",
+        Code::Unexpected,
+        "limit 100mbps of web",
+        Some("root = priority { limit 100mbps of web, default }"),
+    ),
     ("class default = tcp\nroot = default\n", "1:7", Code::DefaultRedefined, "default", None),
 ];
 
@@ -867,6 +874,7 @@ fn each_fix_makes_a_policy_that_compiles() {
         let Some(fix) = errors(text).remove(0).fix else { continue };
         let (again, new) = (compiled(&fix.apply(text)), fix.apply(text));
         assert!(again.policy.is_some(), "{text}\n{new}\n{:?}", again.diagnostics);
+        corrections_help(text);
         fixed += 1;
     }
     assert!(fixed > 100, "{fixed}");

@@ -154,7 +154,7 @@ fn limits_of_ports_beside_the_policy_hold_for_all_its_classes() {
     expect![[r#"
         limits of a: root -> port[vm1], root
         limits of b: root -> port[vm1], root
-        limits of default: none -> port[vm1]
+        limits of default: root -> port[vm1], root
         limit port[vm1] added: 10 Mb/s"#]]
     .assert_eq(&steps.join("\n"));
     assert!(one.heirs.is_empty() && one.warnings.is_empty(), "{one:?}");

@@ -61,7 +61,7 @@ fn default_goes_last_wherever_the_root_has_a_bottom() {
               root: 1 Gb/s, bursts up to 65.5 kB
             lanes
               0: class a, leaf a, limited by root, at most 10000 packets wait
-              1: class default, leaf default, not limited, at most 10000 packets wait
+              1: class default, leaf default, limited by root, at most 10000 packets wait
             rules; the first match decides
               1: tcp -> a
               2: any -> default
@@ -335,6 +335,7 @@ fn every_code_is_in_the_book_and_in_a_test() {
         "errors_dag",
         "errors_algorithms",
         "bounds",
+        "default_place",
         "policies",
         "latency",
         "steering",

@@ -1,4 +1,4 @@
-//! Packets below algorithms of one's own: their metadata, and a dequeue step by step, in which packets may be dropped.
+//! Packets below algorithms of one's own: their metadata, and a dequeue step by step, in which a packet may be dropped.
 //!
 //! Metadata lies beside the slab, at the same places, so that other packets do not grow by it. The first packet's is with
 //! the tree's flow.
@@ -62,24 +62,20 @@ impl PacketScheduler {
         }
     }
 
-    /// Dequeues the next packet, whose turn is below an algorithm of one's own, and drops packets until one is to be sent.
+    /// Dequeues the next packet, whose turn is below an algorithm of one's own.
     #[cold]
     pub(super) fn dequeue_scripted(&mut self, now: Instant) -> Dequeue {
-        loop {
-            let turn = match self.tree.next(now) {
-                Next::Turn(turn) => turn,
-                Next::Wait(until) => return Dequeue::Wait(until),
-                Next::Idle => return Dequeue::Empty,
-            };
-            let head = self.tree.head_of(turn.flow());
-            // A stale turn cannot be: it is the one just begun.
-            let verdict = self.tree.fetched(&turn, &head, now).unwrap_or(Verdict::Send);
-            let departure = self.take(turn, verdict, now);
-            self.marked = verdict == Verdict::Mark;
-            if verdict != Verdict::Drop {
-                return Dequeue::Packet(departure);
-            }
-        }
+        let turn = match self.tree.next(now) {
+            Next::Turn(turn) => turn,
+            Next::Wait(until) => return Dequeue::Wait(until),
+            Next::Idle => return Dequeue::Empty,
+        };
+        let head = self.tree.head_of(turn.flow());
+        // A stale turn cannot be: it is the one just begun.
+        let verdict = self.tree.fetched(&turn, &head, now).unwrap_or(Verdict::Send);
+        let departure = self.take(turn, verdict, now);
+        self.marked = verdict == Verdict::Mark;
+        if verdict == Verdict::Drop { Dequeue::Drop(departure) } else { Dequeue::Packet(departure) }
     }
 
     /// Takes the first packet of a turn from its queue, and ends the turn.

@@ -34,8 +34,8 @@
 //! reference, `from` precedes `until`.
 //!
 //! # Drops
-//! A drop ends the turn with nothing sent, and the next turn follows. After eight drops without a packet let through, the next is sent,
-//! whatever the programs say.
+//! A drop ends the turn with nothing sent, and the caller learns of the packet. A dropper may drop all packets: each call takes one, so
+//! that its work is bounded, and the caller asks again.
 //!
 //! # Change
 //! A node or leaf keeps its state while its algorithm stays; new parameters count from the next program that reads them. A

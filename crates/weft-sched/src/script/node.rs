@@ -35,6 +35,13 @@ pub(crate) struct FlowHead {
     pub(crate) queued: Traffic,
 }
 
+impl FlowHead {
+    /// A first packet whose number of arrival is not known, and what waits.
+    pub(crate) fn of((packet, queued): (Metadata, Traffic)) -> Self {
+        Self { packet, arrival: 0, queued }
+    }
+}
+
 /// An event below a node, as it comes up to the root.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Event<'a> {

@@ -30,6 +30,7 @@
 //! sort of each lane whose flows enter another leaf. Nothing is allocated or freed.
 
 use thiserror::Error;
+use weft_rank::Metadata;
 use weft_units::{FlowId, Instant, LaneId};
 
 use super::script::{arrival_of, list_script};
@@ -39,6 +40,7 @@ use crate::leaf::LeafOrder;
 use crate::node::NO_LEAF;
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
+use crate::traffic::Traffic;
 use crate::validate::{self, ProgramError};
 
 /// A tree that is ready to take over from the running one, and after the change the old tree. Free it outside the worker.
@@ -160,12 +162,26 @@ impl PolicyTree {
     /// # Errors
     /// See [`ChangeError`]; the tree is unchanged then.
     pub fn change(&mut self, prepared: Prepared, now: Instant) -> Result<Changed, Refused> {
+        self.change_with(prepared, now, |_| Default::default())
+    }
+
+    /// Exchanges the program as [`PolicyTree::change`]. `waiting` has the metadata of a flow's first packet, and what waits in the
+    /// flow: of flows whose packets no algorithm of one's own knew before.
+    ///
+    /// # Errors
+    /// As [`PolicyTree::change`].
+    pub fn change_with(
+        &mut self,
+        prepared: Prepared,
+        now: Instant,
+        waiting: impl Fn(FlowId) -> (Metadata, Traffic),
+    ) -> Result<Changed, Refused> {
         let arrival = |entry: &Entry, order| match order {
             LeafOrder::Fifo => entry.rank,
             // A turn takes its arrival number when its reference goes in.
             LeafOrder::Fair | LeafOrder::Script => entry.tie,
         };
-        self.change_by(prepared, now, arrival, |_| FlowHead::default())
+        self.change_by(prepared, now, arrival, |flow| FlowHead::of(waiting(flow)))
     }
 
     /// Exchanges the program as [`PolicyTree::change`]. `arrival` gives the number of arrival of a flow's first packet, from

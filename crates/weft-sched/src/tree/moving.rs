@@ -1,11 +1,13 @@
 //! The move of a flow to another lane.
 
+use weft_rank::Metadata;
 use weft_units::{FlowId, LaneId};
 
 use super::offers::offer_of;
 use super::{FlowError, FlowHead, FlowState, PolicyTree};
 use crate::entry::Entry;
 use crate::node::{Leave, NO_LEAF, Return};
+use crate::traffic::Traffic;
 
 impl PolicyTree {
     /// Moves `flow` to `lane`, also while it is backlogged. Within its leaf it keeps its account and its rank. In another
@@ -15,9 +17,23 @@ impl PolicyTree {
     /// # Errors
     /// [`FlowError::UnknownFlow`], [`FlowError::UnknownLane`], [`FlowError::InService`].
     pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
+        self.move_flow_with(flow, lane, Default::default)
+    }
+
+    /// Moves a flow as [`PolicyTree::move_flow`]. `waiting` has the metadata of its first packet, and what waits in it, if no
+    /// algorithm of one's own knew its packets before.
+    ///
+    /// # Errors
+    /// As [`PolicyTree::move_flow`].
+    pub fn move_flow_with(
+        &mut self,
+        flow: FlowId,
+        lane: LaneId,
+        waiting: impl FnOnce() -> (Metadata, Traffic),
+    ) -> Result<(), FlowError> {
         let fair = self.lane_of(flow).is_some_and(|lane| self.is_fair(lane));
         let arrival = |entry: &Entry| if fair { entry.tie } else { entry.rank };
-        self.move_flow_by(flow, lane, arrival, FlowHead::default)
+        self.move_flow_by(flow, lane, arrival, || FlowHead::of(waiting()))
     }
 
     /// Moves a flow as [`PolicyTree::move_flow`]. `arrival` gives the number of arrival of its first packet, `waiting` the

@@ -343,6 +343,7 @@ impl<'a> Run<'a> {
                 clock.now = clock.free.max(now + hold);
                 self.count(departure.descriptor.handle as usize, len, now);
             }
+            Dequeue::Drop(departure) => self.count(departure.descriptor.handle as usize, Bytes::ZERO, now),
             Dequeue::Wait(until) => self.wait(worker, at, until, now),
             Dequeue::Empty => self.wait(worker, at, Instant::MAX, now),
         }

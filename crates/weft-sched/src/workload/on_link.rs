@@ -83,7 +83,7 @@ impl LinkLoop {
         self.refill(missing.min(packets / 16));
         let mut done = 0;
         while done < packets && self.now < end {
-            let (count, why) = self.scheduler.dequeue_burst(&mut self.departures, self.now);
+            let (count, why) = self.scheduler.dequeue_burst(&mut self.departures, self.now, |_| {});
             self.now += self.link.time_for(Bytes((self.len.get() + BETWEEN_FRAMES.get()) * count as u64));
             match why {
                 BurstEnd::Wait(until) => self.now = self.now.max(until.min(end)),

@@ -136,21 +136,24 @@ impl Both {
         assert!(self.reference.enqueue(flow, descriptor, arrival.metadata, now));
     }
 
-    /// The packet that is sent now, or the time until which nothing is, or nothing.
+    /// The packet that is sent now, after those that are dropped, or the time until which nothing is, or nothing.
     pub(crate) fn turn(&mut self) -> Result<(String, u64), Option<u64>> {
         let now = Instant::from_nanos(self.now);
-        let answer = self.engine.dequeue(now);
-        assert_eq!(answer, self.reference.dequeue(now), "engine and reference at {}", self.now);
-        self.engine.check_invariants().expect("sound");
-        match answer {
-            Dequeue::Packet(departure) => {
-                let start = self.now;
-                self.sent += departure.descriptor.len.get();
-                self.now += departure.descriptor.len.get() * self.byte_ps / 1000;
-                Ok((self.names[departure.descriptor.handle as usize].clone(), start))
+        loop {
+            let answer = self.engine.dequeue(now);
+            assert_eq!(answer, self.reference.dequeue(now), "engine and reference at {}", self.now);
+            self.engine.check_invariants().expect("sound");
+            match answer {
+                Dequeue::Packet(departure) => {
+                    let start = self.now;
+                    self.sent += departure.descriptor.len.get();
+                    self.now += departure.descriptor.len.get() * self.byte_ps / 1000;
+                    return Ok((self.names[departure.descriptor.handle as usize].clone(), start));
+                }
+                Dequeue::Drop(_) => {}
+                Dequeue::Wait(until) => return Err(Some(until.as_nanos())),
+                Dequeue::Empty => return Err(None),
             }
-            Dequeue::Wait(until) => Err(Some(until.as_nanos())),
-            Dequeue::Empty => Err(None),
         }
     }
 

@@ -128,7 +128,6 @@ impl Reference {
     /// Takes over the state of nodes and leaves that keep their algorithm.
     fn change_scripts(&mut self, old: &Program) {
         let new = script::States::new(&self.program);
-        self.scripts.drops = 0;
         let (leaves, droppers, nodes) = (
             std::mem::replace(&mut self.scripts.leaves, new.leaves),
             std::mem::replace(&mut self.scripts.droppers, new.droppers),

@@ -91,26 +91,26 @@ impl PacketReference {
     }
 
     pub(crate) fn dequeue(&mut self, now: Instant) -> Dequeue {
-        loop {
-            let (flow, lane) = match self.tree.next(now) {
-                Answer::Idle => return Dequeue::Empty,
-                Answer::Wait(until) => return Dequeue::Wait(until),
-                Answer::Turn(flow, lane) => (flow, lane),
-            };
-            let verdict = self.tree.fetched(flow, now);
-            let queue = &mut self.queues[flow.index()];
-            let (descriptor, ..) = queue.pop_front().expect("a backlogged flow holds a packet");
-            let next = queue.front().map(|(descriptor, arrival, packet)| {
-                (*arrival, packet.with(Metadatum::Length, descriptor.len.get()))
-            });
-            let sent = if verdict == Verdict::Drop { Bytes::ZERO } else { descriptor.len };
-            self.tree.finish_packet(sent, (1, descriptor.len.get()), next, now);
-            self.held[lane.index()] -= 1;
-            if verdict != Verdict::Drop {
-                return Dequeue::Packet(Departure { flow, lane, descriptor });
-            }
-            self.dropped += 1;
+        let (flow, lane) = match self.tree.next(now) {
+            Answer::Idle => return Dequeue::Empty,
+            Answer::Wait(until) => return Dequeue::Wait(until),
+            Answer::Turn(flow, lane) => (flow, lane),
+        };
+        let verdict = self.tree.fetched(flow, now);
+        let queue = &mut self.queues[flow.index()];
+        let (descriptor, ..) = queue.pop_front().expect("a backlogged flow holds a packet");
+        let next = queue.front().map(|(descriptor, arrival, packet)| {
+            (*arrival, packet.with(Metadatum::Length, descriptor.len.get()))
+        });
+        let sent = if verdict == Verdict::Drop { Bytes::ZERO } else { descriptor.len };
+        self.tree.finish_packet(sent, (1, descriptor.len.get()), next, now);
+        self.held[lane.index()] -= 1;
+        let departure = Departure { flow, lane, descriptor };
+        if verdict != Verdict::Drop {
+            return Dequeue::Packet(departure);
         }
+        self.dropped += 1;
+        Dequeue::Drop(departure)
     }
 }
 

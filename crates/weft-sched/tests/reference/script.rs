@@ -54,7 +54,6 @@ pub(crate) struct States {
     pub(super) leaves: Vec<Vec<u64>>,
     pub(super) droppers: Vec<Vec<u64>>,
     pub(super) nodes: Vec<Vec<u64>>,
-    pub(super) drops: u32,
 }
 
 pub(super) fn initial(fields: &[Field]) -> Vec<u64> {
@@ -107,7 +106,6 @@ impl States {
             leaves: (0..program.leaves.len()).map(leaf).collect(),
             droppers: (0..program.leaves.len()).map(dropper).collect(),
             nodes: (0..program.nodes.len()).map(node).collect(),
-            drops: 0,
         }
     }
 
@@ -587,12 +585,10 @@ impl Reference {
             let (state, child) = (&mut self.scripts.droppers[leaf], &mut self.flows[at].script.drops);
             all.push(dropper.algorithm.run(Part::Fetched, &inputs, &dropper.parameters[0], state, child));
         }
-        let drops = all.iter().any(Effects::drops);
-        self.scripts.drops = if drops && self.scripts.drops < 8 { self.scripts.drops + 1 } else { 0 };
-        match (self.scripts.drops > 0, drops, all.iter().any(Effects::marks)) {
-            (true, ..) => Verdict::Drop,
-            (false, false, true) => Verdict::Mark,
-            _ => Verdict::Send,
+        match (all.iter().any(Effects::drops), all.iter().any(Effects::marks)) {
+            (true, _) => Verdict::Drop,
+            (false, true) => Verdict::Mark,
+            (false, false) => Verdict::Send,
         }
     }
 

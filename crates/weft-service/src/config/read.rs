@@ -12,7 +12,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use weft_nic::nic::WORKERS;
 use weft_text::{LocatedError, ParseError, hint, hint_and_all, quoted};
-use weft_units::BitsPerSec;
+use weft_units::{BitsPerSec, ParseUnitError};
 
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
@@ -123,6 +123,13 @@ impl<'a> Item<'a> {
             _ => Err(self
                 .error(format!("`{}` must be a text", self.key), format!("write `{} = \"...\"`", self.key))),
         }
+    }
+
+    /// The error for a quantity that cannot be read, with the text that was meant, or else `hint`.
+    pub(super) fn not_read(&self, error: &ParseUnitError, hint: &str) -> ParseError {
+        let what = format!("{} is not {}", quoted(&error.given), error.expected);
+        let meant = error.meant.as_ref().map(|meant| format!("write `{} = \"{meant}\"`", self.key));
+        self.error(what, meant.as_deref().unwrap_or(hint))
     }
 
     /// A text that is not empty.
@@ -347,13 +354,15 @@ fn workers(item: Item<'_>) -> Result<NonZeroUsize, ParseError> {
 }
 
 fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
+    let example = "such as \"900mbps\"";
+    if let DeValue::Integer(number) = item.value.get_ref() {
+        let hint = format!("write `{} = \"{number}mbps\"`, if megabits per second are meant", item.key);
+        return Err(item.error(format!("`{}` needs a unit", item.key), hint));
+    }
     match item.text()?.parse() {
-        Ok(BitsPerSec::ZERO) => Err(item.error("a rate of zero sends nothing", "such as \"900mbps\"")),
+        Ok(BitsPerSec::ZERO) => Err(item.error("a rate of zero sends nothing", example)),
         Ok(rate) => Ok(rate),
-        Err(error) => {
-            let error: weft_units::ParseUnitError = error;
-            Err(item.error(error.to_string(), "such as \"900mbps\""))
-        }
+        Err(error) => Err(item.not_read(&error, example)),
     }
 }
 
@@ -450,6 +459,11 @@ mod tests {
             ("uplink = 7", "1:10: error: `uplink` must be a text\n  hint: write `uplink = \"...\"`"),
             ("uplink = \"a/b\"", "1:10: error: `a/b` cannot be the name"),
             ("rate = \"fast\"", "1:8: error: `fast` is not a rate"),
+            (
+                "rate = \"900M\"",
+                "1:8: error: `900M` is not a rate such as 500mbps or 2.5gbps\n  hint: write `rate = \"900mbps\"`",
+            ),
+            ("rate = 900", "1:8: error: `rate` needs a unit\n  hint: write `rate = \"900mbps\"`"),
             ("rate = \"0bps\"", "1:8: error: a rate of zero"),
             (
                 "workers = 0",

@@ -5,6 +5,7 @@
 
 use crate::ids::{StreamId, Table};
 use crate::outcome::{Amount, ClassSent, PolicyChanged, PolicyPhase};
+use crate::packet::Packet;
 use crate::policy::Refusal;
 use std::collections::VecDeque;
 use weft_sched::Prepared;
@@ -48,6 +49,7 @@ pub(crate) struct PolicyUse {
     classes: Classes,
     /// By class, since the phase began.
     sent: Vec<Amount>,
+    dropped: Vec<Amount>,
     /// The phase in progress, without its end and classes.
     phase: PolicyPhase,
     ended: Vec<PolicyPhase>,
@@ -57,9 +59,9 @@ pub(crate) struct PolicyUse {
 impl PolicyUse {
     /// The use of a host's first policy. The changes are in the order of their times.
     pub(crate) fn new(host: u32, classes: Classes, coming: VecDeque<Coming>) -> Self {
-        let sent = vec![Amount::ZERO; classes.names.len()];
+        let none = vec![Amount::ZERO; classes.names.len()];
         let phase = PolicyPhase { host, ..PolicyPhase::default() };
-        Self { classes, sent, phase, ended: Vec::new(), coming }
+        Self { classes, sent: none.clone(), dropped: none, phase, ended: Vec::new(), coming }
     }
 
     /// The times of the changes to come.
@@ -69,11 +71,23 @@ impl PolicyUse {
 
     /// Counts a packet that leaves.
     #[inline]
-    pub(crate) fn count(&mut self, stream: StreamId, len: u32) {
-        let class = self.classes.of.get(stream).copied().unwrap_or(ClassId(0));
+    pub(crate) fn count_sent(&mut self, packet: &Packet) {
+        let class = self.class_of(packet.stream);
         if let Some(sent) = self.sent.get_mut(class.index()) {
-            sent.count(1, len.into());
+            sent.count(1, packet.len.into());
         }
+    }
+
+    /// Counts a packet that a dropper drops.
+    pub(crate) fn count_dropped(&mut self, packet: &Packet) {
+        let class = self.class_of(packet.stream);
+        if let Some(dropped) = self.dropped.get_mut(class.index()) {
+            dropped.count(1, packet.len.into());
+        }
+    }
+
+    fn class_of(&self, stream: StreamId) -> ClassId {
+        self.classes.of.get(stream).copied().unwrap_or(ClassId(0))
     }
 
     /// Returns the change whose time has come.
@@ -96,13 +110,18 @@ impl PolicyUse {
             self.classes = classes;
         }
         self.sent = vec![Amount::ZERO; self.classes.names.len()];
+        self.dropped = self.sent.clone();
     }
 
     fn end(&mut self, phase: PolicyPhase, until: Nanos) {
-        let sent = core::mem::take(&mut self.sent);
-        let of = |(class, sent): (&String, Amount)| ClassSent { class: class.clone(), sent };
+        let amounts = core::mem::take(&mut self.sent).into_iter().zip(core::mem::take(&mut self.dropped));
+        let of = |(class, (sent, dropped)): (&String, (Amount, Amount))| ClassSent {
+            class: class.clone(),
+            sent,
+            dropped,
+        };
         let used = |class: &ClassSent| !class.class.is_empty() || class.sent != Amount::ZERO;
-        let classes = self.classes.names.iter().zip(sent).map(of).filter(used).collect();
+        let classes = self.classes.names.iter().zip(amounts).map(of).filter(used).collect();
         self.ended.push(PolicyPhase { until, classes, ..phase });
     }
 

@@ -35,11 +35,14 @@ where
 {
     if let Some(number) = item.as_number() {
         let what = format!("`{}` needs a unit", item.key);
-        return Err(item.error(what, format!("write it as text with a unit, such as \"{number}{unit}\"")));
+        let meant = number.parse::<T>().err().and_then(|error| error.meant);
+        let example = meant.unwrap_or_else(|| format!("{number}{unit}"));
+        return Err(item.error(what, format!("write it as text with a unit, such as \"{example}\"")));
     }
     let hint = || format!("write `{} = \"1{unit}\"`, say", item.key);
     let Some(text) = item.as_text() else { return Err(item.mistyped("a text with a unit", hint())) };
-    if with == Unit::Required && text.trim().ends_with(|c: char| c.is_ascii_digit()) {
+    let bare = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if with == Unit::Required && bare(text.trim()) {
         let what = format!("`{}` needs a unit", item.key);
         return Err(item.error(what, format!("write \"{}{unit}\", say", text.trim())));
     }
@@ -48,7 +51,9 @@ where
         return Err(item.error(what, hint()));
     }
     text.parse().map_err(|error: ParseUnitError| {
-        item.error(format!("`{}`: {} is not {}", item.key, quoted(text), error.expected), hint())
+        let meant = error.meant.map(|meant| format!("write `{} = \"{meant}\"`", item.key));
+        let what = format!("`{}`: {} is not {}", item.key, quoted(text), error.expected);
+        item.error(what, meant.unwrap_or_else(hint))
     })
 }
 

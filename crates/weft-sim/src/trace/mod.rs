@@ -26,8 +26,8 @@ pub enum PacketEventKind {
     Fetched,
     /// The last bit of a packet left the sending host.
     Sent,
-    /// A segment or packet was dropped: by a qdisc of its sender, on a link (at its sender), at a full switch port or at a full
-    /// receive ring (both at its receiver).
+    /// A segment or packet was dropped: by a qdisc of its sender, by its policy in the sender's NIC, on a link (at its sender), at a
+    /// full switch port or at a full receive ring (both at its receiver).
     Dropped,
     /// The driver freed a segment that was sent: its socket is not charged for it any more.
     Freed,

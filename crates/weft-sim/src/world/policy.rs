@@ -8,12 +8,11 @@ use crate::host::socket::Stream;
 use crate::ids::{HostId, StreamId, Table};
 use crate::nic::scheduler::PolicyScheduler;
 use crate::outcome::PolicyChanged;
-use crate::policy::{Change, InForce, Refusal, can_simulate, policy_options};
+use crate::policy::{Change, InForce, Refusal, policy_options};
 use crate::run_error::{PolicyDiagnostic, RunError};
 use crate::scenario::{Files, Host, INLINE, PolicyChange, Scenario, SchedulerKind, Traffic};
 use crate::trace::Observer;
 use core::net::IpAddr;
-use weft_policy::promise::refused_with;
 use weft_policy::{CompileOptions, CompiledPolicy, Diagnostic, FileText, Source};
 use weft_sched::PolicyTree;
 use weft_units::{ClassId, FlowKey, LaneId, PacketMeta, ProcessName, Protocol, TxQueueId, Weight};
@@ -25,7 +24,10 @@ impl<O: Observer> World<'_, O> {
         let Some(policy) = &mut state.policy else { return };
         let Some(Coming { what, exchange, .. }) = policy.due() else { return };
         let changed = exchange.and_then(|Exchange { tree, lanes, classes, steps, warnings }| {
-            let exchanged = state.transmit.exchange_policy((tree, &lanes), self.now, &mut self.agenda);
+            let exchanged = {
+                let now = (self.now, &self.skbs);
+                state.transmit.exchange_policy((tree, &lanes), now, &mut self.agenda)
+            };
             if let Err(error) = exchanged {
                 let reason = Refusal::from(error);
                 policy.refuse_rest(&reason);
@@ -56,10 +58,6 @@ pub(super) fn build(
             hint,
         ));
     };
-    can_simulate(policy.compiled()).map_err(|refused| {
-        let what = format!("the simulator cannot run the policy of host {host}: {refused}");
-        impossible(what, "`weft policy check` says where it runs")
-    })?;
     let of_host = OfHost { scenario, host, streams };
     let placed = of_host.place(policy.compiled())?;
     let tree = PolicyTree::new(&policy.compiled().program)
@@ -111,11 +109,7 @@ pub(crate) fn diagnostics(scenario: &Scenario) -> Vec<PolicyDiagnostic> {
     let with_tree = scenario.hosts.iter().filter(|host| host.nic.scheduler == SchedulerKind::PolicyTree);
     for source in with_tree.filter_map(|host| source(scenario, host).ok().flatten()) {
         let (files, options) = (Files(&scenario.files), options(scenario));
-        let (policy, mut diagnostics) = InForce::begin(source, &files, options.clone());
-        if let Some(refused) = policy.and_then(|policy| can_simulate(policy.compiled()).err()) {
-            let refusal = ("the simulator", &refused.refusal());
-            diagnostics.extend(refused_with(source, &files, &options, refusal));
-        }
+        let (_, diagnostics) = InForce::begin(source, &files, options.clone());
         for diagnostic in diagnostics {
             let of_file = scenario.files.get(&diagnostic.file).filter(|_| diagnostic.file != source.name);
             let text = of_file.map_or_else(|| source.text.to_owned(), String::clone);

@@ -8,7 +8,7 @@ use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
 use crate::outcome::Counters;
-use crate::packet::{Body, Outgoing};
+use crate::packet::{Body, Outgoing, Skbs};
 use crate::scenario::Doorbells;
 use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
@@ -93,7 +93,8 @@ impl<O: Observer> World<'_, O> {
         let host = &mut self.hosts[work.host];
         if handed.segments > 0 {
             host.cpu.charge(Operation::TransmitSegment, handed.segments as i64 as f64, work);
-            Self::doorbell(host, queue, handed, work, (&mut self.counters, &mut self.agenda));
+            let of_run = (&mut self.counters, &self.skbs, &mut self.agenda);
+            Self::doorbell(host, queue, handed, work, of_run);
         }
         host.qdiscs.end_run(queue, work);
     }
@@ -105,14 +106,14 @@ impl<O: Observer> World<'_, O> {
         queue: TxQueueId,
         handed: Handed,
         work: &mut Work,
-        (counters, agenda): (&mut Counters, &mut Agenda),
+        (counters, skbs, agenda): (&mut Counters, &Skbs, &mut Agenda),
     ) {
         counters.segments += handed.segments;
         let writes = handed.doorbells(host.settings.doorbells);
         counters.doorbells += writes;
         counters.doorbells_unbatched += handed.doorbells(Doorbells::PerFlow);
         host.cpu.charge(Operation::RegisterWrite, writes as i64 as f64, work);
-        host.transmit.doorbell(queue, (work.event_time(), work.now()), agenda);
+        host.transmit.doorbell(queue, (work.event_time(), work.now()), skbs, agenda);
     }
 
     /// Handles the watchdog of a rate limit.

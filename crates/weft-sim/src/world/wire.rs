@@ -1,11 +1,13 @@
 //! The path from the NIC's rings over the network to a receive ring.
 
 use super::World;
+use crate::host::nic::Fetched;
 use crate::ids::{HostId, PacketId, SwitchId};
 use crate::network::{Header, Passage};
 use crate::nic::scheduler::Pick;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
+use weft_sched::Verdict;
 use weft_units::{Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
@@ -29,33 +31,55 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Sends the packets of a queue's turn; returns the time of the NIC's next fetch.
+    /// Sends or drops the packets of a queue's turn; returns the time of the NIC's next fetch.
     fn send_turn(&mut self, host: HostId, queue: TxQueueId) -> Nanos {
         loop {
             let state = &mut self.hosts[host];
             let Some(fetched) = state.transmit.fetch(queue, self.now, &mut self.skbs) else {
-                return state.transmit.end_turn(queue, self.now);
+                return state.transmit.end_turn(queue, self.now, &self.skbs);
             };
-            let packet = &fetched.packet;
-            self.counters.packets += 1;
-            if let Some(policy) = &mut state.policy {
-                policy.count(packet.stream, packet.len);
+            let marked = fetched.verdict == Verdict::Mark && self.senders[fetched.packet.stream].uses_ecn();
+            let packet = Packet { marked: fetched.packet.marked || marked, ..fetched.packet };
+            let fetched = Fetched { packet, ..fetched };
+            if fetched.verdict == Verdict::Drop {
+                self.dropped_by_policy(host, queue, &packet);
+            } else {
+                self.put_on_wire(host, queue, &fetched);
             }
-            if let Some(flow) = self.streams[packet.stream].flow {
-                self.measure.sent(flow, fetched.class, packet.len);
-            }
-            self.observe_sent(host, queue, &fetched);
-            let (random, agenda) = (&mut self.random, &mut self.agenda);
-            let passage = self.network.leave_host(host, packet, fetched.departure, random, agenda);
-            self.pass(packet, passage);
             let state = &mut self.hosts[host];
             if let Some(segment) = fetched.done {
                 state.receive.completes((queue, segment), self.now, &mut self.random, &mut self.agenda);
             }
             if !state.transmit.turn_goes_on(&fetched) {
-                return state.transmit.end_turn(queue, self.now);
+                return state.transmit.end_turn(queue, self.now, &self.skbs);
             }
         }
+    }
+
+    /// Handles a packet that the NIC has fetched and sends.
+    #[inline]
+    fn put_on_wire(&mut self, host: HostId, queue: TxQueueId, fetched: &Fetched) {
+        let packet = &fetched.packet;
+        self.counters.packets += 1;
+        if let Some(policy) = &mut self.hosts[host].policy {
+            policy.count_sent(packet);
+        }
+        if let Some(flow) = self.streams[packet.stream].flow {
+            self.measure.sent(flow, fetched.class, packet.len);
+        }
+        self.observe_sent(host, queue, fetched);
+        let (random, agenda) = (&mut self.random, &mut self.agenda);
+        let passage = self.network.leave_host(host, packet, fetched.departure, random, agenda);
+        self.pass(packet, passage);
+    }
+
+    /// Handles a packet that a dropper of the host's policy drops.
+    fn dropped_by_policy(&mut self, host: HostId, queue: TxQueueId, packet: &Packet) {
+        if let Some(policy) = &mut self.hosts[host].policy {
+            policy.count_dropped(packet);
+        }
+        self.observe(host, PacketEventKind::Dropped, self.now, packet, Some(queue));
+        self.forget(packet.body);
     }
 
     /// Handles a packet that reaches a switch.

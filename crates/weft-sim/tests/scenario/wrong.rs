@@ -442,6 +442,19 @@ fn an_error_of_a_cost_file_points_into_that_file() {
 }
 
 #[test]
+fn a_rate_is_corrected_to_what_it_means() {
+    for (written, meant) in [
+        ("\"900e6\"", "write `rate = \"900mbps\"`"),
+        ("\"0.9G\"", "write `rate = \"0.9gbps\"`"),
+        ("\"100MB/s\"", "write `rate = \"800mbps\"`"),
+        ("900e6", "such as \"900mbps\""),
+    ] {
+        let error = read_alone(&format!("[network]\nrate = {written}\n")).expect_err(written).to_string();
+        assert!(error.ends_with(meant), "{error}");
+    }
+}
+
+#[test]
 fn an_error_is_drawn_with_its_line() {
     let error = read_alone("[network]\nrate = \"10 gigabit\" # fast\n").expect_err("no such unit");
     expect![[r#"

@@ -9,7 +9,7 @@ use crate::commands::demo::FIGURE_9_POLICY;
 use crate::failure::usage;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use clap::ValueEnum;
 use core::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn titan(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
     require_network_rights()?;
     cleanup_stale();
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     for burst in bench::assignment::BURSTS {
         for flows in bench::assignment::FLOWS {
             let case = match bench::assignment::run(flows, burst, runs, &|| stop.asked()) {
@@ -148,7 +148,7 @@ fn port_workers(workers: &[u8], runs: u32, measured: &mut Vec<BenchCase>) -> any
     cleanup_stale();
     let policy =
         PolicyText::built_in("policies/tenants.weft", FIGURE_9_POLICY).load(&CompileOptions::default())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     let workers: Vec<NonZeroUsize> = workers.iter().filter_map(|n| NonZeroUsize::new((*n).into())).collect();
     let heard = |workers, pps: f64| output::note(&format!("{workers} workers: {pps:.0} frames/s"));
     let cases = bench::port_workers::run(&workers, runs, &policy, &|| stop.asked(), heard)?;
@@ -161,7 +161,7 @@ fn port(runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
     cleanup_stale();
     let policy =
         PolicyText::built_in("policies/tenants.weft", FIGURE_9_POLICY).load(&CompileOptions::default())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     for case in bench::port::PortCase::ALL {
         let heard = |number: u32, speed| {
             output::note(&format!("{}: run {} of {runs}: {speed}", case.name(), number + 1));

@@ -3,7 +3,7 @@
 use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
 use crate::progress;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::fs::File;
@@ -229,7 +229,7 @@ fn told(error: CampaignError) -> anyhow::Error {
 fn make(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let campaign = read(&args.grid)?;
     let store = Store::create(&args.out)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let threads = args.threads.map_or_else(processors, |threads| threads as usize);
     let runs = progress::Runs::new();
     let done =
@@ -279,7 +279,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let campaign = read(&args.grid)?;
     let store = Store::open(&args.out)?;
     let json = Target::open(args.json.as_deref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let status = gather::status(&campaign, &store, &|| stop.asked()).map_err(told)?;
     if stop.asked() {
         return Ok(stop.exit_code());
@@ -302,7 +302,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let from: Vec<Store> = args.from.iter().map(|from| Store::open(from)).collect::<Result<_, _>>()?;
     let into = Store::create(&args.out)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let mut all = Merged::default();
     for from in &from {
         let merged = gather::merge(from, &into, &|| stop.asked(), &mut |path, error| {

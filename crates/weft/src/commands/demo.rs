@@ -6,7 +6,7 @@ mod watch;
 use crate::failure;
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::terminal;
 use crate::values;
 use anyhow::anyhow;
@@ -136,7 +136,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return simulate(&args, &options, &policy_files(text, tenants), json, html);
     }
     require_host(&options)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     let cleaned = cleanup_stale();
     if !cleaned.is_empty() {
         output::note(&cleaned.to_string());

@@ -20,17 +20,22 @@ pub(crate) struct Args {
     what: What,
 }
 
+/// The events that end a port, in one sentence. The guide to operating has the table of all events, and other documents repeat the sentence.
+const LIFE: &str = "A port outlives a restart, an upgrade and a crash of the daemon; it ends with `weft port remove`, with a stop of the \
+    daemon, and with its network namespace.";
+
 /// The action.
 #[derive(Debug, clap::Subcommand)]
 enum What {
     /// Make a port in a network namespace.
-    #[command(after_help = "\
+    #[command(after_help = format!("\
 Examples:
   weft port add weft1 --netns web --address 192.0.2.11/24
   weft port add weft2 --uplink wan
   weft port add vm1 --netns web --egress-limit 100mbps,30kb --ingress-limit 200mbps
 
-The port is gone when the daemon ends. Ports in the configuration come back with it.")]
+{LIFE} With `hold = \"off\"`, or with `workers` above 1, restarts and crashes end it, too. After a stop, ports of the configuration \
+come back."))]
     Add {
         /// The name of the port, 1 to 15 characters.
         name: String,
@@ -55,7 +60,7 @@ The port is gone when the daemon ends. Ports in the configuration come back with
         socket: Socket,
     },
     /// Remove a port, after its packets were sent.
-    #[command(after_help = "Example:\n  weft port remove weft1")]
+    #[command(aliases = ["rm", "del", "delete"], after_help = "Example:\n  weft port remove weft1")]
     Remove {
         /// The name of the port.
         name: String,
@@ -63,7 +68,7 @@ The port is gone when the daemon ends. Ports in the configuration come back with
         socket: Socket,
     },
     /// List the ports.
-    #[command(after_help = "Example:\n  weft port list")]
+    #[command(alias = "ls", after_help = "Example:\n  weft port list")]
     List {
         #[command(flatten)]
         uplink: UplinkName,
@@ -98,4 +103,33 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_documents_say_the_same_about_the_end_of_a_port() {
+        let operating = include_str!("../../../../docs/operating.md");
+        let containers = include_str!("../../../../docs/containers.md");
+        let debian = include_str!("../../../../packaging/debian/weftline.README.Debian");
+        let one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for text in [operating, containers, debian] {
+            let text = one_line(text);
+            assert!(text.contains(LIFE), "{text}");
+            for wrong in [
+                "gone when the daemon ends",
+                "would end with it",
+                "would vanish with it",
+                "ports end with the daemon |",
+            ] {
+                assert!(!text.contains(wrong), "{wrong}");
+            }
+        }
+        assert!(
+            operating.contains("### What ends a port")
+                && containers.contains("operating.md#what-ends-a-port")
+        );
+    }
 }

@@ -5,12 +5,13 @@ use crate::policy_file::{Algorithms, PolicyText};
 use crate::progress;
 use crate::values;
 use anyhow::anyhow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_policy::CompileOptions;
-use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
+use weft_replay::{Count, Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
 use weft_report::human;
 use weft_report::record::{Balance, Conservation, Document, Drops};
 use weft_report::replay::{ReplayClass, ReplayReport};
@@ -125,14 +126,16 @@ fn document(outcome: &Outcome) -> ReplayReport {
         held_packets: c.held_packets,
         held_bytes: c.held_bytes,
     };
-    let drops = c.dropped_by_reason.iter();
-    let drops = drops
-        .map(|(reason, count)| ((*reason).to_owned(), Drops { packets: count.packets, bytes: count.bytes }))
-        .collect();
+    let drops = |by_reason: &BTreeMap<&'static str, Count>| {
+        let drops = by_reason.iter();
+        let of = |count: &Count| Drops { packets: count.packets, bytes: count.bytes };
+        drops.map(|(reason, count)| ((*reason).to_owned(), of(count))).collect()
+    };
     let class = |class: &weft_replay::ClassReport| ReplayClass {
         class: class.class.clone(),
         packets: class.packets,
         bytes: class.bytes,
+        dropped: drops(&class.dropped),
         first_s: class.first_s,
         last_s: class.last_s,
     };
@@ -140,6 +143,6 @@ fn document(outcome: &Outcome) -> ReplayReport {
         schema: ReplayReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
         classes: outcome.classes.iter().map(class).collect(),
-        conservation: Conservation { total, drops, ..Conservation::default() },
+        conservation: Conservation { total, drops: drops(&c.dropped_by_reason), ..Conservation::default() },
     }
 }

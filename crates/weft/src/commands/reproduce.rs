@@ -2,7 +2,7 @@
 
 use crate::output::{self, Target};
 use crate::progress;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use anyhow::Context;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -205,7 +205,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let json = Target::open(args.json.as_deref())?;
     let html = Target::open(args.html.as_deref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(if args.measured.measured { Removes::Made } else { Removes::Nothing })?;
     let threads = args.threads.map_or_else(processors, |threads| threads as usize);
     let options = Options {
         ids: args.ids,

@@ -2,7 +2,7 @@
 
 use crate::output::{self, Target};
 use crate::progress;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use std::path::Path;
 use std::process::ExitCode;
 use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
@@ -21,7 +21,7 @@ pub(super) fn run(
     json: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let json = Target::open(json)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let seeds = seeds.unwrap_or(SEEDS);
     let options =
         CrossOptions { seeds, seed, threads, keys: Vec::new(), rows: Vec::new(), flows: Vec::new() };

@@ -25,7 +25,7 @@ use crate::live::run::RunView;
 use crate::live::screen::Screen;
 use crate::output::{self, Target};
 use crate::policy_file::{Algorithms, PolicyText};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::terminal;
 use crate::{failure, values};
 use core::net::IpAddr;
@@ -239,7 +239,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
     let json = Target::open(args.json.as_deref())?;
     let mut log = Log::open(args.departures.as_deref(), args.trace.as_deref(), &args.uplink)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     // Before anything is made: a device of a killed run may have the port's name.
     clean(&args)?;
     settings.check_host()?;

@@ -5,7 +5,7 @@ mod traces;
 use crate::failure::{Reported, usage};
 use crate::output::{self, Target};
 use crate::progress;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::trace_files::check_departures;
 use anyhow::anyhow;
 use clap::builder::PossibleValuesParser;
@@ -104,7 +104,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         packets: args.pcap.clone(),
     };
     let traces = Traces::open(&wanted, &scenario)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let begin = Instant::now();
     let all = Job { scenario: scenario.clone(), seed, seeds: args.seeds, traces }.run(&stop)?;
     let stopped = all.runs.len() < args.seeds as usize;

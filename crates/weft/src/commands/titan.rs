@@ -1,7 +1,7 @@
 //! `weft titan`: queue assignment on a multiqueue device of this host.
 
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::values;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -241,7 +241,7 @@ fn watches(args: &StatusArgs, ns: &NetNs) -> anyhow::Result<Vec<Watch>> {
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
     let json = Target::open(args.json.as_deref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let ns = namespace(args.netns.as_ref())?;
     let mut watches = watches(args, &ns)?;
     let begin = Instant::now();
@@ -309,7 +309,7 @@ struct ActuateArgs {
 fn actuate(args: &ActuateArgs) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
     let ns = namespace(args.interface.netns.as_ref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let mut sync = DriverSync::new(Titan::open(&ns, &args.interface.device)?)?;
     for line in sync.describe() {
         output::message(&line);

@@ -6,7 +6,7 @@ use crate::control::{Socket, UplinkName, told};
 use crate::live::screen::Screen;
 use crate::live::top::TopView;
 use crate::output;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::{terminal, values};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .name("weft-top".to_owned())
         .spawn(move || while send.send(client.next_status()).is_ok() {})
         .map_err(|e| anyhow::anyhow!("cannot start the thread that waits for the daemon: {e}"))?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let result = watch(args, &replies, &stop);
     result?;
     // Ending it is how it is used.

@@ -2,7 +2,7 @@
 
 use crate::failure::usage;
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::values;
 use anyhow::Context;
 use clap::ValueEnum;
@@ -164,7 +164,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => NetNs::current()?,
     };
     let device = device(&args, &ns)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let facts = Facts::read(&ns, &device, &QDISCS)?;
     let options = Options {
         wish: wish.into(),

@@ -78,7 +78,7 @@ fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBoo
             let draw = |frame: &mut Frame<'_>| {
                 lock(view).draw(frame);
                 if stop.asked() {
-                    draw_stopping(frame);
+                    draw_stopping(frame, stop.stopping());
                 }
             };
             if !is_shown() || terminal.draw(draw).is_err() {
@@ -100,8 +100,7 @@ fn show<V: View>(mut terminal: DefaultTerminal, view: &Mutex<V>, end: &AtomicBoo
 }
 
 /// Shows on the last line that the run is ending, which takes a second or two.
-fn draw_stopping(frame: &mut Frame<'_>) {
+fn draw_stopping(frame: &mut Frame<'_>, text: &str) {
     let [_, last] = Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
-    let text = " stopping: everything is being removed; once more ends at once ";
-    frame.render_widget(Paragraph::new(text).reversed(), last);
+    frame.render_widget(Paragraph::new(format!(" {text} ")).reversed(), last);
 }

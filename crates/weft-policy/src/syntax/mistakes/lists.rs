@@ -213,10 +213,30 @@ pub(in crate::syntax) fn separator(p: &mut Parser<'_>) -> bool {
         p.discard();
         return true;
     }
+    if p.at_word("limit") && p.number_at(1) && !is_of(p) {
+        limit_behind(p);
+        return false;
+    }
     let value = p.number_at(0) && !p.text().contains('.');
     let edit = (p.at(Word) && !value).then(|| Edit::insert(p.end_before(), ","));
     let _ = p.unexpected_but("`,` or `}`", "separate the entries in braces by commas", edit);
     p.at(Word)
+}
+
+/// Whether the limit that follows has its `of`, so that it is an entry and a comma is missing before it.
+fn is_of(p: &Parser<'_>) -> bool {
+    (2..8).take_while(|at| p.kind_at(*at) == Some(Word)).any(|at| p.text_at(at) == "of")
+}
+
+/// A limit behind the name that it limits: `web limit 100mbps`.
+fn limit_behind(p: &mut Parser<'_>) {
+    let (name, whole) = (p.span_before(), p.span().to(p.span_at(1)));
+    let written = format!("{} of {}", p.slice(whole), p.slice(name));
+    let message = format!("a limit stands before what it limits: write `{written}`");
+    let help = "such as `limit 100mbps of web`";
+    report(p, p.span(), &message, help, Edit::replace(name.to(whole), written));
+    p.discard();
+    p.discard();
 }
 
 /// A second comma in a list, or one before its first entry.

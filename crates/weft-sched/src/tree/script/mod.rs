@@ -26,9 +26,6 @@ use crate::script::node::ScriptNode;
 use crate::script::scheduler::{At, Sight};
 use crate::script::timers::{Owner, Timers};
 
-/// The most packets that are dropped before one is sent.
-const DROPS_MAX: u32 = 8;
-
 /// The state that a tree has for algorithms of one's own.
 #[derive(Debug)]
 pub(crate) struct Scripts {
@@ -43,8 +40,6 @@ pub(crate) struct Scripts {
     nodes: Vec<Option<Box<ScriptNode>>>,
     /// The children of nodes with an algorithm: their node and slot.
     children: Vec<(u32, u32)>,
-    /// The packets dropped since the last one that was sent.
-    drops: u32,
 }
 
 /// The way in which native nodes learn of a change below.
@@ -87,7 +82,6 @@ impl Scripts {
             has_timers,
             nodes,
             children,
-            drops: 0,
         };
         this.grow(flows);
         Some(Box::new(this))

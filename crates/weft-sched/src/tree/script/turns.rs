@@ -3,11 +3,11 @@
 use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant};
 
-use super::{DROPS_MAX, FRESH, FlowHead, Scripts, at_of, sight};
+use super::{FRESH, FlowHead, Scripts, at_of, sight};
 use crate::entry::Entry;
 use crate::leaf::LeafOrder;
 use crate::script::leaf::Verdict;
-use crate::script::node::{Event, one};
+use crate::script::node::Event;
 use crate::script::scheduler::{Cx, Sight, Tie, TurnEnd};
 use crate::traffic::Traffic;
 use crate::tree::service::{charge_first, charge_limits};
@@ -66,8 +66,8 @@ impl PolicyTree {
         }
     }
 
-    /// The verdict of the leaf's programs on a packet of the outstanding turn, once it has been fetched. Nothing is dropped
-    /// after eight drops in a row. End the turn of a dropped packet with nothing sent.
+    /// The verdict of the leaf's programs on a packet of the outstanding turn, once it has been fetched. End the turn of a dropped
+    /// packet with nothing sent.
     ///
     /// # Errors
     /// [`StaleTurn`] when another turn has begun since; no program runs then.
@@ -82,21 +82,11 @@ impl PolicyTree {
         let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return Ok(Verdict::Send) };
         let head = FlowHead { packet: *packet, ..scripts.heads[turn.flow.index()] };
         let sight = sight(&head, packet, scripts.clock, slot.account.weight().get());
-        let verdict = script.fetched(&mut scripts.flows, turn.flow.0, &sight);
-        if verdict != Verdict::Drop {
-            scripts.drops = 0;
-            return Ok(verdict);
-        }
-        scripts.drops += 1;
-        if scripts.drops > DROPS_MAX {
-            scripts.drops = 0;
-            return Ok(Verdict::Send);
-        }
-        Ok(Verdict::Drop)
+        Ok(script.fetched(&mut scripts.flows, turn.flow.0, &sight))
     }
 
-    /// Ends a turn as [`PolicyTree::finish`], with the metadata of the flow's next packet, if it has one. Below an algorithm
-    /// of one's own; elsewhere the metadata is ignored.
+    /// Ends a turn as [`PolicyTree::finish`], in which `taken`, with what was dropped, left the flow's queue, with the metadata of the
+    /// flow's next packet, if it has one. Below an algorithm of one's own; elsewhere `taken` and the metadata are ignored.
     ///
     /// # Errors
     /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
@@ -104,12 +94,13 @@ impl PolicyTree {
         &mut self,
         turn: Turn,
         sent: Bytes,
+        taken: Traffic,
         next: Option<&Metadata>,
         now: Instant,
     ) -> Result<(), StaleTurn> {
         let arrival = if next.is_some() || self.posted { Some(self.tick()) } else { None };
         let next = arrival.map(|arrival| (arrival, *next.unwrap_or(&Metadata::UNKNOWN)));
-        self.finish_packet(turn, (sent, sent), one(Some(sent)), next, now)
+        self.finish_packet(turn, (sent, sent), taken, next, now)
     }
 
     /// Ends a turn as [`PolicyTree::finish_charging`], with the metadata of the flow's next packet, if it has one. Elsewhere than

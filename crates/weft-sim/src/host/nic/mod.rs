@@ -2,6 +2,8 @@
 //!
 //! The choice of the next transmit queue belongs to [`crate::nic::scheduler`].
 
+#[cfg(test)]
+mod droppers;
 mod merge;
 mod receive;
 mod steering;

@@ -5,8 +5,8 @@
 //! 1. The qdisc layer pushes descriptors into a ring (`push`) while `has_room`, and posts them with one `doorbell`. A ring that
 //!    was idle becomes active in the scheduler.
 //! 2. `next_turn` asks the scheduler for the next queue. It may also answer with a time to wait for, or that all rings are idle.
-//! 3. `fetch` cuts the next packet from the segment at the ring's front, and puts it on the wire. A turn is one packet (TSO
-//!    interleaving) or one segment. After its last packet the segment is done and becomes a completion.
+//! 3. `fetch` cuts the next packet from the segment at the ring's front, and puts it on the wire, unless a dropper of the policy drops
+//!    it. A turn is one packet (TSO interleaving) or one segment. After its last packet the segment is done and becomes a completion.
 //! 4. `end_turn` charges the turn's bytes to the scheduler, and returns the time of the next fetch: the wire's free time less the
 //!    on-chip buffer (`ahead`).
 //!
@@ -17,29 +17,66 @@
 //! * At most one [`Event::Transmit`] is pending. While no other event can come earlier, the world continues without one. Only a new
 //!   policy brings it forward, since it may permit what a limit held back; the former event is superseded.
 //! * A ring holds a segment until its last packet is fetched; `put_on_wire` corrects the balance for the packets fetched before.
+//! * An algorithm of the policy looks at packets: each is announced with the doorbell, with its length and its arrival.
 //!
 //! Rare branches: a full ring stays with the qdisc layer, whose backlog shows it. A wait for a rate limit reschedules the event. A
-//! superseded event is ignored. None of them loses a packet, so none has a counter.
+//! superseded event is ignored. None of these loses a packet, so none has a counter. A dropped packet takes no time of the wire, and is
+//! counted when its segment leaves the ring.
 
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
 use crate::link_transmitter::LinkTransmitter;
-use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick};
+use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick, PolicyScheduler};
 use crate::outcome::Amount;
-use crate::packet::{Packet, Skbs};
+use crate::packet::{Packet, Skb, Skbs};
 use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_packet::ethernet;
-use weft_sched::Prepared;
-use weft_units::{Bytes, LaneId, Nanos, TxQueueId};
+use weft_rank::{Metadata, Metadatum};
+use weft_sched::{Prepared, Traffic, Verdict};
+use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
 
 /// A descriptor ring.
 #[derive(Clone, Default, Debug)]
 struct Ring {
-    segments: VecDeque<Segment>,
+    /// Each with the time at which it was pushed.
+    segments: VecDeque<(Segment, Nanos)>,
+    /// The number of segments that were posted.
+    posted: usize,
     /// Whether the scheduler has the ring as active.
     active: bool,
+    /// The packets of the first segment that were dropped.
+    dropped: Amount,
+}
+
+impl Ring {
+    /// Whether all segments are gone.
+    fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// The packets that have not been fetched yet, of the segments from this one on, with the arrival of each.
+    fn packets<'a>(&'a self, from: usize, skbs: &'a Skbs) -> impl Iterator<Item = (Packet, Nanos)> + 'a {
+        self.segments.range(from..).flat_map(move |(segment, at)| {
+            let skb = &skbs[segment.skb];
+            (skb.fetched..segment.packets).map(move |number| (packet_of(segment, skb, number.into()), *at))
+        })
+    }
+}
+
+/// The packet of a segment with this number.
+fn packet_of(segment: &Segment, skb: &Skb, number: u32) -> Packet {
+    let offset = number * skb.packet_payload;
+    let payload = skb.packet_payload.min(skb.payload - offset.min(skb.payload));
+    let body = skb.body.after(number);
+    let len = body.frame(payload);
+    Packet { body, created: skb.created, stream: segment.flow, payload, len, marked: segment.marked }
+}
+
+/// The metadata of a packet that algorithms read.
+fn metadata((packet, at): &(Packet, Nanos)) -> Metadata {
+    Metadata::UNKNOWN.with(Metadatum::Length, packet.len.into()).with(Metadatum::Arrived, at.get())
 }
 
 /// The extent of a queue's turn.
@@ -51,10 +88,12 @@ pub(crate) enum Turn {
     Segment,
 }
 
-/// A packet that the NIC has fetched and put on the wire.
+/// A packet that the NIC has fetched, and put on the wire unless it was dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fetched {
     pub(crate) packet: Packet,
+    /// Whether the policy sends, marks or drops it.
+    pub(crate) verdict: Verdict,
     pub(crate) class: u16,
     /// Departure of its first bit.
     pub(crate) start: Nanos,
@@ -80,6 +119,8 @@ pub(crate) struct NicTransmit {
     parameters: TransmitParameters,
     rings: Table<TxQueueId, Ring>,
     scheduler: Box<dyn NicScheduler>,
+    /// Whether the scheduler is a policy tree that looks at packets.
+    looks_at_packets: bool,
     wire: LinkTransmitter,
     /// The time of the pending [`Event::Transmit`].
     pending: Option<Nanos>,
@@ -87,6 +128,8 @@ pub(crate) struct NicTransmit {
     next_fetch: Nanos,
     /// Bytes sent in the current turn.
     turn_bytes: u64,
+    /// Packets sent or dropped in the current turn.
+    turn_taken: Traffic,
     passed: Passed,
     /// Bytes put on the wire.
     sent: Bytes,
@@ -97,10 +140,11 @@ impl NicTransmit {
         host: HostId,
         queues: u32,
         parameters: TransmitParameters,
-        scheduler: Box<dyn NicScheduler>,
+        mut scheduler: Box<dyn NicScheduler>,
         wire: LinkTransmitter,
     ) -> Self {
         Self {
+            looks_at_packets: scheduler.as_policy().is_some_and(|policy| policy.looks_at_packets()),
             host,
             parameters,
             rings: Table::of(Ring::default(), queues as usize),
@@ -109,6 +153,7 @@ impl NicTransmit {
             pending: None,
             next_fetch: Nanos::ZERO,
             turn_bytes: 0,
+            turn_taken: Traffic::default(),
             passed: Passed::default(),
             sent: Bytes::ZERO,
         }
@@ -126,22 +171,45 @@ impl NicTransmit {
         self.passed.entered.count_segment(segment);
     }
 
+    /// The policy tree, if it looks at packets.
+    #[inline]
+    fn policy(&mut self) -> Option<&mut PolicyScheduler> {
+        if self.looks_at_packets { self.scheduler.as_policy() } else { None }
+    }
+
     /// Puts a descriptor into a ring.
     #[inline]
-    pub(crate) fn push(&mut self, queue: TxQueueId, segment: Segment) {
-        self.rings[queue].segments.push_back(segment);
+    pub(crate) fn push(&mut self, queue: TxQueueId, segment: Segment, now: Nanos) {
+        self.rings[queue].segments.push_back((segment, now));
     }
 
     /// Posts a ring's new descriptors at `at`: schedules the NIC's next fetch then, or as soon as it may fetch.
     #[inline]
-    pub(crate) fn doorbell(&mut self, queue: TxQueueId, (now, at): (Nanos, Nanos), agenda: &mut Agenda) {
+    pub(crate) fn doorbell(
+        &mut self,
+        queue: TxQueueId,
+        (now, at): (Nanos, Nanos),
+        skbs: &Skbs,
+        agenda: &mut Agenda,
+    ) {
         let ring = &mut self.rings[queue];
-        if !ring.active {
-            ring.active = true;
+        let new = core::mem::replace(&mut ring.posted, ring.segments.len());
+        let idle = !core::mem::replace(&mut ring.active, true);
+        if self.looks_at_packets {
+            self.announce((queue, new), skbs, now);
+        } else if idle {
             self.scheduler.activate(queue, now);
         }
         if self.pending.is_none() {
             self.sleep(at.max(self.next_fetch), agenda);
+        }
+    }
+
+    /// Announces the packets of a ring's segments from the one of this number on to the policy tree.
+    fn announce(&mut self, (queue, from): (TxQueueId, usize), skbs: &Skbs, now: Nanos) {
+        let Some(policy) = self.scheduler.as_policy() else { return };
+        for packet in self.rings[queue].packets(from, skbs) {
+            policy.arrives(queue, &metadata(&packet), now);
         }
     }
 
@@ -162,33 +230,45 @@ impl NicTransmit {
     #[inline]
     pub(crate) fn next_turn(&mut self, now: Nanos) -> Pick {
         self.turn_bytes = 0;
+        self.turn_taken = Traffic::default();
         self.scheduler.next(now)
     }
 
-    /// Fetches the next packet of a queue's turn and puts it on the wire; `None` if the ring is empty.
+    /// Fetches the next packet of a queue's turn and puts it on the wire, or drops it; `None` if the ring is empty.
     #[inline]
     pub(crate) fn fetch(&mut self, queue: TxQueueId, now: Nanos, skbs: &mut Skbs) -> Option<Fetched> {
-        let ring = &mut self.rings[queue];
-        let segment = *ring.segments.front()?;
+        let (segment, at) = *self.rings[queue].segments.front()?;
         let skb = &mut skbs[segment.skb];
-        let fetched = u32::from(skb.fetched);
-        let offset = fetched * skb.packet_payload;
-        let payload = skb.packet_payload.min(skb.payload - offset.min(skb.payload));
-        let body = skb.body.after(fetched);
-        let len = body.frame(payload);
-        let packet =
-            Packet { body, created: skb.created, stream: segment.flow, payload, len, marked: segment.marked };
+        let packet = packet_of(&segment, skb, skb.fetched.into());
         skb.fetched += 1;
         let done = (skb.fetched >= segment.packets).then_some(segment);
+        let verdict = match self.policy() {
+            Some(policy) => policy.fetched(&metadata(&(packet, at)), now),
+            None => Verdict::Send,
+        };
+        self.turn_taken.packets += Packets(1);
+        self.turn_taken.bytes += packet.bytes();
+        let ring = &mut self.rings[queue];
+        if verdict == Verdict::Drop {
+            ring.dropped.count(1, packet.len.into());
+        }
         if done.is_some() {
             ring.segments.pop_front();
+            ring.posted = ring.posted.saturating_sub(1);
+            let dropped = core::mem::take(&mut ring.dropped);
             self.passed.left.count_segment(&segment);
+            self.passed.left.remove(dropped);
+            self.passed.dropped.add(dropped);
         }
-        self.turn_bytes += u64::from(len);
+        let class = segment.class;
+        if verdict == Verdict::Drop {
+            return Some(Fetched { packet, verdict, class, start: now, departure: now, done });
+        }
+        self.turn_bytes += u64::from(packet.len);
         self.sent += packet.bytes();
         let start = now.max(self.wire.free_at());
         let departure = self.wire.transmit(now, packet.bytes() + ethernet::AROUND);
-        Some(Fetched { packet, class: segment.class, start, departure, done })
+        Some(Fetched { packet, verdict, class, start, departure, done })
     }
 
     /// Whether a queue's turn continues after this packet.
@@ -199,11 +279,18 @@ impl NicTransmit {
 
     /// Ends a queue's turn; returns the earliest time of the next fetch.
     #[inline]
-    pub(crate) fn end_turn(&mut self, queue: TxQueueId, now: Nanos) -> Nanos {
+    pub(crate) fn end_turn(&mut self, queue: TxQueueId, now: Nanos, skbs: &Skbs) -> Nanos {
         let ring = &mut self.rings[queue];
-        ring.active = !ring.segments.is_empty();
-        let after = After::holding(ring.segments.len());
-        self.scheduler.finish(queue, Bytes(self.turn_bytes), after, now);
+        ring.active = !ring.is_empty();
+        let sent = Bytes(self.turn_bytes);
+        if self.looks_at_packets {
+            let next = ring.packets(0, skbs).next().map(|packet| metadata(&packet));
+            let turn = (sent, self.turn_taken);
+            self.policy().into_iter().for_each(|policy| policy.finish_with(queue, turn, next.as_ref(), now));
+        } else {
+            let after = After::holding(ring.segments.len());
+            self.scheduler.finish(queue, sent, after, now);
+        }
         self.next_fetch = self.wire.free_at().saturating_sub(self.parameters.ahead);
         self.next_fetch
     }
@@ -217,11 +304,24 @@ impl NicTransmit {
     pub(crate) fn exchange_policy(
         &mut self,
         (prepared, lanes): (Prepared, &[(TxQueueId, LaneId)]),
-        now: Nanos,
+        (now, skbs): (Nanos, &Skbs),
         agenda: &mut Agenda,
     ) -> Result<(), ExchangeError> {
         let Some(scheduler) = self.scheduler.as_policy() else { return Ok(()) };
-        scheduler.exchange(prepared, lanes, now)?;
+        let rings = &self.rings;
+        let waiting = |queue: TxQueueId| {
+            let mut first = None;
+            let mut queued = Traffic::default();
+            for packet in rings.get(queue).into_iter().flat_map(|ring| ring.packets(0, skbs)) {
+                first.get_or_insert_with(|| metadata(&packet));
+                queued.packets += Packets(1);
+                queued.bytes += packet.0.bytes();
+            }
+            (first.unwrap_or(Metadata::UNKNOWN), queued)
+        };
+        let exchanged = scheduler.exchange(prepared, lanes, waiting, now);
+        self.looks_at_packets = scheduler.looks_at_packets();
+        exchanged?;
         let at = now.max(self.next_fetch);
         if self.pending.is_some_and(|pending| pending > at) {
             self.sleep(at, agenda);
@@ -232,8 +332,10 @@ impl NicTransmit {
     /// Counts the packets and bytes put on the wire. A ring holds a segment until its last packet is fetched; the packets fetched
     /// before are counted here as sent, and in the ring as held.
     pub(crate) fn put_on_wire(&self, skbs: &Skbs) -> Amount {
-        let fronts = self.rings.iter().filter_map(|ring| ring.segments.front());
-        let partly: u64 = fronts.map(|segment| u64::from(skbs[segment.skb].fetched)).sum();
+        let fronts = self.rings.iter().filter_map(|ring| Some((ring.segments.front()?.0, ring.dropped)));
+        let partly =
+            fronts.map(|(segment, dropped)| u64::from(skbs[segment.skb].fetched) - dropped.packets.get());
+        let partly: u64 = partly.sum();
         let mut sent = Amount { packets: self.passed.left.packets, bytes: self.sent };
         sent.count(partly, 0);
         sent
@@ -251,7 +353,8 @@ impl Stage for NicTransmit {
 
     fn held(&self) -> Amount {
         let mut held = Amount::default();
-        self.rings.iter().flat_map(|ring| &ring.segments).for_each(|segment| held.count_segment(segment));
+        let segments = self.rings.iter().flat_map(|ring| &ring.segments);
+        segments.for_each(|(segment, _)| held.count_segment(segment));
         held
     }
 }
@@ -288,7 +391,7 @@ mod tests {
 
     fn put(nic: &mut NicTransmit, queue: TxQueueId, segment: Segment) {
         nic.count_in(&segment);
-        nic.push(queue, segment);
+        nic.push(queue, segment, Nanos(0));
     }
 
     #[test]
@@ -298,14 +401,14 @@ mod tests {
         for queue in [TxQueueId(0), TxQueueId(1)] {
             let segment = segment(&mut skbs, queue.0);
             put(&mut nic, queue, segment);
-            nic.doorbell(queue, (now, Nanos(150)), &mut agenda);
+            nic.doorbell(queue, (now, Nanos(150)), &skbs, &mut agenda);
         }
         assert_eq!((agenda.len(), agenda.pop()), (1, Some((Nanos(150), Event::Transmit { host: HOST }))));
         let mut seen = Vec::new();
         while let Pick::Queue(queue) = nic.next_turn(now) {
             let fetched = nic.fetch(queue, now, &mut skbs).expect("a packet");
             assert!(!nic.turn_goes_on(&fetched));
-            nic.end_turn(queue, now);
+            nic.end_turn(queue, now, &skbs);
             seen.push((queue.0, fetched.packet.body, fetched.packet.len, fetched.done.is_some()));
         }
         let (first, second) = (Body::Data { first: 40 }, Body::Data { first: 41 });
@@ -327,7 +430,7 @@ mod tests {
         assert!(nic.turn_goes_on(&fetched));
         // Frame, preamble, check sequence and gap: 1538 bytes of 8 ns; fetching runs ahead by 1000 ns.
         assert_eq!(fetched.departure, Nanos(1538 * 8));
-        assert_eq!(nic.end_turn(TxQueueId(0), Nanos(0)), Nanos(1538 * 8 - 1000));
+        assert_eq!(nic.end_turn(TxQueueId(0), Nanos(0), &skbs), Nanos(1538 * 8 - 1000));
         assert_eq!(nic.held().packets.0, 4);
         assert_eq!(nic.put_on_wire(&skbs), Amount { packets: weft_units::Packets(1), bytes: Bytes(1514) });
     }

@@ -277,12 +277,13 @@ impl QdiscLayer {
                     if self.segmentation == Segmentation::Nic || segment.packets == 1 {
                         handed.descriptors += 1;
                         note(&segment, kernel.work.now());
-                        nic.push(queue, segment);
+                        nic.push(queue, segment, kernel.work.event_time());
                     } else {
                         handed.descriptors += u64::from(segment.packets);
+                        let at = kernel.work.event_time();
                         let push = |piece: Segment, now| {
                             note(&piece, now);
-                            nic.push(queue, piece);
+                            nic.push(queue, piece, at);
                         };
                         cut(segment, &mut sockets[segment.flow], kernel, push);
                     }

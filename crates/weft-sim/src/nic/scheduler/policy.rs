@@ -2,7 +2,8 @@
 
 use super::{After, NicScheduler, Pick};
 use thiserror::Error;
-use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Turn};
+use weft_rank::Metadata;
+use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Traffic, Turn, Verdict};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
@@ -139,7 +140,8 @@ impl PolicyScheduler {
     }
 
     /// Exchanges the policy between two turns, as [`PolicyTree::change`]. Then each queue of `lanes` goes to its lane of the new policy,
-    /// with the segments that wait in it. A queue that does not exist is passed over.
+    /// with the segments that wait in it. A queue that does not exist is passed over. `waiting` has the first packet of a queue and
+    /// what waits in it.
     ///
     /// # Errors
     /// See [`ExchangeError`].
@@ -147,15 +149,55 @@ impl PolicyScheduler {
         &mut self,
         prepared: Prepared,
         lanes: &[(TxQueueId, LaneId)],
+        waiting: impl Fn(TxQueueId) -> (Metadata, Traffic),
         now: Nanos,
     ) -> Result<(), ExchangeError> {
-        self.tree.change(prepared, Instant::after_epoch(now)).map_err(|refused| refused.why)?;
+        let queues = &self.queues;
+        let of_flow = |flow: FlowId| match queues.get(flow.index()) {
+            Some(queue) if *queue != NONE => waiting(TxQueueId(*queue)),
+            _ => Default::default(),
+        };
+        let changed = self.tree.change_with(prepared, Instant::after_epoch(now), of_flow);
+        changed.map_err(|refused| refused.why)?;
         for (queue, lane) in lanes {
             if let Some(flow) = self.flow_of(*queue) {
-                self.tree.move_flow(flow, *lane)?;
+                self.tree.move_flow_with(flow, *lane, || waiting(*queue))?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the policy has an algorithm, which may look at packets. Then [`Self::arrives`] announces each in place of
+    /// [`NicScheduler::activate`], [`Self::fetched`] judges it, and [`Self::finish_with`] ends a turn.
+    pub fn looks_at_packets(&self) -> bool {
+        self.tree.has_scripts()
+    }
+
+    /// Announces a packet that was posted in a queue, which may be backlogged already.
+    pub fn arrives(&mut self, queue: TxQueueId, packet: &Metadata, now: Nanos) {
+        if let Some(flow) = self.flow_of(queue) {
+            self.tree.activate_with(flow, packet, Instant::after_epoch(now));
+        }
+    }
+
+    /// Returns the verdict on a packet of the outstanding turn.
+    pub fn fetched(&mut self, packet: &Metadata, now: Nanos) -> Verdict {
+        let Some((_, turn)) = &self.turn else { return Verdict::Send };
+        self.tree.fetched(turn, packet, Instant::after_epoch(now)).unwrap_or(Verdict::Send)
+    }
+
+    /// Ends the turn, in which `sent` bytes left and `taken`, with what was dropped, left the queue. `next` is the queue's next packet.
+    pub fn finish_with(
+        &mut self,
+        queue: TxQueueId,
+        (sent, taken): (Bytes, Traffic),
+        next: Option<&Metadata>,
+        now: Nanos,
+    ) {
+        if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
+            let finished = self.tree.finish_with(turn, sent, taken, next, Instant::after_epoch(now));
+            debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
+        }
     }
 
     fn check_free(&self, queue: TxQueueId) -> Result<(), QueueError> {

@@ -1,7 +1,7 @@
 //! `weft bench cost`: processor time and latency of a port, beside HTB, the port as it was, and the floor.
 
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::values;
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -82,7 +82,7 @@ impl ValueEnum for Case {
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     cleanup_stale();
     if cfg!(debug_assertions) {
         output::warn("this is a debug build: its cost says nothing about the released program");

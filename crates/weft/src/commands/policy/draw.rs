@@ -3,7 +3,7 @@
 use crate::output::{self, Target};
 use crate::policy_file::PolicyText;
 use anyhow::anyhow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_policy::{CompileOptions, Source, draw, to_dot};
 use weft_run::tenant_files::Beside;
@@ -34,8 +34,26 @@ enum Form {
     Dot,
 }
 
+impl Form {
+    /// The end of the name of a file of another kind, which would not have what its name says.
+    fn mistaken(self, path: &Path) -> Option<&str> {
+        let own = match self {
+            Self::Svg => "svg",
+            Self::Dot => "dot",
+        };
+        let end = path.extension()?.to_str()?;
+        let pictures = ["png", "pdf", "jpg", "jpeg", "gif", "webp", "ps", "eps", "svg", "dot"];
+        (end != own && pictures.contains(&end.to_ascii_lowercase().as_str())).then_some(end)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(other) = args.output.as_deref().and_then(|path| args.form.mistaken(path)) {
+        anyhow::bail!(
+            "a drawing is SVG or DOT, not {other}: `-o FILE.svg`, which browsers show and programs such as rsvg-convert turn into others"
+        );
+    }
     let target = Target::open(args.output.as_deref())?;
     let text = PolicyText::read(&args.file)?;
     let policy = text.load(&CompileOptions::default())?;

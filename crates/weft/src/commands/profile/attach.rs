@@ -3,7 +3,7 @@
 use super::{Outputs, RunArgs};
 use crate::control::Socket;
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use std::process::ExitCode;
 use weft_control::ClientError;
 use weft_host::perf_event::Clock;
@@ -81,7 +81,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
     let categories = super::run::categories(args.categories.as_deref())?;
     let options = options(args);
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let before = daemon(&args.attach.socket)?;
     let Attached { mut report, flames, senders } =
         attach::run(&options, &categories, host_facts::detect(), &|| stop.asked())?;

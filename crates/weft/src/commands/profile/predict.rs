@@ -2,7 +2,7 @@
 
 use super::{ClockName, sample_rate};
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -83,7 +83,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
         only: args.only,
     };
-    let stop = Stop::install()?;
+    let stop = Stop::install(if options.measured { Removes::Made } else { Removes::Nothing })?;
     if options.measured {
         weft_host::require_network_rights().map_err(ProfileError::from)?;
         cleanup_stale();

@@ -4,7 +4,7 @@ use super::RunArgs;
 use super::restore::guarded;
 use crate::failure::usage;
 use crate::output::{self, Target};
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +31,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
     let categories = categories(args.categories.as_deref())?;
     let options = options(&args)?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     cleanup_stale();
     super::restore::after_a_kill();
     let (host, asked) = (host_facts::detect(), || stop.asked());

@@ -2,7 +2,7 @@
 
 use super::restore::guarded;
 use crate::output;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub(super) struct Args {
 /// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let categories = super::run::categories(args.categories.as_deref())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     cleanup_stale();
     super::restore::after_a_kill();
     let server = listen(args.listen.as_ref())?;

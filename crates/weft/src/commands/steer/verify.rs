@@ -3,7 +3,7 @@
 use super::Problem;
 use crate::output::{self, Target};
 use crate::progress;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::require_network_rights;
@@ -43,7 +43,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let planned = planning::plan(&nic, policy, flows, args.problem.options(), &Configuration::default())?;
     require_network_rights()?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     let bar = progress::bar("{bar:30} {pos} of {len} flows, {eta} left", planned.flows.len() as u64);
     let report =
         verification::verify_plan(&planned, args.packets, args.problem.seed, &|| stop.asked(), &mut |done| {

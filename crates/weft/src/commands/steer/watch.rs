@@ -2,7 +2,7 @@
 
 use super::Problem;
 use crate::output;
-use crate::signals::Stop;
+use crate::signals::{Removes, Stop};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Keeps the plan in a NIC.
 fn keep(args: &Args, device: &str) -> anyhow::Result<ExitCode> {
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Made)?;
     let steering = Steering::start(&SteerConfig {
         device: device.to_owned(),
         netns: args.netns.clone(),
@@ -93,7 +93,7 @@ fn follow(args: &Args) -> anyhow::Result<ExitCode> {
         None => NetNs::current()?,
     };
     let mut watch = Watch::new(&ns, planner, Configuration::default())?;
-    let stop = Stop::install()?;
+    let stop = Stop::install(Removes::Nothing)?;
     let begin = Instant::now();
     let over = || args.duration.is_some_and(|limit| begin.elapsed() >= Duration::from(limit));
     while !stop.asked() && !over() {
