@@ -17,6 +17,7 @@ mod commands;
 pub mod counters;
 pub mod departures;
 pub mod doorbell;
+mod in_hand;
 pub mod layout;
 pub mod link;
 pub mod multiqueue;
