@@ -145,6 +145,10 @@ class BenchCostCase:
     """Median over the rounds of the median of the requests' round trips, for the peer."""
     peer_p99_s: float | None = field(default=None, metadata={'required': False})
     """Median over the rounds of the 99th percentile of the requests' round trips, for the peer."""
+    requests_per_s: float | None = field(default=None, metadata={'required': False})
+    """Median of answered requests per second, for ours."""
+    peer_requests_per_s: float | None = field(default=None, metadata={'required': False})
+    """Median of answered requests per second, for the peer."""
     before_p50_s: float | None = field(default=None, metadata={'required': False})
     """Median over the rounds of the median of the requests' round trips, for the port as it was."""
     before_p99_s: float | None = field(default=None, metadata={'required': False})
@@ -188,7 +192,7 @@ class Parts:
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Ratios of ours to another variant."""
-    figure: Literal['cores_per_gbps', 'bps', 'p50_s', 'p99_s']
+    figure: Literal['cores_per_gbps', 'bps', 'p50_s', 'p99_s', 'requests_per_s']
     """The figure."""
     to: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder']
     ratio_median: float | None

@@ -15,6 +15,7 @@ pub const PACKAGES: &[(&str, &str)] = &[
     ("memaslap", "libmemcached-tools"),
     ("memcached", "memcached"),
     ("netperf", "netperf"),
+    ("nginx", "nginx-light"),
     ("perf", "linux-perf"),
     ("ping", "iputils-ping"),
     ("qemu-system-x86_64", "qemu-system-x86"),
@@ -27,6 +28,7 @@ pub const PACKAGES: &[(&str, &str)] = &[
     ("tcpreplay", "tcpreplay"),
     ("trafgen", "netsniff-ng"),
     ("tshark", "tshark"),
+    ("wrk", "wrk"),
     ("xdp-loader", "xdp-tools"),
 ];
 

@@ -17,6 +17,7 @@ mod commands;
 pub mod counters;
 pub mod departures;
 pub mod doorbell;
+mod in_hand;
 mod late;
 pub mod layout;
 pub mod link;

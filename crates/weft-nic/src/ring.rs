@@ -8,6 +8,7 @@
 //! progress, and not with the rings.
 
 use crate::counters::PortCounters;
+use crate::in_hand::InHand;
 use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
 use crate::sojourn::Arrivals;
@@ -187,6 +188,27 @@ impl Ring {
             pool.put_back(self);
         }
         found
+    }
+
+    /// The packet in progress, for a successor of this process.
+    pub(crate) fn in_hand(&self) -> Option<InHand> {
+        let fetched = self.fetched.as_ref()?;
+        let (port, ring, next_segment) = (self.port, self.number, fetched.next_segment);
+        Some(InHand { port, ring, next_segment, bytes: fetched.packet.whole(&self.buffer).to_vec() })
+    }
+
+    /// Takes over a packet that a former process had in progress, in a buffer of `pool`.
+    pub(crate) fn take_over(&mut self, in_hand: &InHand, pool: &mut BufferPool) {
+        let (Some(packet), Some(class)) = (TapPacket::parse(&in_hand.bytes), self.class) else { return };
+        if in_hand.bytes.len() > FRAME_BYTES {
+            return;
+        }
+        self.buffer = pool.take();
+        self.buffer[..in_hand.bytes.len()].copy_from_slice(&in_hand.bytes);
+        self.accept(packet, class);
+        if let Some(fetched) = self.fetched.as_mut() {
+            fetched.next_segment = in_hand.next_segment.min(fetched.segments() - 1);
+        }
     }
 
     /// The ring's doorbell.

@@ -13,7 +13,8 @@
 //! 5. The match tables are written anew, since the former process may have ended within a change of them.
 //!
 //! Each ring's accounting begins with the count of packets done, which the former worker wrote. A packet that it had in
-//! hand when it was killed is lost: it was read, so it is in no ring, and it is given up as any other that is missing.
+//! hand was read, so it is in no ring. After a hand-over it is among the descriptors ([`SoftwareNic::hand_over`]). After a kill it is
+//! lost, and given up as any other that is missing.
 
 use super::port::PortBase;
 use super::ports::gone;
@@ -21,6 +22,7 @@ use super::programs::replace_doorbells;
 use super::{NicConfig, NicError, NicPlan, NicPort, PortId, SoftwareNic};
 use crate::counters::PortCounters;
 use crate::doorbell::{NicMaps, OWN, shared_maps};
+use crate::in_hand::{self, InHand};
 use crate::layout::{LaneEntry, Page};
 use crate::plan::change::RingUse;
 use crate::plan::{RingPlan, RingSpec};
@@ -125,6 +127,9 @@ pub struct Adopted {
 const OTHERS: [&str; 3] = ["netns", "receive", "received"];
 /// The name of the descriptor of the transmitting device's queue.
 const UPLINK: &str = "uplink";
+/// The name of the descriptor with the packets that the former worker had in hand. Who takes a NIC over removes it from the store
+/// first, so that no packet is sent by two successors.
+pub const IN_HAND: &str = "in-hand";
 
 fn map_name(map: &str) -> String {
     format!("map.{map}")
@@ -284,12 +289,17 @@ impl SoftwareNic {
         let maps = take_maps(descriptors, shared_maps(), map_name)?;
         let maps = NicMaps::adopt(&maps, &kept.names)?;
         let cgroups = plan.config().cgroups.clone();
+        // Packets that cannot be read are lost as those of a killed process.
+        let mut in_hand =
+            descriptors.remove(IN_HAND).and_then(|fd| in_hand::read(fd).ok()).unwrap_or_default();
         let mut nic = Self::start_over(plan, uplink, maps)?;
         let (mut ports, mut lost) = (Vec::new(), Vec::new());
         let mut linked = Vec::new();
         for port in kept.ports {
             let name = port.name.clone();
-            match nic.link(port, namespace, descriptors) {
+            let (its, others) = in_hand.into_iter().partition(|packet| packet.port == port.number);
+            in_hand = others;
+            match nic.link(port, namespace, (descriptors, its)) {
                 Ok(port) => linked.push(port),
                 Err(error) => lost.push(LostPort { name, error }),
             }
@@ -311,13 +321,19 @@ impl SoftwareNic {
         Ok(Adopted { nic, ports, lost })
     }
 
-    /// Ends this process's part in the NIC, and leaves everything else to a successor: the worker sends what it has in hand,
-    /// and publishes the counts. Devices and descriptors stay open until the process ends.
-    pub fn hand_over(mut self) {
-        let _ = self.threads.ask(0, worker::Command::HandOver);
+    /// Ends this process's part in the NIC, and leaves everything else to a successor. Returns the packets that the worker had in
+    /// hand, as a descriptor named [`IN_HAND`] for the successor. Devices and descriptors stay open until the process ends.
+    ///
+    /// # Errors
+    /// When the kernel has no memory for these packets, which are lost then.
+    pub fn hand_over(mut self) -> Result<Option<OwnedFd>, NicError> {
+        let in_hand = self.threads.ask(0, worker::Command::HandOver);
         // A worker that failed has nothing in hand.
         let _ = self.threads.join();
         core::mem::forget(self);
+        let packets = in_hand.filter(|packets| !packets.is_empty());
+        let written = packets.map(|packets| in_hand::write(&packets)).transpose();
+        written.map_err(|error| NicError::Stopped(format!("keep the packets in hand: {error}")))
     }
 
     /// Opens the devices of a port, and links its rings.
@@ -325,7 +341,7 @@ impl SoftwareNic {
         &self,
         kept: KeptPort,
         namespace: &NetNs,
-        descriptors: &mut BTreeMap<String, OwnedFd>,
+        (descriptors, in_hand): (&mut BTreeMap<String, OwnedFd>, Vec<InHand>),
     ) -> Result<Linked, NicError> {
         let name = |what: &str| port_name(kept.number, what);
         let app = NetNs::received(take(descriptors, &name("netns"))?, &kept.name);
@@ -354,7 +370,7 @@ impl SoftwareNic {
         let base = PortBase::of(&page, drops);
         let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let rings = fds.into_iter().zip(plan.rings.iter().copied()).collect();
-        let new = NewPort { port: kept.number, page, counters: Arc::clone(&counters), rings };
+        let new = NewPort { port: kept.number, page, counters: Arc::clone(&counters), rings, in_hand };
         let answer = self.threads.ask(0, |answer| worker::Command::Add(new, answer));
         answer.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         Ok(Linked { kept, port, receive, plan, counters, own, received, rx_port, base })

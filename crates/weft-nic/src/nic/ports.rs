@@ -81,7 +81,8 @@ impl SoftwareNic {
         let rx_uplink = Arc::new(duplicate(device.queue())?);
         let counters = Arc::new(PortCounters::new(plan.class_slots()));
         let (page, rings) = (doorbells.shared().clone(), fds.into_iter().zip(plan.rings.iter().copied()));
-        let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings: rings.collect() };
+        let (rings, in_hand) = (rings.collect(), Vec::new());
+        let new = NewPort { port: number, page, counters: Arc::clone(&counters), rings, in_hand };
         let linked = self.threads.ask(worker, |answer| worker::Command::Add(new, answer));
         linked.ok_or_else(gone)?.map_err(|error| NicError::Engine(error.to_string()))?;
         let mtu = Arc::new(port.mtu()?.into());

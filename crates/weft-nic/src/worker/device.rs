@@ -7,9 +7,10 @@
 //! 3. While the device holds packets back, chunks are at most half of the queue that may wait there ([`Pressure`]).
 //! 4. A chunk is never more than the device takes whole, else the kernel would cut it into MTU-size frames.
 //!
-//! While the link is busy and only classes with a standing backlog wait, the worker sleeps at least [`BULK_SLEEP`] and
-//! then sends all that is due. An urgent doorbell wakes it. While an urgent class is active it sleeps for
-//! [`MODERATION`](super::MODERATION), so that its timers are not late. When it runs out of packets after a burst, it
+//! While the link is busy and what waits keeps it busy for [`STANDING`], the worker sleeps at least [`BULK_SLEEP`] and
+//! then sends all that is due. An urgent doorbell wakes it. While an urgent class is active, or less waits, it sleeps for
+//! [`MODERATION`](super::MODERATION) or until the link is free, so that its timers are not late: a few small answers must not wait for a
+//! sleep that saves the wake-ups of bulk. When it runs out of packets after a burst, it
 //! also sleeps for that time before any doorbell wakes it, as a NIC moderates its interrupts.
 
 use super::pressure::Pressure;
@@ -24,8 +25,11 @@ use weft_sched::Program;
 use weft_sched::fluid::FluidLag;
 use weft_units::{BitsPerSec, Bytes, Instant, LaneId, LeafId, Nanos};
 
-/// The shortest sleep while the link is busy and no urgent class is active.
+/// The shortest sleep while the link is busy with a standing backlog and no urgent class is active.
 const BULK_SLEEP: Nanos = Nanos::from_millis(1);
+/// The link time of a standing backlog. A packet behind that much waits about as long as a sleep anyway. A super-packet takes more at
+/// 1 Gb/s, so bulk always has it.
+const STANDING: Nanos = Nanos::from_micros(400);
 
 /// The classes of a policy as a device sees them.
 #[derive(Debug)]
@@ -62,6 +66,8 @@ pub(crate) struct Device {
     longest: Bytes,
     /// The bytes sent since the last sleep.
     burst: Bytes,
+    /// The size of a chunk on the wire, smoothed over some of them.
+    chunk: Bytes,
     /// The throughput at the last settlement, and the bytes and the time of that.
     throughput: BitsPerSec,
     settled: (Bytes, Instant),
@@ -82,6 +88,7 @@ impl Device {
             lane_of_ring: Vec::new(),
             longest: Bytes::ZERO,
             burst: Bytes::ZERO,
+            chunk: Bytes::ZERO,
             throughput: BitsPerSec::ZERO,
             settled: (Bytes::ZERO, Instant::ZERO),
             pressure: Pressure::default(),
@@ -149,6 +156,9 @@ impl Device {
         self.pressure.wrote(sent);
         self.urgency.charge(ring, sent, wall);
         self.burst += sent;
+        if sent > Bytes::ZERO {
+            self.chunk = Bytes(self.chunk.get() / 8 * 7 + sent.get() / 8);
+        }
         self.longest = self.longest.max(share);
         let Some(lane) = self.lane_of_ring.get(ring) else { return };
         self.lag.sent(*lane, share);
@@ -252,9 +262,11 @@ impl Device {
         core::mem::take(&mut self.burst) > Bytes(2 * WHOLE)
     }
 
-    /// The shortest sleep while the link is busy.
-    pub(super) fn moderation(&self, now: Instant) -> Nanos {
-        if self.urgency.is_active(now) { MODERATION } else { BULK_SLEEP }
+    /// The shortest sleep while the link is busy for `ahead`. `waits` says whether that many packets wait.
+    pub(super) fn moderation(&self, now: Instant, ahead: Nanos, waits: impl FnOnce(u64) -> bool) -> Nanos {
+        let more = self.rate.bytes_in(STANDING.saturating_sub(ahead));
+        let stands = || waits(more.get().div_ceil(self.chunk.get().max(1)));
+        if !self.urgency.is_active(now) && stands() { BULK_SLEEP } else { MODERATION }
     }
 
     /// The time after which a blocked write is tried again: a chunk's at the observed rate. The kernel reports room only
@@ -264,3 +276,6 @@ impl Device {
         Some(rate.time_for(self.pressure.piece(self.most)).max(MODERATION))
     }
 }
+
+#[cfg(test)]
+mod tests;

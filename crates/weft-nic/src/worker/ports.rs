@@ -20,6 +20,7 @@ use super::engine::RingError;
 use super::{Engine, Worker};
 use crate::counters::PortCounters;
 use crate::doorbell::{RINGS, protocol};
+use crate::in_hand::InHand;
 use crate::layout::{Page, Shared};
 use crate::plan::RingSpec;
 use crate::records::RecordSource;
@@ -45,8 +46,8 @@ pub(crate) enum Command {
     Remove(usize, Sender<Vec<Ring>>),
     /// Ends the port with this number, whose devices are deleted.
     Fail(usize, Sender<()>),
-    /// Sends what is in hand, and ends without emptying the rings.
-    HandOver(Sender<()>),
+    /// Ends without emptying the rings, and returns the packets in hand.
+    HandOver(Sender<Vec<InHand>>),
     /// Says whether it would change the policy.
     Check(Box<PolicyChange>, Sender<Box<PolicyChange>>),
     /// Changes the policy.
@@ -61,6 +62,8 @@ pub(crate) struct NewPort {
     pub(crate) page: Page<Shared>,
     pub(crate) counters: Arc<PortCounters>,
     pub(crate) rings: Vec<(OwnedFd, RingSpec)>,
+    /// The packets that a former worker had fetched from them and not sent.
+    pub(crate) in_hand: Vec<InHand>,
 }
 
 /// A port of the worker.
@@ -88,10 +91,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                     self.fail_port(port, Errno::NODEV);
                     _ = answer.send(());
                 }
-                Command::HandOver(answer) => {
-                    self.hand_over();
-                    _ = answer.send(());
-                }
+                Command::HandOver(answer) => _ = answer.send(self.hand_over()),
                 Command::Check(mut change, answer) => {
                     self.check_policy(&mut change);
                     _ = answer.send(change);
@@ -106,7 +106,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// Links a port.
     pub(super) fn add_port(&mut self, new: NewPort) -> Result<(), RingError> {
-        let NewPort { port, page, counters, rings } = new;
+        let NewPort { port, page, counters, rings, in_hand } = new;
         let of = |number| Place { port, page: page.clone(), counters: Arc::clone(&counters), number };
         let (mut slots, mut leaves) = (Vec::with_capacity(rings.len()), Vec::<(usize, RingSet)>::new());
         for (number, (fd, spec)) in rings.into_iter().enumerate() {
@@ -130,10 +130,15 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         page.urgent.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         let of_port = slots.clone();
         self.ports[port] = Some(WorkerPort { page, counters, slots, leaves, unlinked: Vec::new() });
+        for packet in &in_hand {
+            if let Some(slot) = of_port.get(packet.ring) {
+                self.take_over(*slot, packet);
+            }
+        }
         // A port that was in use has packets whose bits were taken.
         for slot in of_port {
             let ring = &self.rings[slot];
-            if ring.posted() > ring.accounting.done() {
+            if ring.fetched.is_some() || ring.posted() > ring.accounting.done() {
                 self.activate(slot);
             }
         }

@@ -3,7 +3,7 @@
 //! * Nothing may be sent, and the link is free: any doorbell wakes the worker.
 //! * The link is busy: a doorbell changes nothing, except one of an urgent ring of a device, which may overdraw the
 //!   link's clock. Only that wakes the worker. The sleep lasts at least the moderation interval, since a wake-up per
-//!   frame costs more processor time than the frame.
+//!   frame costs more processor time than the frame. The interval is longer beside a standing backlog ([`Device::moderation`]).
 //! * The uplink has no room: doorbells change nothing, so no wake-up is requested (`wait_for_room`).
 //!
 //! A sleep ends early at the next retry of a late ring. While the link is busy only an urgent late ring shortens the
@@ -12,7 +12,7 @@
 //! Counters: sleeps for a doorbell (`sleeps`), those that missed their wake-up (`wakeups_lost`), and the longest sleep
 //! beside a late ring (`late_sleep_max`).
 
-use super::{Engine, MODERATION, SLEEP_MAX, Served, Worker};
+use super::{Device, Engine, MODERATION, SLEEP_MAX, Served, Worker};
 use crate::doorbell::protocol;
 use crate::records::RecordSource;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -54,11 +54,11 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     fn sleep(&mut self, wait: Served, now: Instant) {
         let idle = matches!(wait, Served::Idle);
-        let (until, link_is_busy) = match wait {
+        let (until, busy_until) = match wait {
             Served::Progress => return,
             Served::Blocked(room) => return self.wait_for_room(room, now),
-            Served::Wait(until) => (until, self.parts.link.busy_until(now).is_some()),
-            Served::Idle => (now + SLEEP_MAX, false),
+            Served::Wait(until) => (until, self.parts.link.busy_until(now)),
+            Served::Idle => (now + SLEEP_MAX, None),
         };
         let mut until = until.min(now + SLEEP_MAX);
         if let Some(due) = self.late.next() {
@@ -71,8 +71,10 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             let longest = &self.parts.counters.late_sleep_max;
             longest.set(longest.get().max((until - now).get()));
         }
-        if link_is_busy {
-            let moderation = self.parts.device.as_ref().map_or(MODERATION, |device| device.moderation(now));
+        if let Some(busy_until) = busy_until {
+            let ahead = busy_until - now;
+            let of = |device: &Device| device.moderation(now, ahead, |enough| self.waits(enough));
+            let moderation = self.parts.device.as_ref().map_or(MODERATION, of);
             return self.sleep_while_busy(until, moderation, now);
         }
         let device = self.parts.device.as_mut();

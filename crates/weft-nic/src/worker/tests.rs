@@ -99,6 +99,7 @@ impl Bench {
             page: Page::Own(Arc::clone(&shared)),
             counters: Arc::clone(&port),
             rings: rings.into_iter().zip(plan.rings.iter().copied()).collect(),
+            in_hand: Vec::new(),
         };
         let thread = std::thread::spawn({
             let (page, doorbell, stop) =

@@ -100,6 +100,17 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         self.backlogged[class.index()] > 0
     }
 
+    /// Whether at least `enough` packets are in the NIC.
+    pub(super) fn waits(&self, enough: u64) -> bool {
+        let mut waiting = 0;
+        let pages = self.ports.iter().flatten().map(|port| &port.page);
+        pages.flat_map(|page| page.classes.iter().take(self.parts.classes)).any(|class| {
+            let done = class.done.load(Ordering::Relaxed);
+            waiting += class.packets.load(Ordering::Relaxed).saturating_sub(done);
+            waiting >= enough
+        })
+    }
+
     /// The current backlog of the NIC.
     pub(super) fn standing(&self) -> Standing {
         let bytes = |class: usize| {

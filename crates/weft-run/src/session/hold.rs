@@ -28,7 +28,7 @@ use weft_host::netns::NetNs;
 use weft_host::store::{Kept, Store, StoreError};
 use weft_host::{OsError, RunId};
 use weft_nic::doorbell::RINGS;
-use weft_nic::nic::{Adopted, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
+use weft_nic::nic::{Adopted, IN_HAND, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
 use weft_nic::plan::PortShare;
 use weft_nic::port::Receive;
 use weft_policy::{CompiledPolicy, Numbers, Resting};
@@ -291,21 +291,23 @@ impl Session {
         self.keep_state();
     }
 
-    /// Leaves the session to a successor: packets stay in their rings, and everything else where it is. Returns false, and
-    /// ends nothing, if the session is not held.
+    /// Leaves the session, which is held, to a successor: packets stay in their rings, those that were fetched go to the store, and everything else
+    /// stays where it is.
     ///
     /// # Errors
-    /// With the session, if it is not held.
-    pub fn hand_over(self) -> Result<(), Box<Self>> {
-        if self.hold.is_none() {
-            return Err(Box::new(self));
-        }
-        let Self { nic, arp, cgroups, namespace, hold, .. } = self;
+    /// When the store does not take the fetched packets, which are lost then.
+    pub fn hand_over(self) -> Result<(), SessionError> {
+        let Self { nic, arp, cgroups, namespace, mut hold, .. } = self;
         drop(cgroups);
-        nic.hand_over();
+        let kept = match (nic.hand_over(), hold.as_mut()) {
+            (Ok(Some(packets)), Some(hold)) => {
+                hold.store.keep(IN_HAND, packets.as_fd()).map_err(SessionError::from)
+            }
+            (result, _) => result.map(|_| ()).map_err(SessionError::from),
+        };
         // Dropping them would undo what the successor relies on.
         core::mem::forget((arp, namespace, hold));
-        Ok(())
+        kept
     }
 
     /// Removes the devices of the session in `kept`, which nobody takes over.
@@ -328,6 +330,10 @@ impl Session {
         settings: impl Fn(&CompiledPolicy) -> NicSettings,
     ) -> Result<AdoptedSession, Abandoned> {
         let namespace = kept.descriptors.remove(NAMESPACE).map(|fd| NetNs::received(fd, "(kept)"));
+        if kept.descriptors.contains_key(IN_HAND) && store.forget(IN_HAND).is_err() {
+            // A successor would send them, too.
+            kept.descriptors.remove(IN_HAND);
+        }
         let outside = |error: SessionError| error;
         let result = match namespace.as_ref() {
             Some(namespace) => take_over(namespace, &mut kept, &compile, &settings).map_err(outside),

@@ -344,10 +344,7 @@ impl DataPath for SessionPath {
     }
 
     fn hand_over(self: Box<Self>) -> Result<(), DataPathError> {
-        match self.session.hand_over() {
-            Ok(()) => Ok(()),
-            Err(session) => Ok(session.finish(GRACE).map(|_| ())?),
-        }
+        if self.session.is_held() { Ok(self.session.hand_over()?) } else { self.finish() }
     }
 
     fn finish(self: Box<Self>) -> Result<(), DataPathError> {

@@ -39,6 +39,8 @@ pub enum CostCase {
     Wfq3G,
     /// Requests of a WFQ class below its share beside 340 bulk flows at 500 Mb/s.
     Wfq340,
+    /// Requests to a web server at a port whose link of 1 Gb/s is idle otherwise.
+    Web1G,
     /// Cost and throughput of 8 flows from the network to the port.
     ReceiveInbound,
     /// Throughput of 4 flows from the port, without a limit.
@@ -65,7 +67,7 @@ pub(super) enum Sharing {
 
 impl CostCase {
     /// All cases, in the order in which they run.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Flows8At1G,
         Self::Flows8At3G,
         Self::Flows340At500M,
@@ -75,6 +77,7 @@ impl CostCase {
         Self::Wfq1G,
         Self::Wfq3G,
         Self::Wfq340,
+        Self::Web1G,
         Self::ReceiveInbound,
         Self::Port4Flows,
     ];
@@ -91,6 +94,7 @@ impl CostCase {
             Self::Wfq1G => "latency-wfq-1g",
             Self::Wfq3G => "latency-wfq-3g",
             Self::Wfq340 => "latency-wfq-340-flows-500m",
+            Self::Web1G => "latency-web-1g",
             Self::ReceiveInbound => "receive-inbound",
             Self::Port4Flows => "port-4-flows",
         }
@@ -108,6 +112,7 @@ impl CostCase {
             Self::Wfq1G => "Small requests of equal weight beside 8 bulk flows at 1 Gb/s",
             Self::Wfq3G => "Small requests of equal weight beside 8 bulk flows at 3 Gb/s",
             Self::Wfq340 => "Small requests of equal weight beside 340 bulk flows at 500 Mb/s",
+            Self::Web1G => "A page of 5 kB of nginx over 4 connections at an idle link of 1 Gb/s",
             Self::ReceiveInbound => "8 flows from the network to the port",
             Self::Port4Flows => "4 flows from the port, without a limit",
         }
@@ -117,15 +122,23 @@ impl CostCase {
     pub(super) const fn flows(self) -> u32 {
         match self {
             Self::Flows340At500M | Self::Priority340 | Self::Wfq340 => 340,
+            Self::Web1G => 0,
             Self::Port4Flows => 4,
             _ => 8,
         }
     }
 
+    /// The programs that only this case needs.
+    pub(super) const fn programs(self) -> &'static [&'static str] {
+        if matches!(self, Self::Web1G) { &["nginx", "wrk"] } else { &[] }
+    }
+
     /// The rate of the link; `None` if it never limits.
     pub(super) const fn link(self) -> Option<BitsPerSec> {
         match self {
-            Self::Flows8At1G | Self::Priority1G | Self::Wfq1G => Some(BitsPerSec(1_000_000_000)),
+            Self::Flows8At1G | Self::Priority1G | Self::Wfq1G | Self::Web1G => {
+                Some(BitsPerSec(1_000_000_000))
+            }
             Self::Flows8At3G | Self::Priority3G | Self::Wfq3G => Some(BitsPerSec(3_000_000_000)),
             Self::Flows340At500M | Self::Priority340 | Self::Wfq340 => Some(BitsPerSec(500_000_000)),
             Self::ReceiveInbound | Self::Port4Flows => None,
@@ -178,6 +191,7 @@ impl CostCase {
             _ if ports.has_idle() => vec![Busy, Ours],
             Self::ReceiveInbound => vec![Redirect, Before, Ours],
             Self::Port4Flows => vec![Before, Ours],
+            Self::Web1G => vec![Htb, Ours],
             _ if self.has_requests() => vec![Htb, Before, Ours],
             _ => vec![Htb, Before, Ours, Forwarder],
         }
@@ -195,13 +209,17 @@ impl CostCase {
 
     /// The comparisons and their bounds; the first is the main ratio.
     pub(super) fn requirements(self, ports: Ports) -> Vec<Requirement> {
-        use Figure::{Cores, P50, P99, Throughput};
+        use Figure::{Cores, P50, P99, Requests, Throughput};
         let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: Rank::Required };
         let aim = |figure, to, bound| Requirement { rank: Rank::Aim, ..wanted(figure, to, bound) };
         match self {
             _ if ports.has_idle() => {
                 let mut all = vec![wanted(Cores, Variant::Busy, Bound::AtMost(IDLE_PORTS_COST))];
-                let others = if self.has_requests() { &[P50, P99][..] } else { &[Throughput] };
+                let others = match self {
+                    Self::Web1G => &[P50, P99, Requests][..],
+                    _ if self.has_requests() => &[P50, P99],
+                    _ => &[Throughput],
+                };
                 all.extend(others.iter().map(|figure| aim(*figure, Variant::Busy, Bound::None)));
                 all
             }
@@ -213,6 +231,11 @@ impl CostCase {
             Self::Port4Flows => vec![
                 wanted(Throughput, Variant::Before, Bound::AtLeast(1.5)),
                 wanted(Cores, Variant::Before, Bound::None),
+            ],
+            Self::Web1G => vec![
+                wanted(P99, Variant::Htb, Bound::AtMost(1.5)),
+                aim(P50, Variant::Htb, Bound::AtMost(1.5)),
+                aim(Requests, Variant::Htb, Bound::AtLeast(0.9)),
             ],
             _ if self.has_requests() => vec![
                 aim(P99, Variant::Htb, Bound::AtMost(2.0)),

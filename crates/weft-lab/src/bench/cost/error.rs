@@ -25,6 +25,12 @@ pub enum CostError {
     /// The bulk flows failed.
     #[error(transparent)]
     Flows(IperfError),
+    /// The web server or its client could not be run.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// The web server's client measured nothing.
+    #[error("wrk measured nothing: {0}")]
+    Wrk(String),
     /// The port of `weft run` failed.
     #[error(transparent)]
     Session(#[from] SessionError),

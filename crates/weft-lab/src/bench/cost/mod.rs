@@ -12,6 +12,8 @@
 //! 5. The time of eBPF programs needs statistics that cost time themselves, so it is measured in a round of its own.
 //! 6. `weft-report` compares and judges.
 //!
+//! One case has a web server in place of bulk flows (`web`).
+//!
 //! A sample beside which other processes used more than 5 % of a core is marked, and counts. Rare branches: a process of
 //! the traffic that ends early, and a port that ends, fail the case.
 
@@ -25,11 +27,13 @@ mod requests;
 mod round;
 mod settings;
 mod testbed;
+mod web;
 
 pub use case::CostCase;
 pub use error::CostError;
 pub use ports::Ports;
 use round::Statistics;
+use weft_host::programs;
 use weft_report::bench::cost::{CaseReport, Measured, Sample, Variant};
 use weft_units::Nanos;
 
@@ -57,8 +61,10 @@ pub fn run(
     mut on_sample: impl FnMut(&Sample),
 ) -> Result<CaseReport, CostError> {
     weft_host::require_network_rights()?;
+    let missing = case.programs().iter().find(|program| programs::find(program).is_none());
     let mut samples = Vec::new();
-    for round in 1..=options.runs {
+    let runs = if missing.is_some() { 0 } else { options.runs };
+    for round in 1..=runs {
         for variant in case::order(case.variants(options.ports), round) {
             let sample = round::measure(case, (round, variant), Statistics::Off, options, stop)?;
             on_sample(&sample);
@@ -70,7 +76,7 @@ pub fn run(
         .then(|| round::measure(case, (options.runs, Variant::Ours), Statistics::On, options, stop))
         .transpose()?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    Ok(CaseReport::conclude(Measured {
+    let mut report = CaseReport::conclude(Measured {
         case: case.name().to_owned(),
         peer: Some(case.peer(options.ports)),
         link_bps: case.link().map(|rate| rate.get() as f64),
@@ -78,5 +84,10 @@ pub fn run(
         statistics,
         requirements: case.requirements(options.ports),
         cores: u32::try_from(cores).unwrap_or(u32::MAX),
-    }))
+    });
+    if let Some(program) = missing {
+        let package = programs::package_of(program).unwrap_or(program);
+        report.not_shown = Some(format!("the program {program} is not installed (Debian: {package})"));
+    }
+    Ok(report)
 }

@@ -6,6 +6,7 @@ use super::error::CostError;
 use super::processors::{Reading, Usage, foreign};
 use super::requests::Requests;
 use super::testbed::{RECEIVER, Received, SENDER, Testbed, Way, request_priority};
+use super::web;
 use crate::traffic::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use core::net::IpAddr;
 use core::time::Duration;
@@ -32,6 +33,7 @@ pub(super) enum Statistics {
 struct Running<'a> {
     way: Way,
     flows: Flows,
+    server: Option<web::Server>,
     stop: &'a dyn Fn() -> bool,
 }
 
@@ -52,7 +54,10 @@ impl Running<'_> {
 
     /// Lets it run for `span` between two readings of all counters. `receiver` receives the bulk flows.
     fn measure(&mut self, receiver: &NetNs, span: Nanos) -> Result<Span, CostError> {
-        let pids = self.flows.pids();
+        let client = self.server.as_ref().map(|_| web::Client::start(receiver, span)).transpose()?;
+        let mut pids = self.flows.pids();
+        pids.extend(self.server.as_ref().map(web::Server::pid));
+        pids.extend(client.as_ref().map(web::Client::pid));
         let others = foreign(&pids);
         let programs = self.way.program_cost()?;
         // In the same order at both ends, so that both readings span the same time.
@@ -66,7 +71,8 @@ impl Running<'_> {
         let nanos = self.way.program_cost()?.nanos.saturating_sub(programs.nanos);
         let usage = begin.until(&end, foreign(&pids) - others);
         let programs_s = Nanos(nanos).as_secs_f64();
-        Ok(Span { from, to, usage, carried_bits, segments, programs_s })
+        let trips = client.map(web::Client::finish).transpose()?;
+        Ok(Span { from, to, usage, carried_bits, segments, programs_s, trips })
     }
 }
 
@@ -79,6 +85,8 @@ struct Span {
     segments: u64,
     /// Time of the eBPF programs, if their statistics are on.
     programs_s: f64,
+    /// The times of the web server's answers.
+    trips: Option<RoundTrips>,
 }
 
 /// Measures `variant` once.
@@ -94,7 +102,9 @@ pub(super) fn measure(
     let way = testbed.open(variant, case, options.ports)?;
     let (from, to, address) = ends(&testbed, case.direction());
     let flows = Flows::start(&senders(case, (from, to, address), stop))?;
-    let mut running = Running { way, flows, stop };
+    let web = case == CostCase::Web1G;
+    let server = web.then(|| web::Server::start(&testbed.sender, &testbed.receiver)).transpose()?;
+    let mut running = Running { way, flows, server, stop };
     let requests = case
         .has_requests()
         .then(|| Requests::start((&testbed.sender, &testbed.receiver), RECEIVER, request_priority()))
@@ -116,7 +126,7 @@ pub(super) fn measure(
         foreign_s: usage.foreign_s,
         stolen_s: usage.stolen_s,
         ebpf_s: (statistics == Statistics::On).then_some(span.programs_s),
-        requests: trips.and_then(|trips| RoundTrips::of(&trips)),
+        requests: trips.and_then(|trips| RoundTrips::of(&trips)).or(span.trips),
         disturbed: usage.is_disturbed(),
     })
 }

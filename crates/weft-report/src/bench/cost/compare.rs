@@ -25,6 +25,9 @@ pub enum Figure {
     /// The 99th percentile of the requests' round trips.
     #[serde(rename = "p99_s")]
     P99,
+    /// Answered requests per second.
+    #[serde(rename = "requests_per_s")]
+    Requests,
 }
 
 impl Figure {
@@ -35,6 +38,7 @@ impl Figure {
             Self::Throughput => "throughput",
             Self::P50 => "p50",
             Self::P99 => "p99",
+            Self::Requests => "requests per second",
         }
     }
 
@@ -45,6 +49,7 @@ impl Figure {
             Self::Throughput => Some(sample.bps()),
             Self::P50 => sample.requests.map(|r| r.p50_s),
             Self::P99 => sample.requests.map(|r| r.p99_s),
+            Self::Requests => sample.requests_per_s(),
         }
     }
 }

@@ -141,6 +141,11 @@ impl Sample {
         if self.span_s > 0.0 { self.segments as f64 / self.span_s } else { 0.0 }
     }
 
+    /// Answered requests per second; `None` without requests.
+    pub fn requests_per_s(&self) -> Option<f64> {
+        self.requests.filter(|_| self.span_s > 0.0).map(|of| of.count as f64 / self.span_s)
+    }
+
     /// Busy cores.
     pub fn cores(&self) -> f64 {
         if self.span_s > 0.0 { self.core_s / self.span_s } else { 0.0 }
@@ -326,6 +331,12 @@ pub struct Figures {
     /// 99th percentile of the round trips, in seconds, of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_p99_s: Option<f64>,
+    /// Answered requests per second of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_s: Option<f64>,
+    /// Answered requests per second of the peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_requests_per_s: Option<f64>,
     /// Median of the round trips, in seconds, of the port as it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before_p50_s: Option<f64>,
@@ -353,6 +364,8 @@ impl Figures {
             p99_s: ours(Figure::P99),
             peer_p50_s: peers(Figure::P50),
             peer_p99_s: peers(Figure::P99),
+            requests_per_s: ours(Figure::Requests),
+            peer_requests_per_s: peers(Figure::Requests),
             before_p50_s: before(Figure::P50),
             before_p99_s: before(Figure::P99),
         }

@@ -54,8 +54,11 @@ fn latencies(cases: &[&CaseReport]) -> Table {
         Column::right("ours"),
         Column::right("peer's"),
         Column::right("before"),
+        Column::right("requests/s"),
+        Column::right("peer's"),
         Column::left("verdict"),
     ]);
+    let count = |value| human::or_none(value, |count| format!("{count:.0}"));
     for case in cases {
         let of = &case.figures;
         table.row([
@@ -63,6 +66,8 @@ fn latencies(cases: &[&CaseReport]) -> Table {
             pair(of.p50_s, of.p99_s).into(),
             peer(case, pair(of.peer_p50_s, of.peer_p99_s)).into(),
             pair(of.before_p50_s, of.before_p99_s).into(),
+            count(of.requests_per_s).into(),
+            count(of.peer_requests_per_s).into(),
             verdict(case),
         ]);
     }

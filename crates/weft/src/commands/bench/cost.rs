@@ -30,7 +30,7 @@ Examples:
   weft bench cost cost-8-flows-1g --ports 64     # four ports are busy, the others idle
 
 With --strict the exit code is 1 when a goal is missed, and 3 when none is but this machine cannot show one: it has
-fewer than two cores, iperf3 is missing, or other processes disturbed half of the rounds.")]
+fewer than two cores, a program is missing, or other processes disturbed half of the rounds.")]
 pub(crate) struct Args {
     /// The case to measure; all of them without it.
     #[arg(value_name = "CASE")]
