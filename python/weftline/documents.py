@@ -1130,7 +1130,7 @@ class PolicyCheck:
     places: list[PolicyCheckPlace]
     """Whether each place runs each policy that has no error; with `--for`, only those places."""
     promises: list[PolicyCheckPromise]
-    """What these places keep of the policies."""
+    """The promises of the policies, and the places that keep them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1175,12 +1175,12 @@ class PolicyCheckPlace:
     reason: str | None
     """The reason why not."""
     instead: str | None
-    """What to do instead."""
+    """The remedy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyCheckPromise:
-    """What a place keeps of a statement of a policy."""
+    """A statement of a policy, and the extent to which a place keeps it."""
     file: str
     """The policy."""
     place: str
@@ -1188,11 +1188,11 @@ class PolicyCheckPromise:
     promise: str
     """The statement of the policy."""
     kept: Literal['yes', 'within', 'no']
-    """How far it is kept."""
+    """The extent to which it is kept."""
     within: str | None
     """The bound, the condition or the reason, unless it is kept."""
     instead: str | None
-    """What to do instead, where something is known."""
+    """The remedy, where one is known."""
 
 
 @dataclass(frozen=True, kw_only=True)

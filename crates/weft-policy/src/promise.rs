@@ -1,4 +1,4 @@
-//! What a place of execution keeps of a policy: each statement of the policy is a promise, which the place keeps, keeps within a
+//! The promises of a policy that a place of execution keeps: each statement of the policy is a promise, which the place keeps, keeps within a
 //! bound, or does not keep. A place that cannot run a policy at all has a [`Refusal`].
 //!
 //! The compiler knows no place. A place says what it can do from the facts that it uses itself, and [`refused_with`] finds the
@@ -19,7 +19,7 @@ pub const ORDER: &str = "classes share the link as the tree says";
 /// The promise of limits.
 pub const LIMITS: &str = "limits hold";
 
-/// How far a place keeps a promise.
+/// The extent to which a place keeps a promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kept {
     /// As the policy says.
@@ -46,11 +46,11 @@ impl Kept {
 pub struct Promise {
     /// The statement, such as `limits hold`.
     pub promise: String,
-    /// How far it is kept.
+    /// The extent to which it is kept.
     pub kept: Kept,
     /// The bound, the condition or the reason, unless it is kept.
     pub within: Option<String>,
-    /// What to do instead, where something is known.
+    /// The remedy, where one is known.
     pub instead: Option<String>,
 }
 
@@ -96,7 +96,7 @@ pub struct Refusal {
     pub about: About,
     /// The reason, such as `it has 101 lanes, and its port has 64 rings`.
     pub reason: String,
-    /// What to do instead.
+    /// The remedy.
     pub instead: String,
 }
 

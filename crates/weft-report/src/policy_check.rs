@@ -19,7 +19,7 @@ pub struct PolicyCheckReport {
     pub diagnostics: Vec<Value>,
     /// Whether each place runs each policy that has no error; with `--for`, only those places.
     pub places: Vec<PlaceAnswer>,
-    /// What these places keep of the policies.
+    /// The promises of the policies, and the places that keep them.
     pub promises: Vec<PlacePromise>,
 }
 
@@ -34,11 +34,11 @@ pub struct PlaceAnswer {
     pub runs: bool,
     /// The reason why not.
     pub reason: Option<String>,
-    /// What to do instead.
+    /// The remedy.
     pub instead: Option<String>,
 }
 
-/// What a place keeps of a statement of a policy.
+/// A statement of a policy, and the extent to which a place keeps it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlacePromise {
     /// The policy.
@@ -51,7 +51,7 @@ pub struct PlacePromise {
     pub kept: String,
     /// The bound, the condition or the reason.
     pub within: Option<String>,
-    /// What to do instead.
+    /// The remedy.
     pub instead: Option<String>,
 }
 

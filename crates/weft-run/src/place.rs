@@ -40,7 +40,7 @@ pub enum Place {
 pub struct Answer {
     /// The place.
     pub place: Place,
-    /// What it keeps of the policy.
+    /// The promises of the policy, as far as it keeps them.
     pub promises: Vec<Promise>,
     /// The reason why it cannot run it, if it cannot.
     pub refusal: Option<Refusal>,
@@ -128,7 +128,7 @@ impl Place {
         promises
     }
 
-    /// What the place knows of a packet's class.
+    /// Returns the promise about classes: the attributes of packets that the place does not know.
     fn classes(self, policy: &CompiledPolicy) -> Promise {
         let unknown: &[Attribute] = match self {
             Self::Port | Self::Daemon | Self::Tc => &[],

@@ -5,11 +5,12 @@
 //! 3. The data path starts, or is taken over from a former daemon with its ports, and the configured ports are made.
 //! 4. The loop serves until a signal, and removes everything, or leaves it to a successor.
 
+pub mod gate;
+
 use crate::config::{Config, ConfigError, Folders, Hold, OnFailure, UplinkConfig, Watchdog};
 use crate::data_path::session::{Sessions, abandon};
 use crate::data_path::{DataPathError, Maker, Started};
 use crate::delegation::delegation;
-use crate::gate;
 use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;
@@ -51,7 +52,7 @@ pub enum DaemonError {
         /// The port.
         name: String,
         /// The reason.
-        error: SessionError,
+        error: Box<SessionError>,
     },
     /// A socket cannot be had.
     #[error(transparent)]

@@ -37,7 +37,6 @@ pub mod data_path;
 pub mod delegation;
 pub mod doctor;
 mod entitlement;
-pub mod gate;
 pub mod holding;
 pub mod in_use;
 pub mod log;

@@ -5,8 +5,8 @@ use crate::output;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_host::require_network_rights;
+use weft_service::daemon::gate::{self, Report};
 use weft_service::daemon::{self, DaemonError, Options};
-use weft_service::gate::{self, Report};
 
 /// Enforce a policy as a service, with ports that come and go, until SIGTERM.
 ///

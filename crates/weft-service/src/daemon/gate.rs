@@ -1,8 +1,8 @@
 //! Whether the daemon can run what its configuration says, before it starts: [`check`] is asked by the start itself, and
 //! [`report`] says everything that is wrong, and changes nothing.
 
+use super::{DaemonError, Options};
 use crate::config::{PortConfig, UplinkConfig};
-use crate::daemon::{DaemonError, Options};
 use crate::data_path::session::settings;
 use crate::policy::Policy;
 use weft_host::{Mac, require_network_rights};
@@ -12,12 +12,12 @@ use weft_run::place::{Place, refusal};
 use weft_run::session::{PortKind, PortSettings, Receive, SessionError};
 use weft_titan::host_users::host_users;
 
-/// What is wrong with a configuration, and what is right.
+/// The answer to whether the daemon can run a configuration.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// What would run, in lines.
+    /// The uplinks, policies and ports that would run, in lines.
     pub lines: Vec<String>,
-    /// What the daemon starts without.
+    /// The parts that the daemon starts without.
     pub notes: Vec<String>,
     /// The mistakes: the daemon would not start, or start without a port.
     pub mistakes: Vec<DaemonError>,
@@ -101,7 +101,7 @@ impl Report {
         }
         for port in uplinks.iter().flat_map(|uplink| &uplink.ports) {
             if let Err(error) = look_at(port) {
-                self.mistakes.push(DaemonError::Port { name: port.name.clone(), error });
+                self.mistakes.push(DaemonError::Port { name: port.name.clone(), error: Box::new(error) });
             }
         }
     }
