@@ -288,8 +288,8 @@ fn a_user_s_floods_end_in_refusals() {
     let service = Service::with_tenant(&format!("cgroup \"{path}\""));
     let daemon = service.start();
     let pid = daemon.0.id();
-    // 16 MiB are more than a call may have, a little less is more than a user's file may have.
-    for (bytes, expected) in [(16 << 20, "at most"), (8 << 20, "for a user's file")] {
+    // 16 MiB are more than any call may have, 8 MiB than one of a user, and a little less is more than a user's file may have.
+    for (bytes, expected) in [(16 << 20, "at most"), (8 << 20, "at most"), (512 << 10, "for a user's file")] {
         let long = file(&service.world.folder, "long.weft", vec![b'#'; bytes]);
         let said = client_as(&service, USER, &["tenant", "attach", "vm1", &long]);
         assert!(said.code == 1 && said.err.contains(expected), "{}", said.err);
