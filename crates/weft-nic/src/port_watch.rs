@@ -1,5 +1,5 @@
 //! The thread that follows the kernel side of the ports: what it must look like is in `port/kernel_side.rs` and
-//! `doorbell/egress.rs`, and is verified when a port is added and after each change that the kernel tells of its devices.
+//! `doorbell/egress.rs`, and is verified when a port is added and after each change that the kernel reports of its devices.
 //! What the kernel does not tell (`gso_max_size`, tcx programs, the processors that are online) is polled every [`POLL`].
 //!
 //! A property that another program has changed is restored, with a line that says what it was and, where the kernel says it, who
@@ -26,7 +26,7 @@ use weft_units::{Instant, Nanos};
 const POLL: Nanos = Nanos::from_millis(100);
 /// The part of [`POLL`] that each port adds to the interval, so that many ports cost no more than a few.
 const POLL_OF_PORT: Nanos = Nanos::from_millis(2);
-/// The least time between two whole looks at a port, whatever the kernel tells.
+/// The least time between two whole looks at a port, whatever the kernel reports.
 const LOOK_PAUSE: Nanos = Nanos::from_millis(20);
 /// The deviations of a port within [`WINDOW`] after which there is a [`PAUSE`] before each look.
 const DEVIATIONS: usize = 20;
@@ -209,7 +209,7 @@ impl Watch {
         self.monitors.retain(|inode, _| ports.iter().any(|port| port.places.contains(inode)));
     }
 
-    /// Takes the changes that the kernel tells.
+    /// Takes the changes that the kernel reports.
     fn hear(&mut self) {
         for (inode, monitor) in &mut self.monitors {
             let events = monitor.read();
@@ -293,7 +293,7 @@ impl Followed {
             return;
         }
         let known = self.due.and_then(|due| due.1);
-        // A clsact that goes takes its filters along, which is told too.
+        // A clsact that goes takes its filters along, which is reported, too.
         let keeps = known.is_some_and(|known: Event| known.change == Change::QdiscGone);
         let of_egress = of_near && matches!(event.change, Change::Filter | Change::QdiscGone);
         let cause = if of_egress && !keeps { Some(event) } else { known };
@@ -353,7 +353,7 @@ impl Followed {
         self.unannounced.0 = unannounced;
     }
 
-    /// Tells a deviation: restored, or refused.
+    /// Reports a deviation: restored, or refused.
     fn tell(&mut self, deviation: Deviation, by: &str, changes: &Changes) {
         let Deviation { what, refused } = deviation;
         if let Some(why) = refused {
@@ -366,7 +366,7 @@ impl Followed {
         }
     }
 
-    /// Tells what cannot be restored, once.
+    /// Reports what cannot be restored, once.
     fn refuse(&mut self, what: &str, changes: &Changes) {
         if self.refused.as_deref() != Some(what) {
             self.refused = Some(what.to_owned());

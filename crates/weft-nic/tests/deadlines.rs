@@ -343,7 +343,7 @@ fn a_message_ends_with_its_bytes_and_the_option_with_the_policy_that_reads_it() 
     assert_eq!(tell(&socket, message).expect("told"), Heard::ByNobody);
 }
 
-/// With more flows than rings, a flow that asks for a late time holds nobody else: its claim is not taken, and counted. A flow that
+/// With more flows than rings, a flow that asks for a late time holds no other flow: its claim is not taken, and counted. A flow that
 /// has its ring for itself may ask for one.
 #[test]
 fn a_late_time_holds_no_flow_that_shares_the_ring() {

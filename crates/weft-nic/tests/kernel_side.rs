@@ -151,7 +151,7 @@ fn a_deleted_filter_or_clsact_is_put_back() {
     datagrams_arrive(&bench, sender);
 }
 
-/// A program before ours is told, and left alone until packets pass around ours.
+/// A program before ours is named, and left alone until packets pass around ours.
 #[test]
 fn a_program_that_passes_packets_around_ours_is_told_by_name_and_overtaken() {
     if !privileged("a_program_that_passes_packets_around_ours_is_told_by_name_and_overtaken") {

@@ -87,7 +87,7 @@ impl FluidLag {
     pub fn new(program: &Program) -> Self {
         let node = |spec: &crate::program::NodeSpec| NodeShare {
             children: match &spec.discipline {
-                // Nothing is known of an algorithm of one's own: equal shares.
+                // Nothing is known of a user-defined algorithm: equal shares.
                 Discipline::Priority | Discipline::Custom(_) => {
                     spec.children.iter().map(|child| (*child, 1)).collect()
                 }

@@ -49,7 +49,7 @@ fn divide(
             let part = |weight: u32| BitsPerSec(u64::try_from(part(weight)).unwrap_or(u64::MAX));
             node.children.iter().zip(weights).map(|(child, weight)| (*child, part(weight.get()))).collect()
         }
-        // Nothing is known of an algorithm of one's own, so nothing is guaranteed below it.
+        // Nothing is known of a user-defined algorithm, so nothing is guaranteed below it.
         Discipline::Custom(_) => node.children.iter().map(|child| (*child, BitsPerSec::ZERO)).collect(),
         Discipline::Priority => {
             let mut left = rate;

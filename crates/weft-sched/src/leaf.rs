@@ -3,7 +3,7 @@
 //! The order of a leaf is the merge of its lanes by (rank, tie). Each lane has its own PIFO. The shaping queue can
 //! therefore remove or reinsert a lane at the cost of one slot of the leaf, whatever its number of flows.
 //!
-//! The lane of a leaf that has no other is *sole*, unless an algorithm of one's own has to do with the leaf. Its record holds
+//! The lane of a leaf that has no other is *sole*, unless a user-defined algorithm has to do with the leaf. Its record holds
 //! all that a packet needs of the leaf: virtual time, order and path. The nodes above then name the lane and not the leaf, see
 //! [`Offer`]. A leaf of a sole lane has no heads: the lane's first reference is the leaf's.
 
@@ -21,7 +21,7 @@ pub(crate) enum LeafOrder {
     Fifo,
     /// By start tags.
     Fair,
-    /// By an algorithm of one's own.
+    /// By a user-defined algorithm.
     Script,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Leaf {
     /// The virtual time, unless its lane is sole.
     pub(crate) virtual_time: u64,
     pub(crate) order: LeafOrder,
-    /// Whether an algorithm of one's own orders its flows, or the children of a node above.
+    /// Whether a user-defined algorithm orders its flows, or the children of a node above.
     pub(crate) scripted: bool,
     /// The algorithm of one's own that orders its flows.
     pub(crate) script: Option<Box<ScriptLeaf>>,
@@ -142,7 +142,7 @@ pub(crate) struct Lane {
     pub(crate) flows: u32,
     /// Whether it waits in the shaping queue: Loom's "is limited" flag (section 4.2.2).
     pub(crate) parked: bool,
-    /// Whether it is the only lane of its leaf, and no algorithm of one's own has to do with the leaf.
+    /// Whether it is the only lane of its leaf, and no user-defined algorithm has to do with the leaf.
     pub(crate) sole: bool,
     /// The order of the leaf's flows.
     pub(crate) order: LeafOrder,

@@ -4,7 +4,7 @@
 //! * [`PolicyTree`] schedules flows whose packets are stored elsewhere: flows take turns and are charged the bytes they
 //!   sent.
 //! * [`PacketScheduler`] also stores the packets, as descriptors.
-//! * [`Custom`] is an algorithm of one's own at a node or a leaf; the module `script` has its semantics.
+//! * [`Custom`] is a user-defined algorithm at a node or a leaf; the module `script` has its semantics.
 //! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It knows queues and weights, and no policy.
 //! * [`workers`] lets several schedulers, each in a thread of its own, share one policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.

@@ -43,7 +43,7 @@ pub(crate) enum Node {
 }
 
 impl Node {
-    /// The node of a discipline. That of an algorithm of one's own only keeps the place: its state is in the tree's
+    /// The node of a discipline. That of a user-defined algorithm only keeps the place: its state is in the tree's
     /// [`Scripts`](crate::tree::Scripts), so that other nodes have no third kind beside them.
     pub(crate) fn new(discipline: &Discipline, children: usize) -> Self {
         match discipline {

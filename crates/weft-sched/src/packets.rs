@@ -54,7 +54,7 @@ pub struct Departure {
 pub enum Dequeue {
     /// Send this packet.
     Packet(Departure),
-    /// An algorithm of one's own dropped this packet, so its owner frees it. The next call is at the same time.
+    /// A user-defined algorithm dropped this packet, so its owner frees it. The next call is at the same time.
     Drop(Departure),
     /// All waiting packets are rate-limited; nothing may be sent before this time.
     Wait(Instant),
@@ -106,7 +106,7 @@ pub struct LaneCounters {
     pub dequeued: Traffic,
     /// Packets refused because the class was full.
     pub refused: Traffic,
-    /// Accepted packets that an algorithm of one's own dropped.
+    /// Accepted packets that a user-defined algorithm dropped.
     pub dropped: Traffic,
 }
 
@@ -209,9 +209,9 @@ pub struct PacketScheduler {
     /// The first free place of the slab, or [`NONE`].
     free: u32,
     lanes: Vec<LaneState>,
-    /// The metadata of the packets in the slab, where an algorithm of one's own may read it; else empty.
+    /// The metadata of the packets in the slab, where a user-defined algorithm may read it; else empty.
     metadata: Vec<Metadata>,
-    /// The packets of each lane that algorithms of one's own dropped.
+    /// The packets of each lane that user-defined algorithms dropped.
     dropped: Vec<Traffic>,
     /// Whether the last packet that was dequeued is to be marked.
     marked: bool,
@@ -260,7 +260,7 @@ impl PacketScheduler {
         self.tree.remove_flow(flow)
     }
 
-    /// Enqueues a packet of `flow` at `now`. An algorithm of one's own sees the time of its arrival and its length;
+    /// Enqueues a packet of `flow` at `now`. A user-defined algorithm sees the time of its arrival and its length;
     /// [`PacketScheduler::enqueue_with`] has more.
     ///
     /// # Errors
@@ -341,7 +341,7 @@ impl PacketScheduler {
         taken
     }
 
-    /// Fills `out` from the front at `now`, and calls `dropped` with each packet that an algorithm of one's own drops; both together
+    /// Fills `out` from the front at `now`, and calls `dropped` with each packet that a user-defined algorithm drops; both together
     /// are at most as many as `out` has places. Returns the number of packets written and the reason for the end.
     pub fn dequeue_burst(
         &mut self,

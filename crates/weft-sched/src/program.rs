@@ -32,7 +32,7 @@ pub enum Discipline {
     Priority,
     /// Weighted fair queueing (start-time fair queueing), one weight per child, in the order of the children.
     Wfq(Vec<Weight>),
-    /// An algorithm of one's own, with parameters for each child, in the order of the children.
+    /// A user-defined algorithm, with parameters for each child, in the order of the children.
     Custom(Arc<Custom>),
 }
 
@@ -71,7 +71,7 @@ pub enum LeafDiscipline {
     Fifo,
     /// Fair queueing over the flows (start-time fair queueing). A flow's weight is given when it is added.
     Fair,
-    /// An algorithm of one's own, with one list of parameters for all flows. A flow's weight is the parameter `weight`.
+    /// A user-defined algorithm, with one list of parameters for all flows. A flow's weight is the parameter `weight`.
     Custom(Arc<Custom>),
 }
 
@@ -84,7 +84,7 @@ pub enum HeadUse {
     Followed,
 }
 
-/// An algorithm of one's own, at one node or leaf. Equal ones have equal algorithms, parameters, uses and droppers; what
+/// A user-defined algorithm, at one node or leaf. Equal ones have equal algorithms, parameters, uses and droppers; what
 /// runs them does not matter.
 #[derive(Clone)]
 pub struct Custom {
@@ -255,13 +255,13 @@ pub struct Program {
 }
 
 impl Program {
-    /// The algorithms of one's own, without droppers.
+    /// The user-defined algorithms, without droppers.
     pub(crate) fn customs(&self) -> impl Iterator<Item = &Arc<Custom>> {
         let nodes = self.nodes.iter().filter_map(NodeSpec::custom);
         nodes.chain(self.leaves.iter().filter_map(LeafSpec::custom))
     }
 
-    /// The algorithms of one's own and the droppers, each once.
+    /// The user-defined algorithms and the droppers, each once.
     pub fn algorithms(&self) -> Vec<Arc<Algorithm>> {
         let mut found: Vec<Arc<Algorithm>> = Vec::new();
         let all = self.customs().flat_map(|custom| [Some(custom), custom.dropper.as_ref()]);

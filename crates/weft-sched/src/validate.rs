@@ -74,7 +74,7 @@ pub enum ProgramError {
         /// The number of weights.
         weights: usize,
     },
-    /// An algorithm of one's own is not one that can run.
+    /// A user-defined algorithm is not one that can run.
     #[error("{child:?} (`{name}`): its algorithm cannot run: {why}")]
     Algorithm {
         /// The node or leaf.
@@ -84,7 +84,7 @@ pub enum ProgramError {
         /// The reason.
         why: AlgorithmError,
     },
-    /// An algorithm of one's own is of a kind that has no use at its place.
+    /// A user-defined algorithm is of a kind that has no use at its place.
     #[error("{child:?} (`{name}`): {why}")]
     AlgorithmPlace {
         /// The node or leaf.
@@ -94,7 +94,7 @@ pub enum ProgramError {
         /// The reason.
         why: &'static str,
     },
-    /// The parameters of an algorithm of one's own do not match its children.
+    /// The parameters of a user-defined algorithm do not match its children.
     #[error(
         "{child:?} (`{name}`): its algorithm needs {lists} lists of {parameters} parameters; give one list per child of a \
          node, and one in a leaf"

@@ -115,7 +115,7 @@ fn custom(algorithm: Algorithm, parameters: Vec<Vec<u64>>) -> Custom {
     Custom::new(Arc::new(algorithm), parameters)
 }
 
-/// Figure 1's policy with algorithms of one's own in all leaves, or at all nodes, or both.
+/// Figure 1's policy with user-defined algorithms in all leaves, or at all nodes, or both.
 fn scripted(leaves: bool, nodes: bool) -> Program {
     let mut program = figure1_program();
     let deadlines = [samples::edf(), samples::stfq(), samples::las(), samples::aged(), samples::wf2q()];

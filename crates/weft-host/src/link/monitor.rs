@@ -1,6 +1,6 @@
-//! Changes of links, qdiscs and filters of a namespace, as the kernel tells them (rtnetlink(7), multicast groups).
+//! Changes of links, qdiscs and filters of a namespace, as the kernel reports them (rtnetlink(7), multicast groups).
 //!
-//! The kernel tells nothing of `gso_max_size` (`do_setlink`, net/core/rtnetlink.c: the change has no notification) and of tcx
+//! The kernel reports nothing of `gso_max_size` (`do_setlink`, net/core/rtnetlink.c: the change has no notification) and of tcx
 //! programs. A change of a qdisc or a filter names who asked for it; that of a link does not.
 
 use std::io::{ErrorKind, Read};

@@ -36,7 +36,7 @@ pub struct WorkersOptions {
 /// Errors from measuring workers.
 #[derive(Debug, Error)]
 pub enum WorkersBenchError {
-    /// An algorithm of one's own keeps state that workers cannot share.
+    /// A user-defined algorithm keeps state that workers cannot share.
     #[error(
         "algorithm `{name}` cannot be shared by workers; measure the policy with one by `weft bench engine --policy`, or use `wfq` or `priority`"
     )]

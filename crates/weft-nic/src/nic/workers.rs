@@ -47,7 +47,7 @@ pub enum WorkersError {
         /// The mode's name.
         mode: &'static str,
     },
-    /// An algorithm of one's own keeps state that workers cannot share.
+    /// A user-defined algorithm keeps state that workers cannot share.
     #[error(
         "the policy has an algorithm of its own, which several workers cannot share; run it with one worker, or use `wfq` or `priority`"
     )]

@@ -1,4 +1,4 @@
-//! The algorithms of one's own that the NIC can run.
+//! The user-defined algorithms that the NIC can run.
 //!
 //! Before a packet is fetched, its doorbell tells its arrival, as finely as the worker looks, the time that its sender asks for (a
 //! deadline or a time of sending, as the algorithm reads it), the bytes that the sender has left of a message or in

@@ -143,7 +143,7 @@ impl Port {
     }
 
     /// Verifies the properties of the near end's device, and restores those that differ. [`Look::Poll`] leaves out carrier and
-    /// features, whose changes the kernel tells.
+    /// features, whose changes the kernel reports.
     ///
     /// # Errors
     /// When the device cannot be looked at.

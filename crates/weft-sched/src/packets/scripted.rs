@@ -1,4 +1,4 @@
-//! Packets below algorithms of one's own: their metadata, and a dequeue step by step, in which a packet may be dropped.
+//! Packets below user-defined algorithms: their metadata, and a dequeue step by step, in which a packet may be dropped.
 //!
 //! Metadata lies beside the slab, at the same places, so that other packets do not grow by it. The first packet's is with
 //! the tree's flow.
@@ -13,7 +13,7 @@ use crate::tree::{FlowHead, Next, Turn};
 
 impl PacketScheduler {
     /// Enqueues a packet of `flow` at `now`, as [`PacketScheduler::enqueue`], with what is known of it. Length and arrival
-    /// are filled in. An algorithm of one's own may rank by the rest; elsewhere it is ignored.
+    /// are filled in. A user-defined algorithm may rank by the rest; elsewhere it is ignored.
     ///
     /// # Errors
     /// As [`PacketScheduler::enqueue`].
@@ -34,7 +34,7 @@ impl PacketScheduler {
         }
     }
 
-    /// Enqueues a packet that was counted, below an algorithm of one's own.
+    /// Enqueues a packet that was counted, below a user-defined algorithm.
     #[cold]
     pub(super) fn accept(
         &mut self,
@@ -62,7 +62,7 @@ impl PacketScheduler {
         }
     }
 
-    /// Dequeues the next packet, whose turn is below an algorithm of one's own.
+    /// Dequeues the next packet, whose turn is below a user-defined algorithm.
     #[cold]
     pub(super) fn dequeue_scripted(&mut self, now: Instant) -> Dequeue {
         let turn = match self.tree.next(now) {

@@ -1,4 +1,4 @@
-//! Children under algorithms of one's own: their state and their references.
+//! Children under user-defined algorithms: their state and their references.
 
 use weft_rank::Rank;
 use weft_units::Instant;

@@ -1,4 +1,4 @@
-//! Leftist heaps over one array: the orders of references under algorithms of one's own.
+//! Leftist heaps over one array: the orders of references under user-defined algorithms.
 //!
 //! A rank is a pair of numbers. Unlike in the engine's own PIFOs, a reference may change its rank or leave from the middle,
 //! and two heaps become one, each in logarithmic time at worst (Crane, 1972). The cell of a reference is found by its

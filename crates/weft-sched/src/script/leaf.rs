@@ -1,4 +1,4 @@
-//! A leaf under an algorithm of one's own, with its dropper.
+//! A leaf under a user-defined algorithm, with its dropper.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Verdict {
     }
 }
 
-/// A leaf under an algorithm of one's own.
+/// A leaf under a user-defined algorithm.
 #[derive(Debug)]
 pub(crate) struct ScriptLeaf {
     pub(crate) scheduler: Scheduler,

@@ -1,4 +1,4 @@
-//! An inner node under an algorithm of one's own.
+//! An inner node under a user-defined algorithm.
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ struct Below {
     head: Option<(u32, u64)>,
 }
 
-/// An inner node under an algorithm of one's own.
+/// An inner node under a user-defined algorithm.
 #[derive(Debug)]
 pub(crate) struct ScriptNode {
     pub(crate) scheduler: Scheduler,

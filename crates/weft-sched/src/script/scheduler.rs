@@ -1,4 +1,4 @@
-//! The order of children under an algorithm of one's own: its programs, and the references that they rank.
+//! The order of children under a user-defined algorithm: its programs, and the references that they rank.
 
 mod order;
 mod rebase;

@@ -1,4 +1,4 @@
-//! The times at which references under algorithms of one's own become eligible or get another rank.
+//! The times at which references under user-defined algorithms become eligible or get another rank.
 //!
 //! They belong to the one global shaping queue: the tree handles them and the releases of lanes in the order of time, and
 //! of insertion among equal times.

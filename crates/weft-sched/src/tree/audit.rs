@@ -81,7 +81,7 @@ impl PolicyTree {
         })
     }
 
-    /// Counts the references to flows under algorithms of one's own in `referred`.
+    /// Counts the references to flows under user-defined algorithms in `referred`.
     fn check_script_flows(&self, referred: &mut [u32]) -> Result<(), InvariantError> {
         let Some(scripts) = &self.scripts else { return Ok(()) };
         for (at, flow) in self.flows.iter().enumerate().filter(|(_, flow)| flow.state != FlowState::Vacant) {

@@ -166,7 +166,7 @@ impl PolicyTree {
     }
 
     /// Exchanges the program as [`PolicyTree::change`]. `waiting` has the metadata of a flow's first packet, and what waits in the
-    /// flow: of flows whose packets no algorithm of one's own knew before.
+    /// flow: of flows whose packets no user-defined algorithm knew before.
     ///
     /// # Errors
     /// As [`PolicyTree::change`].

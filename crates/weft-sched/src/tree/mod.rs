@@ -266,7 +266,7 @@ pub struct PolicyTree {
     posted: bool,
     backlogged: usize,
     counters: TreeCounters,
-    /// The state of algorithms of one's own, if there are any.
+    /// The state of user-defined algorithms, if there are any.
     scripts: Option<Box<Scripts>>,
 }
 
@@ -280,7 +280,7 @@ impl PolicyTree {
         Ok(Self::build(program, layout, 0))
     }
 
-    /// Builds a tree that runs `program`, which was checked, with room for algorithms of one's own for `flows` flows.
+    /// Builds a tree that runs `program`, which was checked, with room for user-defined algorithms for `flows` flows.
     fn build(program: &Program, layout: Layout, flows: usize) -> Self {
         let limits = program.limits.iter().map(|spec| Limit::new(spec.rate, spec.burst)).collect();
         let scripts = Scripts::new(program, flows);

@@ -45,7 +45,7 @@ pub(crate) enum Served {
     Wait(Instant),
     /// No flow is backlogged.
     Idle,
-    /// The next turn is below an algorithm of one's own, and takes its steps one by one.
+    /// The next turn is below a user-defined algorithm, and takes its steps one by one.
     Scripted,
 }
 
@@ -197,7 +197,7 @@ impl PolicyTree {
         self.peek_any(now).map(LaneId)
     }
 
-    /// As [`Self::peek`], after the times of algorithms of one's own.
+    /// As [`Self::peek`], after the times of user-defined algorithms.
     #[inline]
     pub(super) fn peek_any(&mut self, now: Instant) -> Option<u32> {
         if self.has_scripts() {

@@ -20,7 +20,7 @@ pub enum Place {
     Arrival(u64),
     /// The start tag under weighted fair queueing or fair queueing, in bytes divided by the weight, rounded down.
     Tag(u64),
-    /// The rank under an algorithm of one's own.
+    /// The rank under a user-defined algorithm.
     Rank(Rank),
 }
 
@@ -31,7 +31,7 @@ pub struct Standing {
     pub order: Child,
     /// The place.
     pub place: Place,
-    /// Whether an algorithm of one's own holds it back, until a time or a virtual time.
+    /// Whether a user-defined algorithm holds it back, until a time or a virtual time.
     pub held: bool,
 }
 

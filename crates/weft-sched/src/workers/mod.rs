@@ -69,7 +69,7 @@ pub enum SharedError {
     /// The program cannot be run.
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// An algorithm of one's own keeps state that workers cannot share.
+    /// A user-defined algorithm keeps state that workers cannot share.
     #[error(
         "algorithm `{name}` cannot be shared by workers; run the policy with one worker, or use `wfq` or `priority`"
     )]
@@ -107,7 +107,7 @@ impl Shared {
     /// The shared state of `program`.
     ///
     /// # Errors
-    /// When the program cannot be run, or has algorithms of one's own.
+    /// When the program cannot be run, or has user-defined algorithms.
     pub fn new(program: &Program, settings: Settings) -> Result<Self, SharedError> {
         let layout = validate::check(program)?;
         if let Some(algorithm) = program.algorithms().first() {

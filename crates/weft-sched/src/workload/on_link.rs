@@ -28,7 +28,7 @@ pub struct LinkLoop {
     now: Instant,
     link: BitsPerSec,
     len: Bytes,
-    /// Whether the program has algorithms of one's own, which may read metadata.
+    /// Whether the program has user-defined algorithms, which may read metadata.
     scripted: bool,
     still: u32,
     departures: [Departure; BURST],

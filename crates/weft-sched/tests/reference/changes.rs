@@ -11,7 +11,7 @@ struct Change {
     program: Program,
     old: Program,
     rng: Rng,
-    /// Whether algorithms of one's own are among the changes.
+    /// Whether user-defined algorithms are among the changes.
     scripted: bool,
 }
 
@@ -298,7 +298,7 @@ impl Change {
     }
 }
 
-/// Whether a program has algorithms of one's own.
+/// Whether a program has user-defined algorithms.
 pub(crate) fn is_scripted(program: &Program) -> bool {
     let leaf = program.leaves.iter().any(|leaf| matches!(leaf.discipline, LeafDiscipline::Custom(_)));
     leaf || program.nodes.iter().any(|node| matches!(node.discipline, Discipline::Custom(_)))

@@ -10,7 +10,7 @@ use weft_sched::{
 };
 use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, LimitId, NodeId, Packets, Weight};
 
-/// A random program with algorithms of one's own among its disciplines.
+/// A random program with user-defined algorithms among its disciplines.
 pub(crate) fn scripted(seed: u64) -> Program {
     let mut rng = Rng::new(seed ^ 0x5c71);
     let mut program = program(seed);

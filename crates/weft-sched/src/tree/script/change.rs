@@ -1,4 +1,4 @@
-//! The exchange of the program below algorithms of one's own. [`PolicyTree::change`] has the order of the steps, and
+//! The exchange of the program below user-defined algorithms. [`PolicyTree::change`] has the order of the steps, and
 //! [`crate::script`] the semantics.
 
 use weft_rank::Metadata;

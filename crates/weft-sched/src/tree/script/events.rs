@@ -1,4 +1,4 @@
-//! Arrivals below algorithms of one's own, and the way of every event up to the root.
+//! Arrivals below user-defined algorithms, and the way of every event up to the root.
 
 use weft_rank::{Metadata, Metadatum};
 use weft_units::{Bytes, FlowId, Instant};

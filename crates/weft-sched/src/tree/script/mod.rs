@@ -1,6 +1,6 @@
-//! Turns below algorithms of one's own.
+//! Turns below user-defined algorithms.
 //!
-//! A leaf is *scripted* if it or a node above it has an algorithm of one's own ([`Custom`](crate::program::Custom)). Its
+//! A leaf is *scripted* if it or a node above it has a user-defined algorithm ([`Custom`](crate::program::Custom)). Its
 //! events take the way that this module describes, step by step up to the root; those of other leaves do not.
 //! [`crate::script`] has the semantics.
 
@@ -26,7 +26,7 @@ use crate::script::node::ScriptNode;
 use crate::script::scheduler::{At, Sight};
 use crate::script::timers::{Owner, Timers};
 
-/// The state that a tree has for algorithms of one's own.
+/// The state that a tree has for user-defined algorithms.
 #[derive(Debug)]
 pub(crate) struct Scripts {
     /// The time of the last event.
@@ -57,7 +57,7 @@ const SHAPED: Why = Why { returns: Return::Released, leaves: Leave::Parked };
 const MOVED: Why = Why { returns: Return::Fresh, leaves: Leave::Moved };
 
 impl Scripts {
-    /// The state for `program` and the flows below `flows`, if it has an algorithm of one's own.
+    /// The state for `program` and the flows below `flows`, if it has a user-defined algorithm.
     pub(crate) fn new(program: &Program, flows: usize) -> Option<Box<Self>> {
         let mut customs = program.customs().peekable();
         customs.peek()?;
@@ -124,14 +124,14 @@ pub(super) fn first_flow(leaf: &Leaf, lanes: &[Lane]) -> Option<u32> {
 }
 
 impl PolicyTree {
-    /// Whether the events of `lane` concern an algorithm of one's own.
+    /// Whether the events of `lane` concern a user-defined algorithm.
     #[inline]
     pub(crate) fn is_scripted(&self, lane: LaneId) -> bool {
         let lane = self.lanes.get(lane.index());
         lane.and_then(|lane| self.leaves.get(lane.leaf as usize)).is_some_and(|leaf| leaf.scripted)
     }
 
-    /// Whether the program has an algorithm of one's own, which may read the metadata of packets.
+    /// Whether the program has a user-defined algorithm, which may read the metadata of packets.
     pub fn has_scripts(&self) -> bool {
         self.scripts.is_some()
     }

@@ -1,4 +1,4 @@
-//! The move of a flow from or to a leaf below an algorithm of one's own.
+//! The move of a flow from or to a leaf below a user-defined algorithm.
 
 use weft_rank::Metadata;
 use weft_units::{FlowId, LaneId};

@@ -1,4 +1,4 @@
-//! The shaping queue below algorithms of one's own: lanes that a limit delays, and the times of references.
+//! The shaping queue below user-defined algorithms: lanes that a limit delays, and the times of references.
 
 use weft_units::{Instant, LaneId};
 

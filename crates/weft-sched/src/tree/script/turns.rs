@@ -1,4 +1,4 @@
-//! Turns of flows below algorithms of one's own: their beginning, the packet in hand, and their end.
+//! Turns of flows below user-defined algorithms: their beginning, the packet in hand, and their end.
 
 use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant};
@@ -86,7 +86,7 @@ impl PolicyTree {
     }
 
     /// Ends a turn as [`PolicyTree::finish`], in which `taken`, with what was dropped, left the flow's queue, with the metadata of the
-    /// flow's next packet, if it has one. Below an algorithm of one's own; elsewhere `taken` and the metadata are ignored.
+    /// flow's next packet, if it has one. Below a user-defined algorithm; elsewhere `taken` and the metadata are ignored.
     ///
     /// # Errors
     /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
@@ -104,7 +104,7 @@ impl PolicyTree {
     }
 
     /// Ends a turn as [`PolicyTree::finish_charging`], with the metadata of the flow's next packet, if it has one. Elsewhere than
-    /// below an algorithm of one's own the metadata is ignored.
+    /// below a user-defined algorithm the metadata is ignored.
     ///
     /// # Errors
     /// [`StaleTurn`] when another turn has begun since; nothing is charged then.
