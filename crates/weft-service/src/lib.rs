@@ -9,7 +9,7 @@
 //! | [`service`] | the state: policy, generation, ports with their owners; answers requests |
 //! | [`access`] | who is at the other end of a socket, and what that user may do |
 //! | [`delegation`] | the users to whom cgroups are delegated |
-//! | [`gate`] | whether the daemon can run what its configuration says |
+//! | [`daemon::gate`] | whether the daemon can run what its configuration says |
 //! | [`holding`] | the store that keeps the ports while no daemon runs |
 //! | [`sockets`] | the sockets: handed over by the service manager, or bound |
 //! | [`server`] | the loop over sockets, signals and ticks |

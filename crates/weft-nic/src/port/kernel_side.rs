@@ -91,7 +91,7 @@ impl Deviation {
 impl Port {
     /// Applies the MTU and the carrier of the interface behind the uplink to the near end, and limits its segments to
     /// those that the NIC can cut ([`SEGMENT_MAX`]). A step that fails does not keep the others from being taken. What another
-    /// program changes later is restored by [`verify_device`](Self::verify_device).
+    /// program changes later is restored by `verify_device`.
     ///
     /// # Errors
     /// When the device no longer exists, or refuses the MTU.
