@@ -289,7 +289,7 @@ static __always_inline void fully_ordered(__u64 result)
 	asm volatile("" : : "r"(result));
 }
 
-/* Posts packets. What is told of them follows, and then their ring's bit (raise_bits). */
+/* Posts packets. What their sender asks for follows, and then their ring's bit (raise_bits). */
 static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, __u64 packets)
 {
 	fully_ordered(__sync_fetch_and_add(&d->rings[ring & (WEFT_RINGS - 1)].packets, packets));

@@ -28,7 +28,7 @@ struct {
 extern const volatile struct weft_config config;
 
 /*
- * The maker of the connection that a socket is a subflow of; 0: it is none, or its maker is unknown. The subflow has it from
+ * The maker of the connection that a socket is a subflow of; 0: it is no subflow, or its maker is unknown. The subflow has it from
  * here on: a listener of MPTCP is one, too, and what it accepts is cloned after its answer has passed here, also for a client
  * of plain TCP.
  */

@@ -37,7 +37,7 @@ fn must(ns: &NetNs, command: &str) {
     assert!(run(ns, command), "{command}");
 }
 
-/// A policy of two classes, one for the packets of the test and one that nobody sends to.
+/// A policy of two classes, one for the packets of the test and one without packets.
 const FRAGMENTS: &str = "class ours = udp and port 9999\nclass other = udp and port 7777\n\
                          root = wfq { fair of ours: 1, fair of other: 1, default: 1 }";
 

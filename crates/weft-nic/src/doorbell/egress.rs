@@ -76,7 +76,7 @@ impl Doorbells {
         Ok(Egress { attached, before: of_tcx.chain(first.map(words)).collect() })
     }
 
-    /// Attaches the program at the egress of `near`, with a clsact if there is none: in the place of a former process's, or else
+    /// Attaches the program at the egress of `near`, with a clsact where it has no such qdisc: in the place of a former process's, or else
     /// before the filters that are there.
     ///
     /// # Errors

@@ -247,7 +247,7 @@ fn subflows_of_mptcp_are_of_the_process_that_made_the_connection() {
     }
 }
 
-/// Nobody listens: the answer is of a socket of the kernel, which no process made.
+/// No process listens: the answer is of a socket of the kernel, which no process made.
 #[test]
 fn packets_of_sockets_without_a_maker_are_counted() {
     const TEST: &str = "packets_of_sockets_without_a_maker_are_counted";
