@@ -45,7 +45,7 @@ use thiserror::Error;
 
 pub use cgroup::{CgroupLink, has_new_socket_programs, has_socket_option_programs};
 pub use layout::StructLayout;
-pub use map::MapFd;
+pub use map::{MapFd, wait_grace_period};
 pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, SkbFields, TestRun, program_info, program_maps, programs_named};
 pub use tcx::tcx_egress;

@@ -12,7 +12,7 @@
 //! which receives by the uplink's device.
 //!
 //! [`SoftwareNic::stop`], in this order:
-//! 1. All ports are taken down.
+//! 1. All ports refuse packets, and are taken down.
 //! 2. The worker sends the packets that have entered, for at most the grace period.
 //! 3. The ports are removed. The packets left in their rings count as held.
 //! 4. The threads stop and are joined.
@@ -400,7 +400,7 @@ impl SoftwareNic {
     /// As [`stop`](Self::stop).
     pub fn stop_with_log(mut self, grace: Nanos) -> Result<(Totals, DepartureLog), NicError> {
         self.ports.iter().for_each(|port| self.unwatch(port));
-        self.ports.iter().for_each(|port| close(&port.port, &port.doorbells));
+        close(self.ports.iter());
         if self.is_running() {
             NicPort::wait_drained(&self.ports, grace);
         }

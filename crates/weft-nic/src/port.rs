@@ -92,12 +92,19 @@ pub struct PortConfig<'a> {
     pub mac: Mac,
     /// The number of descriptor rings, at most 256.
     pub rings: u32,
-    /// The capacity of a ring in packets; one more is dropped. At least two per flow that may share the ring, since TCP
+    /// The number of packets that may wait in a ring; one more is refused before its doorbell. At least two per flow that may share the ring, since TCP
     /// small queues allows a flow two.
     pub ring_packets: u32,
     /// Whether all packets of a flow pass the veth through one core's backlog, whichever core sends them. Otherwise a
     /// flow may be reordered when it sends from two cores, or when it changes rings.
     pub single_backlog: bool,
+}
+
+/// The slots of a ring that always has room for `packets`. The kernel frees the slots of packets that were read in batches of up to
+/// two cache lines of pointers (`__ptr_ring_discard_one`, include/linux/ptr_ring.h), 32 where a line has 128 bytes, so a ring may
+/// have up to 31 free slots fewer than packets were read from it.
+pub(crate) fn ring_slots(packets: u32) -> u32 {
+    packets + 31
 }
 
 /// A port behind a veth that another process made.

@@ -2,7 +2,7 @@
 //! software NIC between real TCP stacks. Nothing outside is changed, and everything is removed when the value is
 //! dropped.
 
-use crate::port::{Port, PortConfig, PortError, TapConfig, Uplink};
+use crate::port::{Port, PortConfig, PortError, TapConfig, Uplink, ring_slots};
 use core::net::{IpAddr, Ipv4Addr};
 use weft_host::link::{self, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
@@ -101,7 +101,7 @@ impl Testbed {
     }
 
     /// Creates the devices with a port that is a TAP: `rings` rings of `slots` packets, above each of which
-    /// `ring_packets` may wait. On a kernel whose TAPs drop at a full ring, a ring has `ring_packets` slots.
+    /// `ring_packets` may wait. On a kernel whose TAPs drop at a full ring, a ring has slots for as many.
     ///
     /// # Errors
     /// When a device cannot be created.
@@ -121,7 +121,7 @@ impl Testbed {
     pub fn tap_port(&self, rings: u32, ring_packets: u32, slots: u32) -> Result<Port, TestbedError> {
         let (slots, full_ring) = match tap::require_backpressure() {
             Ok(()) => (slots, FullRing::HoldsBack),
-            Err(_) => (ring_packets, FullRing::Drops),
+            Err(_) => (ring_slots(ring_packets), FullRing::Drops),
         };
         let (app, name, mac) = (&self.sender, PORT, Mac::local(1));
         let config = TapConfig { app, name, mac, rings, ring_packets, slots, full_ring };

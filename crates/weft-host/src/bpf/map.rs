@@ -17,6 +17,17 @@ pub struct MapFd {
     flags: u32,
 }
 
+/// Waits for an RCU grace period, some milliseconds: no packet that a program at an egress has seen before is then on its way to the
+/// device, since the kernel holds one RCU lock from that hook to the device's transmit function (`__dev_queue_xmit`,
+/// net/core/dev.c). A packet may still wait in a qdisc, or in a receive backlog behind the device.
+///
+/// # Errors
+/// If the kernel refuses the maps whose change it waits for (missing capabilities, no memory).
+pub fn wait_grace_period() -> Result<(), BpfError> {
+    let inner = MapFd::new_hash("weft_inner", 4, 4, 1)?;
+    MapFd::create(MapType::ArrayOfMaps, "weft_grace", (4, 4, 1), Some(&inner))?.set_inner(0, &inner)
+}
+
 impl MapFd {
     /// A handle under the name `object`, which errors use.
     pub(super) fn new(handle: MapHandle, object: &str) -> Result<Self, BpfError> {
@@ -29,13 +40,22 @@ impl MapFd {
     /// # Errors
     /// If the kernel refuses it (missing capabilities, no memory).
     pub fn new_hash(name: &str, key_size: u32, value_size: u32, max_entries: u32) -> Result<Self, BpfError> {
+        Self::create(MapType::Hash, name, (key_size, value_size, max_entries), None)
+    }
+
+    fn create(
+        kind: MapType,
+        name: &str,
+        (key_size, value_size, max_entries): (u32, u32, u32),
+        inner: Option<&Self>,
+    ) -> Result<Self, BpfError> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
+            inner_map_fd: inner.map_or(0, |inner| inner.as_fd().as_raw_fd() as u32),
             ..bpf_map_create_opts::default()
         };
-        let handle =
-            MapHandle::create(MapType::Hash, Some(name), key_size, value_size, max_entries, &options)
-                .map_err(|e| refused("make map", name, e))?;
+        let handle = MapHandle::create(kind, Some(name), key_size, value_size, max_entries, &options)
+            .map_err(|e| refused("make map", name, e))?;
         Self::new(handle, name)
     }
 

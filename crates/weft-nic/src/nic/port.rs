@@ -15,7 +15,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::totals::{Arrivals, ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
-use weft_host::bpf::FilterId;
+use weft_host::bpf::{FilterId, wait_grace_period};
 use weft_host::{clock, macvtap};
 use weft_units::{Bytes, Nanos, Packets};
 
@@ -164,12 +164,13 @@ impl NicPort {
         }
         self.mtu.store(mtu, Ordering::Relaxed);
         let guard = self.doorbells.guard();
-        if !carrier {
-            guard.close();
-        }
-        self.port.follow(mtu, carrier)?;
         // Without its carrier the near end has a qdisc that drops everything and counts nothing (`noop_qdisc`,
         // net/sched/sch_generic.c), so packets are refused before their doorbell until it has one again.
+        if !carrier && !guard.is_closed() {
+            guard.close();
+            let _ = wait_grace_period();
+        }
+        self.port.follow(mtu, carrier)?;
         if carrier && guard.is_closed() && self.port.is_running(CARRIER) {
             guard.open();
         }

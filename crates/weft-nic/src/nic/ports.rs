@@ -162,13 +162,13 @@ impl SoftwareNic {
         }
     }
 
-    /// Takes a port down, whose packets are sent from now on until it is removed. Waits for nothing.
+    /// Takes a port down, whose packets are sent from now on until it is removed. Waits for no packet.
     ///
     /// # Errors
     /// When there is no such port.
     pub fn close_port(&mut self, id: PortId) -> Result<(), NicError> {
         let port = self.ports.iter_mut().find(|port| port.id == id).ok_or(NicError::NoSuchPort { id })?;
-        close(&port.port, &port.doorbells);
+        close(core::iter::once(&*port));
         port.closed = true;
         Ok(())
     }

@@ -1,11 +1,11 @@
 //! The eBPF programs at a port: attached at the start, and closed at the end.
 
-use super::NicError;
+use super::{NicError, NicPort};
 use crate::doorbell::{Bypass, Doorbells, NicMaps, PortNumbers, RingPlace};
 use crate::plan::RingPlan;
 use crate::port::Port;
 use std::sync::Arc;
-use weft_host::bpf::{FilterId, MapFd};
+use weft_host::bpf::{FilterId, MapFd, wait_grace_period};
 
 /// Loads the eBPF programs of port `number` and attaches them. Returns the filters at the ingress of far end and macvtap, if
 /// there are such.
@@ -54,13 +54,14 @@ pub(super) fn replace_doorbells(
     Ok((doorbells, replaced))
 }
 
-/// Lets no further packet enter, and keeps those that have.
-pub(super) fn close(port: &Port, doorbells: &Doorbells) {
-    match port.tap_queue() {
-        // Taking a TAP down would empty the FIFOs above its rings.
-        Some(_) => doorbells.guard().close(),
-        None => {
-            let _ = port.down();
-        }
+/// Lets no further packet enter the ports, and keeps those that have. A device on its way down has a qdisc that drops what its
+/// doorbell has announced (`noop_qdisc`, net/sched/sch_generic.c), so packets are refused before their doorbell first, and those
+/// between doorbell and device pass.
+pub(super) fn close<'a>(ports: impl Iterator<Item = &'a NicPort> + Clone) {
+    ports.clone().for_each(|port| port.doorbells.guard().close());
+    let _ = wait_grace_period();
+    // Taking a TAP down would empty the FIFOs above its rings.
+    for port in ports.filter(|port| port.port.tap_queue().is_none()) {
+        let _ = port.port.down();
     }
 }

@@ -43,8 +43,8 @@ pub struct TapConfig<'a> {
     pub ring_packets: u32,
     /// The number of packets in a ring, at least 2: with one, the ring is empty while its queue continues.
     pub slots: u32,
-    /// The treatment of packets at a full ring. [`FullRing::Drops`] works on any kernel, and needs as many slots as
-    /// packets may wait.
+    /// The treatment of packets at a full ring. [`FullRing::Drops`] works on any kernel, and needs
+    /// [`ring_slots`](super::ring_slots) for what may wait.
     pub full_ring: FullRing,
 }
 

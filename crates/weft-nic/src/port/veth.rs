@@ -18,7 +18,7 @@
 use super::kernel_side::Near;
 use super::{
     BacklogError, Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog,
-    disable_ipv6,
+    disable_ipv6, ring_slots,
 };
 use crate::counters::Count;
 use std::collections::BTreeSet;
@@ -90,7 +90,8 @@ impl Veth {
         veth.far.set_mtu(FAR_MTU)?;
         veth.far.set_up()?;
         let mode = MacvtapMode::Passthru;
-        macvtap::create(&veth.nic, &behind, &tap, mode, config.rings, config.ring_packets, None)?;
+        let slots = ring_slots(config.ring_packets);
+        macvtap::create(&veth.nic, &behind, &tap, mode, config.rings, slots, None)?;
         disable_ipv6(&veth.nic, &tap);
         pass_segments_whole(&veth.nic, &tap);
         // Rings first: a packet that finds the link up and no ring would enter the stack of this namespace.

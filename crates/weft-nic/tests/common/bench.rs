@@ -256,7 +256,7 @@ pub(crate) fn set_traffic_class(socket: &UdpSocket, class: u8) {
 }
 
 /// The patience with what must come: a machine that does other things may run no thread of a test for seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The silence after which nothing more is expected, once all that was sent has arrived or has had the time to.
 const SILENCE: Duration = Duration::from_secs(1);
 /// As [`SILENCE`], for what should not come at all.
