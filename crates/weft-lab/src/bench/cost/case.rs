@@ -41,6 +41,8 @@ pub enum CostCase {
     Wfq340,
     /// Requests to a web server at a port whose link of 1 Gb/s is idle otherwise.
     Web1G,
+    /// Requests to a web server of the top priority class beside 8 bulk flows at 1 Gb/s.
+    WebBeside8At1G,
     /// Cost and throughput of 8 flows from the network to the port.
     ReceiveInbound,
     /// Throughput of 4 flows from the port, without a limit.
@@ -67,7 +69,7 @@ pub(super) enum Sharing {
 
 impl CostCase {
     /// All cases, in the order in which they run.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Flows8At1G,
         Self::Flows8At3G,
         Self::Flows340At500M,
@@ -78,6 +80,7 @@ impl CostCase {
         Self::Wfq3G,
         Self::Wfq340,
         Self::Web1G,
+        Self::WebBeside8At1G,
         Self::ReceiveInbound,
         Self::Port4Flows,
     ];
@@ -95,6 +98,7 @@ impl CostCase {
             Self::Wfq3G => "latency-wfq-3g",
             Self::Wfq340 => "latency-wfq-340-flows-500m",
             Self::Web1G => "latency-web-1g",
+            Self::WebBeside8At1G => "latency-web-8-flows-1g",
             Self::ReceiveInbound => "receive-inbound",
             Self::Port4Flows => "port-4-flows",
         }
@@ -113,6 +117,7 @@ impl CostCase {
             Self::Wfq3G => "Small requests of equal weight beside 8 bulk flows at 3 Gb/s",
             Self::Wfq340 => "Small requests of equal weight beside 340 bulk flows at 500 Mb/s",
             Self::Web1G => "A page of 5 kB of nginx over 4 connections at an idle link of 1 Gb/s",
+            Self::WebBeside8At1G => "The same page above 8 bulk flows at 1 Gb/s",
             Self::ReceiveInbound => "8 flows from the network to the port",
             Self::Port4Flows => "4 flows from the port, without a limit",
         }
@@ -128,15 +133,20 @@ impl CostCase {
         }
     }
 
+    /// Whether a web server answers requests.
+    pub(super) const fn has_web_server(self) -> bool {
+        matches!(self, Self::Web1G | Self::WebBeside8At1G)
+    }
+
     /// The programs that only this case needs.
     pub(super) const fn programs(self) -> &'static [&'static str] {
-        if matches!(self, Self::Web1G) { &["nginx", "wrk"] } else { &[] }
+        if self.has_web_server() { &["nginx", "wrk", "tc"] } else { &[] }
     }
 
     /// The rate of the link; `None` if it never limits.
     pub(super) const fn link(self) -> Option<BitsPerSec> {
         match self {
-            Self::Flows8At1G | Self::Priority1G | Self::Wfq1G | Self::Web1G => {
+            Self::Flows8At1G | Self::Priority1G | Self::Wfq1G | Self::Web1G | Self::WebBeside8At1G => {
                 Some(BitsPerSec(1_000_000_000))
             }
             Self::Flows8At3G | Self::Priority3G | Self::Wfq3G => Some(BitsPerSec(3_000_000_000)),
@@ -191,7 +201,7 @@ impl CostCase {
             _ if ports.has_idle() => vec![Busy, Ours],
             Self::ReceiveInbound => vec![Redirect, Before, Ours],
             Self::Port4Flows => vec![Before, Ours],
-            Self::Web1G => vec![Htb, Ours],
+            _ if self.has_web_server() => vec![Htb, Ours],
             _ if self.has_requests() => vec![Htb, Before, Ours],
             _ => vec![Htb, Before, Ours, Forwarder],
         }
@@ -216,7 +226,7 @@ impl CostCase {
             _ if ports.has_idle() => {
                 let mut all = vec![wanted(Cores, Variant::Busy, Bound::AtMost(IDLE_PORTS_COST))];
                 let others = match self {
-                    Self::Web1G => &[P50, P99, Requests][..],
+                    _ if self.has_web_server() => &[P50, P99, Requests][..],
                     _ if self.has_requests() => &[P50, P99],
                     _ => &[Throughput],
                 };
@@ -232,7 +242,7 @@ impl CostCase {
                 wanted(Throughput, Variant::Before, Bound::AtLeast(1.5)),
                 wanted(Cores, Variant::Before, Bound::None),
             ],
-            Self::Web1G => vec![
+            _ if self.has_web_server() => vec![
                 wanted(P99, Variant::Htb, Bound::AtMost(1.5)),
                 aim(P50, Variant::Htb, Bound::AtMost(1.5)),
                 aim(Requests, Variant::Htb, Bound::AtLeast(0.9)),

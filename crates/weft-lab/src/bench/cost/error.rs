@@ -31,6 +31,9 @@ pub enum CostError {
     /// The web server's client measured nothing.
     #[error("wrk measured nothing: {0}")]
     Wrk(String),
+    /// tc refused the filter of HTB's class of requests.
+    #[error("tc refused a filter for HTB's classes: {0}; this kernel may lack cls_u32")]
+    Tc(String),
     /// The port of `weft run` failed.
     #[error(transparent)]
     Session(#[from] SessionError),

@@ -12,7 +12,7 @@
 //! 5. The time of eBPF programs needs statistics that cost time themselves, so it is measured in a round of its own.
 //! 6. `weft-report` compares and judges.
 //!
-//! One case has a web server in place of bulk flows (`web`).
+//! Two cases have a web server, one of them beside bulk flows (`web`).
 //!
 //! A sample beside which other processes used more than 5 % of a core is marked, and counts. Rare branches: a process of
 //! the traffic that ends early, and a port that ends, fail the case.

@@ -102,8 +102,8 @@ pub(super) fn measure(
     let way = testbed.open(variant, case, options.ports)?;
     let (from, to, address) = ends(&testbed, case.direction());
     let flows = Flows::start(&senders(case, (from, to, address), stop))?;
-    let web = case == CostCase::Web1G;
-    let server = web.then(|| web::Server::start(&testbed.sender, &testbed.receiver)).transpose()?;
+    let server =
+        case.has_web_server().then(|| web::Server::start(&testbed.sender, &testbed.receiver)).transpose()?;
     let mut running = Running { way, flows, server, stop };
     let requests = case
         .has_requests()

@@ -6,7 +6,7 @@
 //!
 //! With HTB the uplink itself has the address, and there is no port.
 
-use super::case::{CostCase, Sharing};
+use super::case::{CostCase, REQUEST_PORT, Sharing};
 use super::error::CostError;
 use super::forwarder::Forwarder;
 use super::ports::{self, Ports};
@@ -17,7 +17,8 @@ use core::time::Duration;
 use weft_host::bpf::RunStats;
 use weft_host::htb::{self, Htb, HtbClass};
 use weft_host::link::{self, Mac, VethOptions};
-use weft_host::{NetNs, OsError, RunId, sysctl};
+use weft_host::process::Output;
+use weft_host::{NetNs, OsError, RunId, Spawn, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
 use weft_run::session::Session;
@@ -178,7 +179,21 @@ impl Testbed {
         let classes =
             vec![class(REQUEST_CLASS, guarantee, 0), class(BULK_CLASS, 100 - guarantee, bulk_priority)];
         let htb = Htb { rate, overhead: 0, default_class: BULK_CLASS, classes };
-        Ok(htb::install(&self.sender, UPLINK, &htb)?)
+        htb::install(&self.sender, UPLINK, &htb)?;
+        if case.has_web_server() { self.classify_answers() } else { Ok(()) }
+    }
+
+    /// Puts the packets of the web server, which sets no priority, into HTB's class of requests.
+    fn classify_answers(&self) -> Result<(), CostError> {
+        let words = format!(
+            "filter add dev {UPLINK} parent 1: protocol ip u32 match ip sport {REQUEST_PORT} 0xffff flowid 1:{REQUEST_CLASS}"
+        );
+        let mut tc =
+            Spawn::new("tc").args(words.split(' ')).netns(&self.sender).stderr(Output::Capture).start()?;
+        match tc.wait()?.success() {
+            true => Ok(()),
+            false => Err(CostError::Tc(tc.stderr().text())),
+        }
     }
 }
 
