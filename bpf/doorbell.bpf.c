@@ -295,7 +295,7 @@ static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, _
 	fully_ordered(__sync_fetch_and_add(&d->rings[ring & (WEFT_RINGS - 1)].packets, packets));
 }
 
-/* Tells the NIC what the packet's sender tells of it. `place`: lane and ring of the packet. A function, for its stack. */
+/* Passes what the packet's sender says of it to the NIC. `place`: lane and ring of the packet. A function, for its stack. */
 static __noinline int tell_of_packet(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
 				     const struct weft_lane *lane, __u32 transport)
 {

@@ -289,7 +289,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
                 // The worker may have stood still since the last look.
                 self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)
-                    && !self.may_overdraw(until - wall)
+                    && !self.may_overdraw(wall, until - wall)
                 {
                     return Served::Wait(until);
                 }
@@ -316,14 +316,14 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         Served::Progress
     }
 
-    /// Whether the next turn belongs to an urgent class and may begin although the link's clock is `ahead`.
-    fn may_overdraw(&mut self, ahead: Nanos) -> bool {
+    /// Whether the next turn belongs to an urgent class and may begin at `wall` although the link's clock is `ahead`.
+    fn may_overdraw(&mut self, wall: Instant, ahead: Nanos) -> bool {
         let Some(device) = self.parts.device.as_mut() else { return false };
         if !device.may_overdraw(ahead) {
             return false;
         }
         let lane = self.engine.upcoming_lane(self.parts.link.now());
-        device.urgent_waits = lane.is_some_and(|lane| device.urgency.is_urgent_lane(lane));
+        device.urgent_waits = lane.is_some_and(|lane| device.urgency.may_overdraw(lane, wall));
         if device.urgent_waits {
             self.parts.counters.overdrawn.add(1, 0);
             let most = &self.parts.counters.ahead_max;
@@ -370,7 +370,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         };
         self.engine.finish(turn, sent, share, next, now);
         if let Some(device) = self.parts.device.as_mut() {
-            device.served(number, (sent, share), backlogged, wall);
+            device.served(number, (sent, share), backlogged, (wall, self.parts.link.now()));
         }
         if !backlogged {
             self.became_idle(number);

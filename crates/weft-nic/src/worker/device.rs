@@ -145,16 +145,16 @@ impl Device {
         }
     }
 
-    /// Records a turn of `ring` at `wall` that sent `sent` bytes and was charged `share`.
+    /// Records a turn of `ring` at `wall` that sent `sent` bytes, was charged `share`, and put the link's clock to `clock`.
     pub(super) fn served(
         &mut self,
         ring: usize,
         (sent, share): (Bytes, Bytes),
         backlogged: bool,
-        wall: Instant,
+        (wall, clock): (Instant, Instant),
     ) {
         self.pressure.wrote(sent);
-        self.urgency.charge(ring, sent, wall);
+        self.urgency.charge(ring, sent, (wall, clock));
         self.burst += sent;
         if sent > Bytes::ZERO {
             self.chunk = Bytes(self.chunk.get() / 8 * 7 + sent.get() / 8);

@@ -8,6 +8,9 @@
 //! engine's order does not change: only a lane that is next in turn is served. HTB does the same for a class within its
 //! rate (`htb_class_mode`, net/sched/sch_htb.c).
 //!
+//! Only what other classes have sent is overdrawn. A class that waits behind its own packets gains nothing when the clock runs
+//! further ahead: it would wait the longer, and in one piece, when it has used its guarantee.
+//!
 //! A class is urgent while its bytes stay below seven eighths of its guaranteed rate, over [`DEPTH`]. The measure
 //! is the generic cell rate algorithm (ITU-T I.371): `used` is the time up to which the class has used its rate. A
 //! class with a standing backlog uses its whole guarantee and more, so it is never urgent for long, and the overdraft
@@ -71,6 +74,18 @@ pub(crate) struct Urgency {
     changed: Vec<usize>,
     /// The end of the time in which an urgent class counts as active.
     active_until: Instant,
+    turns: Turns,
+}
+
+/// Whose bytes the link's clock counts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Turns {
+    /// The leaf of the last turn.
+    leaf: usize,
+    /// The link's clock after its last turn.
+    clock: Instant,
+    /// The link's clock after the last turn of another leaf.
+    others: Instant,
 }
 
 impl Urgency {
@@ -79,7 +94,8 @@ impl Urgency {
         let none = LeafUse { rate: BitsPerSec::ZERO, depth: DEPTH, used: Instant::ZERO, urgent: false };
         let leaves = vec![none; program.leaves.len().max(1)];
         let (leaf_of_ring, changed) = (Vec::new(), Vec::new());
-        let mut urgency = Self { program, leaves, leaf_of_ring, changed, active_until: Instant::ZERO };
+        let (active_until, turns) = (Instant::ZERO, Turns::default());
+        let mut urgency = Self { program, leaves, leaf_of_ring, changed, active_until, turns };
         if let Some(rate) = rate {
             urgency.set_rate(rate);
         }
@@ -97,6 +113,7 @@ impl Urgency {
         }
         core::mem::swap(&mut self.leaf_of_ring, &mut old.leaf_of_ring);
         self.active_until = old.active_until;
+        self.turns = old.turns;
     }
 
     /// Sets the lane of `ring`, a new one. Returns its leaf.
@@ -127,10 +144,13 @@ impl Urgency {
         self.leaves.get(leaf).is_some_and(|leaf| leaf.urgent)
     }
 
-    /// Whether the lane `lane` belongs to an urgent class.
-    pub(crate) fn is_urgent_lane(&self, lane: LaneId) -> bool {
-        let leaf = self.program.lanes.get(lane.index()).and_then(|lane| self.leaves.get(lane.leaf.index()));
-        leaf.is_some_and(|leaf| leaf.urgent)
+    /// Whether the lane `lane` belongs to an urgent class for which the link is busy at `now` with what others have sent.
+    pub(crate) fn may_overdraw(&self, lane: LaneId, now: Instant) -> bool {
+        let Some(leaf) = self.program.lanes.get(lane.index()).map(|lane| lane.leaf.index()) else {
+            return false;
+        };
+        let others = if leaf == self.turns.leaf { self.turns.others } else { self.turns.clock };
+        self.is_urgent_leaf(leaf) && now < others
     }
 
     /// Calls `write` for each leaf whose urgency may have changed since the last call.
@@ -145,9 +165,13 @@ impl Urgency {
         now < self.active_until
     }
 
-    /// Charges the class of `ring` with `bytes`.
-    pub(crate) fn charge(&mut self, ring: usize, bytes: Bytes, now: Instant) {
+    /// Charges the class of `ring` with `bytes`, after which the link's clock shows `clock`.
+    pub(crate) fn charge(&mut self, ring: usize, bytes: Bytes, (now, clock): (Instant, Instant)) {
         let Some(number) = self.leaf_of_ring.get(ring).copied() else { return };
+        if number != self.turns.leaf && bytes > Bytes::ZERO {
+            (self.turns.leaf, self.turns.others) = (number, self.turns.clock);
+        }
+        self.turns.clock = clock;
         let Some(leaf) = self.leaves.get_mut(number) else { return };
         if leaf.rate == BitsPerSec::ZERO {
             return;

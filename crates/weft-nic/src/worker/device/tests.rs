@@ -41,7 +41,7 @@ fn longest_wait(clients: usize, thinks: Nanos, count: u32) -> Nanos {
         }
         longest = longest.max(now - *next);
         let departure = link.send(ANSWER);
-        device.served(0, (ANSWER, ANSWER), true, now);
+        device.served(0, (ANSWER, ANSWER), true, (now, now));
         *next = departure.max(now) + thinks;
         sent += 1;
     }
@@ -62,7 +62,7 @@ fn bulk_is_sent_after_the_long_sleep() {
     let mut device = device();
     let (now, packet) = (Instant::from_secs(1), Bytes(68_000));
     for _ in 0..40 {
-        device.served(0, (packet, packet), true, now);
+        device.served(0, (packet, packet), true, (now, now));
     }
     // The class was urgent at first, and counts as active for some time after it.
     let later = now + Nanos::from_millis(200);

@@ -65,7 +65,7 @@ impl Model {
                     .tree
                     .upcoming_lane(self.link.now())
                     .filter(|_| urgent_waits && ahead < self.overdraw);
-                if !lane.is_some_and(|lane| self.urgency.is_urgent_lane(lane)) {
+                if !lane.is_some_and(|lane| self.urgency.may_overdraw(lane, wall)) {
                     break;
                 }
                 self.ahead_max = self.ahead_max.max(ahead);
@@ -76,7 +76,7 @@ impl Model {
             let bytes = if of_u { self.waiting.pop_front().expect("a packet") } else { BULK };
             self.link.send(bytes);
             self.tree.finish(turn, bytes, !of_u || !self.waiting.is_empty(), now).expect("the turn");
-            self.urgency.charge(usize::from(!of_u), bytes, wall);
+            self.urgency.charge(usize::from(!of_u), bytes, (wall, self.link.now()));
             left += if of_u { bytes.get() } else { 0 };
         }
         self.sent.push(left);
@@ -147,6 +147,23 @@ fn without_the_bound_it_would_gain_more() {
 }
 
 #[test]
+fn a_class_does_not_overdraw_what_it_has_sent_itself() {
+    let mut urgency = Urgency::new(program(FAIR), Some(RATE));
+    let _ = [0, 1].map(|ring| urgency.add_ring(ring, LaneId::from_index(ring)));
+    let at = |micros| Instant::ZERO + Nanos::from_micros(micros);
+    urgency.settle(at(0));
+    urgency.charge(1, BULK, (at(0), at(528)));
+    assert!(urgency.may_overdraw(LaneId(0), at(10)), "behind a packet of bulk");
+    urgency.charge(0, Bytes(1500), (at(10), at(540)));
+    assert!(urgency.may_overdraw(LaneId(0), at(520)), "the packet of bulk still counts");
+    assert!(!urgency.may_overdraw(LaneId(0), at(530)), "its own packet");
+    urgency.charge(1, Bytes::ZERO, (at(540), at(540)));
+    assert!(!urgency.may_overdraw(LaneId(0), at(530)), "an empty turn of bulk");
+    urgency.charge(1, BULK, (at(540), at(1068)));
+    assert!(urgency.may_overdraw(LaneId(0), at(1060)), "the next packet of bulk");
+}
+
+#[test]
 fn a_class_is_urgent_while_it_uses_less_than_seven_eighths_of_its_guarantee() {
     let mut urgency = Urgency::new(program(FAIR), Some(RATE));
     let _ = [0, 1].map(|ring| urgency.add_ring(ring, LaneId::from_index(ring)));
@@ -155,7 +172,7 @@ fn a_class_is_urgent_while_it_uses_less_than_seven_eighths_of_its_guarantee() {
         for ms in from_ms..from_ms + 500 {
             let now = Instant::from_millis(ms);
             urgency.settle(now);
-            urgency.charge(0, BitsPerSec(bps).bytes_in(Nanos::from_millis(1)), now);
+            urgency.charge(0, BitsPerSec(bps).bytes_in(Nanos::from_millis(1)), (now, now));
         }
         urgency.is_urgent(0)
     };
