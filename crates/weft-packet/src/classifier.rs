@@ -95,6 +95,19 @@ impl PortRange {
     pub fn contains(&self, port: u16) -> bool {
         (self.first..=self.last).contains(&port)
     }
+
+    /// The values under masks that together are the range, at most 30: `(value, mask)` is all ports with `port & mask == value`.
+    pub fn under_masks(&self) -> Vec<(u16, u16)> {
+        let mut parts = Vec::new();
+        let (mut at, end) = (u32::from(self.first), u32::from(self.last) + 1);
+        while at < end {
+            let aligned = if at == 0 { u16::BITS } else { at.trailing_zeros() };
+            let bits = aligned.min((end - at).ilog2());
+            parts.push((at as u16, u32::MAX.checked_shl(bits).unwrap_or(0) as u16));
+            at += 1 << bits;
+        }
+        parts
+    }
 }
 
 impl Match {

@@ -8,11 +8,13 @@ mod default_place;
 mod faults;
 mod merge;
 mod quotas;
+mod shared;
 mod tenants;
 mod texts;
 
 pub use self::around::{Fallback, TooManyRefused, compile_around};
 use self::faults::Faults;
+use self::shared::Sharer;
 use self::texts::Texts;
 use crate::algorithm::uses::Use;
 use crate::budget::{Budget, Steps};
@@ -237,6 +239,8 @@ struct Pass<'a> {
     files: &'a dyn TenantFiles,
     texts: Texts,
     tenants: Vec<Tenant>,
+    /// The tenants in the same order, as those who share tables.
+    sharers: Vec<Sharer>,
     faults: Faults,
     /// The host's users; `None` where their names are not checked.
     users: Option<&'a Users>,
@@ -258,8 +262,9 @@ impl<'a> Pass<'a> {
         users: Option<&'a Users>,
     ) -> Self {
         let texts = Texts::new(source.name, source.text);
-        let (diagnostics, tenants, faults) = (Vec::new(), Vec::new(), Faults::default());
-        Self { diagnostics, lines, files, texts, tenants, faults, users, steps: Steps(0) }
+        let (diagnostics, tenants, sharers) = (Vec::new(), Vec::new(), Vec::new());
+        let (faults, steps) = (Faults::default(), Steps(0));
+        Self { diagnostics, lines, files, texts, tenants, sharers, faults, users, steps }
     }
 
     fn failed(&self) -> bool {
@@ -274,7 +279,7 @@ impl<'a> Pass<'a> {
         if !options.port_limits.is_empty() {
             shape = self.limit_ports(&options.port_limits, &mut policy, &mut graph)?;
         }
-        let budget = Budget::new(options.steps);
+        let budget = Budget::shared(options.steps, self.owners(&policy));
         let (rows, diagnostics) = rows::table(&policy, &budget);
         self.diagnostics.extend(diagnostics);
         if self.failed() {
@@ -282,20 +287,34 @@ impl<'a> Pass<'a> {
         }
         let compiled = program::compile(&policy, &graph, &shape, &rows, &budget);
         self.steps = budget.used();
-        let refused = |TooManyRows { class }| {
-            let (name, span) = (&graph.nodes[class].name, graph.nodes[class].span);
-            self.diagnostics.push(match budget.is_exhausted() {
-                true => rows::too_much_work(name, span, &budget),
-                false => rows::too_many_rows(span),
-            });
-        };
-        compiled.map_err(refused).ok()
+        match compiled {
+            Ok(compiled) => {
+                let roots = self.roots(&graph, &shape);
+                self.check_tables(&policy, &compiled, &rows, budget.owners(), &roots);
+                Some(compiled)
+            }
+            Err(refused) => {
+                for TooManyRows { class } in refused {
+                    let (name, span) = (&graph.nodes[class].name, graph.nodes[class].span);
+                    budget.charge_tree(class);
+                    self.diagnostics.push(match budget.is_exhausted() {
+                        true => rows::too_much_work(name, span, &budget),
+                        false => rows::too_many_rows(span, rows::ROWS_MAX),
+                    });
+                }
+                None
+            }
+        }
     }
 
     /// Runs the passes up to the checks of the graph.
     fn check(&mut self, text: &str, options: &CompileOptions) -> Option<Checked> {
         let (mut policy, mut readable) = self.read(text);
         if !policy.tenants.is_empty() {
+            // The names of ports that have limits are the operator's, too.
+            for limit in &options.port_limits {
+                let _ = port_number(&mut policy.ports, &limit.port);
+            }
             policy = self.with_tenants(policy, readable)?;
             readable = true;
         }

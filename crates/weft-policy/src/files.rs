@@ -137,11 +137,34 @@ pub enum Quota {
     Limits,
     /// Flows that can wait at once.
     Flows,
+    /// Cgroups that no file above names.
+    Cgroups,
+    /// Names of ports that no file above names.
+    Ports,
+    /// Rows of the classification table, and rows of the destination table.
+    Rows,
+    /// Combinations of tests and masks of these rows.
+    Masks,
+    /// Entries of the match tables that these rows need.
+    Entries,
     /// The time of a packet in the software NIC, in nanoseconds.
     Cost,
 }
 
 impl Quota {
+    /// Those that are numbers.
+    pub(crate) const COUNTS: [Self; 9] = [
+        Self::Classes,
+        Self::Nodes,
+        Self::Limits,
+        Self::Flows,
+        Self::Cgroups,
+        Self::Ports,
+        Self::Rows,
+        Self::Masks,
+        Self::Entries,
+    ];
+
     /// Its word in the language.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -149,6 +172,11 @@ impl Quota {
             Self::Nodes => "nodes",
             Self::Limits => "limits",
             Self::Flows => "flows",
+            Self::Cgroups => "cgroups",
+            Self::Ports => "ports",
+            Self::Rows => "rows",
+            Self::Masks => "masks",
+            Self::Entries => "entries",
             Self::Cost => "cost",
         }
     }

@@ -58,6 +58,7 @@ pub mod senders;
 mod spanned;
 mod steering;
 pub mod syntax;
+mod tables;
 pub mod trial;
 mod users;
 mod validate;
@@ -88,6 +89,7 @@ pub use import::{ImportError, import_steering, is_policy};
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+pub use tables::{ENTRIES_MAX, MASKS_MAX};
 pub use users::Users;
 pub use validate::rows::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.

@@ -26,7 +26,7 @@ pub(crate) mod placed;
 
 use self::placed::{Placed, placed};
 use crate::algorithm::uses::Use;
-use crate::budget::Budget;
+use crate::budget::{Budget, Steps};
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::region::{Region, Regions};
@@ -104,7 +104,7 @@ pub(crate) fn limit_root(graph: &mut Graph, branches: Vec<Branch>) {
     graph.root = Some(graph.nodes.len() - 1);
 }
 
-/// The class with which the destinations are more than [`ROWS_MAX`], or the steps are used up.
+/// A class with which its owner's destinations are more than it may have, or its steps are used up.
 pub(crate) struct TooManyRows {
     pub(crate) class: usize,
 }
@@ -122,7 +122,7 @@ pub(crate) fn compile(
     shape: &Shape,
     rows: &[ClassRow],
     budget: &Budget,
-) -> Result<CompiledPolicy, TooManyRows> {
+) -> Result<CompiledPolicy, Vec<TooManyRows>> {
     let mut tree = Tree::new(graph, &policy.uses);
     let root = tree.child(graph.root.unwrap_or(graph.classes));
     let (limits, limit_ids) = limits(graph, shape);
@@ -135,14 +135,17 @@ pub(crate) fn compile(
     let mut walk = Walk::new(graph, shape, &limit_ids, budget);
     let mut tables = Vec::with_capacity(graph.classes + 1);
     for class in 0..=graph.classes {
-        let paths = walk.paths(class).ok_or(TooManyRows { class })?;
+        let Some(paths) = walk.paths(class) else { continue };
         let ids: Vec<LaneId> = paths.iter().map(|path| lanes.lane(class, &path.limits)).collect();
         tables.push(destinations(&paths, &ids));
+    }
+    if !walk.refused.is_empty() {
+        return Err(walk.refused.into_values().map(|class| TooManyRows { class }).collect());
     }
     let lanes = lanes.lanes;
     let rules = rows
         .iter()
-        .map(|ClassRow { row, class }| Rule { matcher: row.clone(), class: ClassId::from_index(*class) })
+        .map(|ClassRow { row, class, .. }| Rule { matcher: row.clone(), class: ClassId::from_index(*class) })
         .collect();
     let classes = graph.nodes[..=graph.classes].iter().map(|node| class_info(policy, &node.name)).collect();
     Ok(CompiledPolicy {
@@ -155,6 +158,18 @@ pub(crate) fn compile(
         ports: policy.ports.clone(),
         steering: steering::clauses(policy, graph),
     })
+}
+
+/// The number of paths up from each of these nodes.
+pub(crate) fn paths_above(graph: &Graph, shape: &Shape, nodes: &[Option<usize>]) -> Vec<usize> {
+    let (_, limit_ids) = limits(graph, shape);
+    let budget = Budget::new(Steps::WHOLE);
+    let mut walk = Walk::new(graph, shape, &limit_ids, &budget);
+    let mut count = |node: usize| {
+        walk.up(node, Region::default(), &mut Vec::new());
+        core::mem::take(&mut walk.found).len()
+    };
+    nodes.iter().map(|node| node.map_or(0, &mut count)).collect()
 }
 
 /// The engine's tree under construction.
@@ -273,8 +288,11 @@ struct Walk<'a> {
     above: BTreeMap<usize, Rc<[LimitAbove]>>,
     /// Counts the limits examined, including those whose destinations are disjoint from the path's.
     budget: &'a Budget,
-    /// The number of paths of the classes before.
-    before: usize,
+    /// The number of paths of the classes before, for each one who pays for them.
+    before: Vec<usize>,
+    /// The first class with which a tenant or the operator has too many.
+    refused: BTreeMap<usize, usize>,
+    payer: usize,
     found: Vec<Path>,
 }
 
@@ -285,14 +303,23 @@ impl<'a> Walk<'a> {
         limit_ids: &'a BTreeMap<usize, LimitId>,
         budget: &'a Budget,
     ) -> Self {
-        Self { graph, shape, limit_ids, above: BTreeMap::new(), budget, before: 0, found: Vec::new() }
+        let (above, refused, before) = (BTreeMap::new(), BTreeMap::new(), vec![0; budget.payers()]);
+        Self { graph, shape, limit_ids, above, budget, before, refused, payer: 0, found: Vec::new() }
     }
 
-    /// The paths of a class; `None` if there are too many.
+    /// The paths of a class; `None` if the one who pays for them has too many. Others are looked at then, too.
     fn paths(&mut self, class: usize) -> Option<Vec<Path>> {
+        self.payer = self.budget.charge_tree(class);
+        if self.refused.contains_key(&self.payer) {
+            return None;
+        }
         let fits = self.up(class, Region::default(), &mut Vec::new());
-        self.before += self.found.len();
-        fits.then(|| core::mem::take(&mut self.found))
+        self.before[self.payer] += self.found.len();
+        let found = core::mem::take(&mut self.found);
+        if !fits {
+            self.refused.insert(self.payer, class);
+        }
+        fits.then_some(found)
     }
 
     /// Adds the paths of packets at node `at` to `region`, in match order: the first match decides, and the last path
@@ -301,7 +328,8 @@ impl<'a> Walk<'a> {
         let parents = &self.shape.parents[at];
         let Some(first) = parents.first().copied() else {
             self.found.push(Path { of: region, limits: passed.clone() });
-            return self.before + self.found.len() <= ROWS_MAX;
+            // A tenant's are compared with its quota when they are all known.
+            return self.before[self.payer] + self.found.len() <= ROWS_MAX;
         };
         let branches = self.branches(at);
         if self.budget.spend(branches.len()).is_err() {

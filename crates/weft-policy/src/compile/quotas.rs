@@ -6,7 +6,7 @@ use crate::code::Code;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::SpannedDiagnostic;
 use crate::files::{Quota, QuotaUse};
-use crate::lowering::model::{Policy, Quotas, Spanned, TenantDefinition};
+use crate::lowering::model::{Policy, Quotas, TenantDefinition};
 use crate::validate::build;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::Shape;
@@ -23,22 +23,15 @@ struct Used {
 }
 
 /// The use of what is counted by places: the first place beyond the quota is the one that is too many.
-fn counted(places: &[Span], quota: u32) -> Used {
-    let beyond = places.get(quota as usize).copied().unwrap_or_default();
+fn counted(places: &[Span], quota: u64) -> Used {
+    let beyond = usize::try_from(quota).ok().and_then(|quota| places.get(quota)).copied().unwrap_or_default();
     Used { amount: places.len() as u64, beyond }
 }
 
 impl Quotas {
     /// The quotas with no use.
     pub(super) fn unused(&self) -> Vec<QuotaUse> {
-        let counts = [
-            (Quota::Classes, &self.classes),
-            (Quota::Nodes, &self.nodes),
-            (Quota::Limits, &self.limits),
-            (Quota::Flows, &self.flows),
-        ];
-        let counts =
-            counts.into_iter().filter_map(|(quota, of)| Some((quota, u64::from(of.as_ref()?.value))));
+        let counts = self.counts.iter().map(|(quota, of)| (*quota, u64::from(of.value)));
         let cost = self.cost.as_ref().map(|cost| (Quota::Cost, cost.value.0));
         counts.chain(cost).map(|(quota, most)| QuotaUse { quota, most, used: 0 }).collect()
     }
@@ -61,22 +54,19 @@ impl Pass<'_> {
         let Some((shape, _)) = self.check_graph(&mut graph, &policy.uses, None) else { return uses };
         let classes: Vec<Span> = policy.classes.iter().map(|class| class.name.span).collect();
         for of in &mut uses {
-            let counted_by = |quota: &Option<Spanned<u32>>, places: &[Span]| {
-                quota.as_ref().map(|quota| (quota.span, counted(places, quota.value)))
-            };
             let used = match of.quota {
-                Quota::Classes => counted_by(&quotas.classes, &classes),
-                Quota::Nodes => counted_by(&quotas.nodes, &nodes(&graph, &shape)),
-                Quota::Limits => counted_by(&quotas.limits, &limits(&graph)),
-                Quota::Flows => {
-                    quotas.flows.as_ref().map(|quota| (quota.span, flows(policy, &graph, most, of.most)))
-                }
+                Quota::Classes => counted(&classes, of.most),
+                Quota::Nodes => counted(&nodes(&graph, &shape), of.most),
+                Quota::Limits => counted(&limits(&graph), of.most),
+                Quota::Flows => flows(policy, &graph, most, of.most),
                 Quota::Cost => {
                     of.used = self.check_cost(tenant, &cost::count(policy, &graph, &shape));
-                    None
+                    continue;
                 }
+                // Those of what tenants share are compared where all of it is known.
+                Quota::Cgroups | Quota::Ports | Quota::Rows | Quota::Masks | Quota::Entries => continue,
             };
-            let Some((stated, used)) = used else { continue };
+            let Some(stated) = quotas.counts.get(&of.quota).map(|quota| quota.span) else { continue };
             of.used = used.amount;
             if used.amount > of.most {
                 let what = of.quota.as_str();

@@ -4,12 +4,13 @@
 //! a tenant's file says therefore never makes the file above it wrong, but for the bounds that all share: cgroups, ports, rows, levels.
 
 use super::merge::{Behind, cgroup_of, joined, merge, place_default, without_file};
+use super::shared::{SharedNames, Sharer};
 use super::{DefaultPlace, Pass, default_place};
 use crate::code::Code;
 use crate::compiled::DEFAULT;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::files::{FileError, FileText, Tenant, Wanted};
-use crate::lowering::model::{Policy, TenantDefinition, name_below};
+use crate::lowering::model::{Policy, Spanned, TenantDefinition, name_below};
 use crate::lowering::visit::Visit;
 use crate::program::BOUND_DEFAULT;
 use crate::validate::graph::{Graph, Kind};
@@ -38,6 +39,10 @@ struct Above<'a> {
     depth: usize,
     /// The most packets of a class that may wait.
     most: Packets,
+    /// The number of the tenant whose file it is.
+    number: Option<usize>,
+    /// The most cgroups and ports that it may name, with those below it.
+    names: (u64, u64),
 }
 
 impl Above<'_> {
@@ -60,14 +65,27 @@ impl Pass<'_> {
         let (name, text) = own.unwrap_or_else(|| ("".into(), "".into()));
         self.check_alone(&mut policy, readable, lines);
         let most = policy.bound.as_ref().map_or(BOUND_DEFAULT, |bound| bound.value);
-        let here = Above { above: None, name, text, prefix: String::new(), cgroup: None, depth: 0, most };
+        let (number, names) = (None, SharedNames::WHOLE);
+        let here = Above {
+            above: None,
+            name,
+            text,
+            prefix: String::new(),
+            cgroup: None,
+            depth: 0,
+            most,
+            number,
+            names,
+        };
         self.put_below(&mut policy, &here);
         (!self.failed()).then_some(policy)
     }
 
     /// Puts the models of the tenants' files in their places.
     fn put_below(&mut self, policy: &mut Policy, here: &Above<'_>) {
-        for tenant in core::mem::take(&mut policy.tenants) {
+        let tenants = core::mem::take(&mut policy.tenants);
+        let names = self.share_names(policy, &tenants, here.names);
+        for (at, tenant) in tenants.into_iter().enumerate() {
             if self.tenants.len() >= TENANTS_MAX {
                 let message = format!("the policy has more than {TENANTS_MAX} tenants");
                 self.find(
@@ -78,12 +96,7 @@ impl Pass<'_> {
                 );
                 return;
             }
-            let cgroup = policy.classes.iter().find_map(|class| {
-                let condition = class.condition.as_ref()?;
-                let own = class.name.value == name_below(&tenant.name.value, DEFAULT);
-                own.then(|| cgroup_of(condition, &policy.cgroups)).flatten()
-            });
-            let cgroup = match (&here.cgroup, cgroup) {
+            let cgroup = match (&here.cgroup, cgroup_base(policy, &tenant)) {
                 (Some(above), Some(own)) => Some(joined(above, own)),
                 (above, own) => own.map(str::to_owned).or_else(|| above.clone()),
             };
@@ -91,9 +104,19 @@ impl Pass<'_> {
             let number = self.tenants.len();
             let quotas = tenant.quotas.unused();
             self.tenants.push(Tenant { name: name.clone(), cgroup, file: None, quotas });
+            let own_name = Spanned { value: name.clone(), span: tenant.name.span };
+            let stated = tenant.quotas.counts.clone();
+            self.sharers.push(Sharer { above: here.number, name: own_name, stated });
             let before = self.diagnostics.len();
             // A model with an error is not put in its place, but other files may have errors, too.
-            if let Some(below) = self.model_of(&tenant, &name, number, here)
+            if let Some(below) = self.model_of(&tenant, &name, number, here, names.most(at))
+                && self.check_names_added(
+                    number,
+                    &below,
+                    &names,
+                    names.most(at),
+                    cgroup_base(policy, &tenant),
+                )
                 && !self.failed()
                 && let Err(refused) = merge(policy, &tenant, below)
             {
@@ -110,6 +133,7 @@ impl Pass<'_> {
         name: &str,
         number: usize,
         here: &Above<'_>,
+        names: (u64, u64),
     ) -> Option<Policy> {
         let file = match self.file_of(tenant, name, here)? {
             Some(file) => file,
@@ -132,7 +156,17 @@ impl Pass<'_> {
         let prefix = format!("{name}.");
         let cgroup = self.tenants.get(number).and_then(|of| of.cgroup.clone());
         let depth = here.depth + 1;
-        let below = Above { above: Some(here), name: of.name, text: of.text, prefix, cgroup, depth, most };
+        let below = Above {
+            above: Some(here),
+            name: of.name,
+            text: of.text,
+            prefix,
+            cgroup,
+            depth,
+            most,
+            number: Some(number),
+            names,
+        };
         self.put_below(&mut policy, &below);
         if self.errors() > errors {
             return None;
@@ -287,6 +321,13 @@ impl Pass<'_> {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
+}
+
+/// The cgroup to which the condition of a tenant in `policy` restricts it.
+fn cgroup_base<'p>(policy: &'p Policy, tenant: &TenantDefinition) -> Option<&'p str> {
+    let stands = name_below(&tenant.name.value, DEFAULT);
+    let class = policy.classes.iter().find(|class| class.name.value == stands)?;
+    cgroup_of(class.condition.as_ref()?, &policy.cgroups)
 }
 
 /// Whether a packet's sender says it, and nobody measures it.

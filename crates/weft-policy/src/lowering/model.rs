@@ -2,9 +2,10 @@
 
 use super::steering::Goal;
 use crate::algorithm::uses::Use;
+use crate::files::Quota;
 use crate::region::Region;
 pub(crate) use crate::spanned::Spanned;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::{Match, ethernet};
 use weft_text::Span;
 #[cfg(test)]
@@ -89,13 +90,10 @@ pub(crate) struct TenantDefinition {
     pub(crate) trust: Option<Span>,
 }
 
-/// The bounds of a tenant's file; `None` without one.
-#[derive(Debug, Default)]
+/// The bounds of a tenant's file.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Quotas {
-    pub(crate) classes: Option<Spanned<u32>>,
-    pub(crate) nodes: Option<Spanned<u32>>,
-    pub(crate) limits: Option<Spanned<u32>>,
-    pub(crate) flows: Option<Spanned<u32>>,
+    pub(crate) counts: BTreeMap<Quota, Spanned<u32>>,
     /// The time of a packet in the software NIC.
     pub(crate) cost: Option<Spanned<Nanos>>,
 }

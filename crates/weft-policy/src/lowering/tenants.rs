@@ -9,6 +9,7 @@ use super::model::{
 use super::values;
 use crate::code::Code;
 use crate::compiled::DEFAULT;
+use crate::files::Quota;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::{Span, quoted};
 
@@ -58,20 +59,16 @@ impl Lowering<'_> {
                         let value = self.keep(values::cost(&text.value, text.span))?;
                         Some(Spanned { value, span: text.span })
                     });
-                    set(&mut quotas.cost, read)
+                    read.is_some_and(|read| quotas.cost.replace(read).is_some())
                 }
                 other => {
                     let read = value_of(&item).and_then(|text| {
                         let value = self.keep(values::quota(&text.value, text.span))?;
                         Some(Spanned { value, span: text.span })
                     });
-                    match other {
-                        "classes" => set(&mut quotas.classes, read),
-                        "nodes" => set(&mut quotas.nodes, read),
-                        "limits" => set(&mut quotas.limits, read),
-                        "flows" => set(&mut quotas.flows, read),
-                        _ => false,
-                    }
+                    let quota = Quota::COUNTS.into_iter().find(|quota| quota.as_str() == other);
+                    let counted = quota.zip(read);
+                    counted.is_some_and(|(quota, read)| quotas.counts.insert(quota, read).is_some())
                 }
             };
             if twice {
@@ -80,13 +77,5 @@ impl Lowering<'_> {
             }
         }
         (quotas, trust)
-    }
-}
-
-/// Sets a quota. Returns whether it was set before.
-fn set<T>(quota: &mut Option<Spanned<T>>, read: Option<Spanned<T>>) -> bool {
-    match read {
-        Some(read) => quota.replace(read).is_some(),
-        None => false,
     }
 }

@@ -108,8 +108,7 @@ fn tenant(of: &mut TenantDefinition, visit: &mut impl Visit) {
     named(&mut of.name, visit);
     visit.span(&mut of.file.span);
     let quotas = &mut of.quotas;
-    let numbers = [&mut quotas.classes, &mut quotas.nodes, &mut quotas.limits, &mut quotas.flows];
-    numbers.into_iter().flatten().for_each(|quota| visit.span(&mut quota.span));
+    quotas.counts.values_mut().for_each(|quota| visit.span(&mut quota.span));
     if let Some(cost) = &mut quotas.cost {
         visit.span(&mut cost.span);
     }

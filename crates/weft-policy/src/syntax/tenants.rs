@@ -7,12 +7,14 @@ use super::parser::{Parsed, Parser};
 use weft_text::nearest;
 
 /// The words of quotas that have a number or a time.
-pub(crate) const QUOTAS: [&str; 5] = ["classes", "nodes", "limits", "flows", "cost"];
+pub(crate) const QUOTAS: [&str; 10] =
+    ["classes", "nodes", "limits", "flows", "cgroups", "ports", "rows", "masks", "entries", "cost"];
 /// The word of a tenant whose packets' claims count above it, too.
 pub(crate) const TRUST: &str = "trust";
 
 const HELP: &str = "such as `vm1 = tenant \"vm1.weft\" of cgroup \"/vm1\" { classes 64, cost 60ns }`";
-const QUOTAS_HELP: &str = "a quota is one of: classes N, nodes N, limits N, flows N, cost TIME; or `trust`";
+const QUOTAS_HELP: &str = "a quota is one of: classes N, nodes N, limits N, flows N, cgroups N, ports N, rows N, masks N, \
+                           entries N, cost TIME; or `trust`";
 
 /// Whether a tenant begins at the cursor. The word is not reserved; a text in quotes behind it is in no other expression.
 pub(super) fn at_tenant(p: &Parser<'_>) -> bool {
@@ -28,7 +30,8 @@ pub(super) fn tenant(p: &mut Parser<'_>) -> Parsed {
     if p.at(OpenBrace) { braces(p, QuotaItem, quota) } else { Ok(()) }
 }
 
-/// `quota = ( "classes" | "nodes" | "limits" | "flows" ) NUMBER | "cost" TIME | "trust"`
+/// `quota = ( "classes" | "nodes" | "limits" | "flows" | "cgroups" | "ports" | "rows" | "masks" | "entries" ) NUMBER
+///        | "cost" TIME | "trust"`
 fn quota(p: &mut Parser<'_>) -> Parsed {
     if p.eat_word(TRUST) {
         return Ok(());

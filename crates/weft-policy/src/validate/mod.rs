@@ -36,7 +36,7 @@ mod limits_oracle;
 #[cfg(test)]
 mod oracle;
 mod root;
-mod row_index;
+pub(crate) mod row_index;
 pub(crate) mod rows;
 pub(crate) mod rules;
 pub(crate) mod shape;

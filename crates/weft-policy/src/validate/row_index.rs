@@ -50,7 +50,7 @@ fn shorten(length: Length, prefix: Option<Prefix>) -> Option<Option<Prefix>> {
 
 /// The fields that a row tests, without the values.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Shape {
+pub(crate) struct Shape {
     protocol: bool,
     src: Length,
     dst: Length,
@@ -63,7 +63,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn of(row: &Match) -> Self {
+    pub(crate) fn of(row: &Match) -> Self {
         Self {
             protocol: row.protocol.is_some(),
             src: length(row.src),

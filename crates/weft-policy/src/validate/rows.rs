@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::lowering::model::{ClassRole, Condition, Policy};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::Match;
 use weft_text::{Span, quoted};
 
@@ -19,6 +19,8 @@ pub const ROWS_MAX: usize = 16_384;
 pub(crate) struct ClassRow {
     pub(crate) row: Match,
     pub(crate) class: usize,
+    /// The class that makes the row necessary: its own, or the one in whose exception it is.
+    pub(crate) cause: usize,
 }
 
 /// The reason why there is no table, and the class at which it was found.
@@ -32,23 +34,34 @@ pub(crate) fn table(policy: &Policy, budget: &Budget) -> (Vec<ClassRow>, Vec<Spa
     let cgroups = Cgroups { paths: &policy.cgroups, budget };
     let mut diagnostics = Vec::new();
     let mut alternatives: Vec<(Term, usize)> = Vec::new();
+    let mut counts = vec![0; budget.payers()];
     for (number, class) in policy.classes.iter().enumerate() {
         let Some(condition) = &class.condition else { continue };
+        let payer = budget.charge(number);
+        // A tenant who is refused costs no more, and the others are looked at.
+        if budget.is_tenant(payer) && (budget.is_exhausted() || counts[payer] > budget.rows(payer, ROWS_MAX))
+        {
+            continue;
+        }
         match terms(condition, cgroups) {
             Ok(terms) => {
                 if terms.is_empty() && !is_listed(policy, condition) {
                     diagnostics.push(never_true(&class.name.value, class.name.span));
                 }
+                counts[payer] += terms.len();
                 alternatives.extend(terms.into_iter().map(|term| (term, number)));
             }
             Err(error) => diagnostics.push(refused(policy, &Refused { error, class: number }, budget)),
         }
-        if budget.is_exhausted() {
+        if budget.is_exhausted() && !budget.is_tenant(payer) {
             return (Vec::new(), diagnostics);
         }
-        if alternatives.len() > ROWS_MAX {
-            diagnostics.push(too_many_rows(class.name.span));
-            return (Vec::new(), diagnostics);
+        let most = budget.rows(payer, ROWS_MAX);
+        if counts[payer] > most {
+            diagnostics.push(too_many_rows(class.name.span, most));
+            if !budget.is_tenant(payer) {
+                return (Vec::new(), diagnostics);
+            }
         }
     }
     let default = Term { row: Match::default(), except: Vec::new() };
@@ -56,24 +69,31 @@ pub(crate) fn table(policy: &Policy, budget: &Budget) -> (Vec<ClassRow>, Vec<Spa
     if diagnostics.iter().any(SpannedDiagnostic::is_error) {
         return (Vec::new(), diagnostics);
     }
-    let mut table =
-        Table { alternatives: &alternatives, cgroups, rows: Vec::new(), index: RowIndex::default() };
-    match table.decide(0, &Match::default()) {
-        Ok(()) => {
-            diagnostics.extend(shadowed(policy, &table));
-            (table.rows, diagnostics)
-        }
-        Err(refusal) => {
-            diagnostics.push(match refusal.error {
-                TermError::TooLarge => {
-                    let at = policy.classes.get(refusal.class).or(policy.classes.last());
-                    too_many_rows(at.map_or(Span::default(), |class| class.name.span))
-                }
-                TermError::CgroupsNotComparable | TermError::TooMuchWork => refused(policy, &refusal, budget),
-            });
-            (Vec::new(), diagnostics)
-        }
+    let mut table = Table {
+        alternatives: &alternatives,
+        cgroups,
+        rows: Vec::new(),
+        counts: vec![0; budget.payers()],
+        indexes: (0..budget.payers()).map(|_| RowIndex::default()).collect(),
+        refused: BTreeMap::new(),
+    };
+    let operators = table.decide(0, &Match::default(), None).err();
+    if operators.is_none() && table.refused.is_empty() {
+        diagnostics.extend(shadowed(policy, &table));
+        return (table.rows, diagnostics);
     }
+    for refusal in operators.into_iter().chain(table.refused.into_values()) {
+        let payer = budget.charge(refusal.class);
+        diagnostics.push(match refusal.error {
+            TermError::TooLarge => {
+                let at = policy.classes.get(refusal.class).or(policy.classes.last());
+                let span = at.map_or(Span::default(), |class| class.name.span);
+                too_many_rows(span, budget.rows(payer, ROWS_MAX))
+            }
+            TermError::CgroupsNotComparable | TermError::TooMuchWork => refused(policy, &refusal, budget),
+        });
+    }
+    (Vec::new(), diagnostics)
 }
 
 /// Whether a class has no packets on purpose: `not any`, in a policy that steers, is a class whose flows the list of flows names.
@@ -86,56 +106,82 @@ struct Table<'a> {
     alternatives: &'a [(Term, usize)],
     cgroups: Cgroups<'a>,
     rows: Vec<ClassRow>,
-    /// The rows, to find those that cover a region.
-    index: RowIndex,
+    /// The number of rows that each one pays for.
+    counts: Vec<usize>,
+    /// The rows that each one pays for, to find those that cover a region. A tenant's are compared with the operator's and its own: what
+    /// other tenants write costs it nothing, and of their rows the operator's has one for all of a tenant's packets.
+    indexes: Vec<RowIndex>,
+    /// The tenants that have used up what they may, by their numbers.
+    refused: BTreeMap<usize, Refused>,
 }
 
 impl Table<'_> {
     /// Adds the rows that decide for every packet of `region`, using the alternatives from number `from` on. An exception
     /// of an alternative is a region of its own: the alternatives after it decide it, and its rows come first. The last
-    /// alternative matches everything, so every region is decided completely.
-    fn decide(&mut self, from: usize, region: &Match) -> Result<(), Refused> {
-        let alternatives = self.alternatives;
-        if self.covered(region) {
+    /// alternative matches everything, so every region is decided completely. The region is in an exception of class `cause`.
+    fn decide(&mut self, from: usize, region: &Match, cause: Option<usize>) -> Result<(), Refused> {
+        let budget = self.cgroups.budget;
+        let payer = cause.map_or_else(|| budget.payers() - 1, |cause| budget.charge(cause));
+        if self.covered(region, payer) {
             return Ok(());
         }
-        for (number, (term, class)) in alternatives.iter().enumerate().skip(from) {
-            let refused = |error| Refused { error, class: *class };
-            let Some(row) = self.cgroups.meet(&term.row, region).map_err(refused)? else { continue };
-            if self.covered(&row) || term.except.iter().any(|except| self.cgroups.covers(except, &row)) {
+        for number in from..self.alternatives.len() {
+            let cause = budget.cause(cause, self.alternatives[number].1);
+            if self.refused.contains_key(&budget.charge(cause)) {
                 continue;
             }
-            for except in &term.except {
-                if let Some(inner) = self.cgroups.meet(except, &row).map_err(refused)? {
-                    self.decide(number + 1, &inner)?;
+            match self.decide_by(number, region, cause) {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(refused) => {
+                    let payer = budget.charge(refused.class);
+                    if !budget.is_tenant(payer) {
+                        return Err(refused);
+                    }
+                    self.refused.entry(payer).or_insert(refused);
                 }
             }
-            let decided = self.cgroups.covers(&row, region);
-            self.push(row, *class)?;
-            if decided {
-                return Ok(());
+        }
+        Ok(())
+    }
+
+    /// Adds the rows of an alternative in `region`. Returns whether they decide for all of it.
+    fn decide_by(&mut self, number: usize, region: &Match, cause: usize) -> Result<bool, Refused> {
+        let (cgroups, alternatives) = (self.cgroups, self.alternatives);
+        let (term, class) = &alternatives[number];
+        let refused = |error| Refused { error, class: cause };
+        let payer = cgroups.budget.charge(cause);
+        let Some(row) = cgroups.meet(&term.row, region).map_err(refused)? else { return Ok(false) };
+        if self.covered(&row, payer) || term.except.iter().any(|except| cgroups.covers(except, &row)) {
+            return Ok(false);
+        }
+        for except in &term.except {
+            if let Some(inner) = cgroups.meet(except, &row).map_err(refused)? {
+                self.decide(number + 1, &inner, Some(cause))?;
+                cgroups.budget.charge(cause);
             }
         }
-        Ok(())
+        let decided = cgroups.covers(&row, region);
+        if !self.covered(&row, payer) {
+            self.indexes[payer].add(&row);
+            self.counts[payer] += 1;
+            self.rows.push(ClassRow { row, class: *class, cause });
+        }
+        if self.counts[payer] > cgroups.budget.rows(payer, ROWS_MAX) {
+            return Err(refused(TermError::TooLarge));
+        }
+        Ok(decided)
     }
 
-    /// Whether an earlier row covers `row`.
-    fn covered(&mut self, row: &Match) -> bool {
-        // The next comparison of the table looks at the budget.
-        let _ = self.cgroups.budget.spend(self.index.shapes());
-        self.index.covers(row, self.cgroups)
-    }
-
-    /// Adds a row, unless an earlier row covers it.
-    fn push(&mut self, row: Match, class: usize) -> Result<(), Refused> {
-        if !self.covered(&row) {
-            self.index.add(&row);
-            self.rows.push(ClassRow { row, class });
-        }
-        if self.rows.len() > ROWS_MAX {
-            return Err(Refused { error: TermError::TooLarge, class });
-        }
-        Ok(())
+    /// Whether an earlier row of the operator's or of `payer` covers `row`.
+    fn covered(&mut self, row: &Match, payer: usize) -> bool {
+        let operator = self.indexes.len() - 1;
+        let own = (payer != operator).then(|| &self.indexes[payer]);
+        [Some(&self.indexes[operator]), own].into_iter().flatten().any(|index| {
+            // The next comparison of the table looks at the budget.
+            let _ = self.cgroups.budget.spend(index.shapes());
+            index.covers(row, self.cgroups)
+        })
     }
 }
 
@@ -181,8 +227,17 @@ fn never_true(name: &str, span: Span) -> SpannedDiagnostic {
     )
 }
 
-/// The diagnostic for a classification table or a destination table with more than [`ROWS_MAX`] rows.
-pub(crate) fn too_many_rows(span: Span) -> SpannedDiagnostic {
+/// The diagnostic for a classification table or a destination table with more than [`ROWS_MAX`] rows, or with more than the `most` that
+/// a tenant's file may have.
+pub(crate) fn too_many_rows(span: Span, most: usize) -> SpannedDiagnostic {
+    if most < ROWS_MAX {
+        let message = format!(
+            "with this class, the file needs more than {most} rows, which is the quota `rows` of its tenant"
+        );
+        let help = "test fewer combinations, or ask the operator for more: all tenants share the table, and `rows N` in the braces of \
+                    the tenant is what one of them may have";
+        return SpannedDiagnostic::new(Code::OverQuota, span, message, help);
+    }
     let message = format!("with this class, the match table needs more than {ROWS_MAX} rows");
     let help = "a `not` of fields other than ports repeats the classes after it: put the excluded packets into a class \
                 of their own before this one; each class below limits by destination needs a row for each destination";

@@ -30,6 +30,7 @@ mod executors;
 mod format;
 mod fuzz;
 mod shapes;
+mod shared_tables;
 mod steering;
 mod tenants;
 mod tools;

@@ -182,16 +182,7 @@ pub(super) fn prefix_words(prefix: Prefix) -> ([u8; 16], [u8; 16]) {
 
 /// The values under masks that together are the range; one of mask 0 for no range.
 pub(super) fn port_masks(range: Option<PortRange>) -> Vec<(u16, u16)> {
-    let Some(PortRange { first, last }) = range else { return vec![(0, 0)] };
-    let mut parts = Vec::new();
-    let (mut at, end) = (u32::from(first), u32::from(last) + 1);
-    while at < end {
-        let aligned = if at == 0 { u16::BITS } else { at.trailing_zeros() };
-        let bits = aligned.min((end - at).ilog2());
-        parts.push((at as u16, u32::MAX.checked_shl(bits).unwrap_or(0) as u16));
-        at += 1 << bits;
-    }
-    parts
+    range.map_or_else(|| vec![(0, 0)], |range| range.under_masks())
 }
 
 /// The masks and values of a row: several if it tests ranges of ports, and none if no packet can match it.

@@ -38,9 +38,9 @@ use weft_packet::{Match, Prefix};
 /// The maximum number of cgroups that rows name.
 pub const CGROUPS: usize = 64;
 /// The maximum number of groups of both tables together. Each costs a new flow one look-up in the worst case.
-pub const GROUPS: usize = 1024;
+pub const GROUPS: usize = weft_policy::MASKS_MAX;
 /// The maximum number of entries of both tables together: 31 MB of the kernel's memory.
-pub const ENTRIES: usize = 1 << 18;
+pub const ENTRIES: usize = weft_policy::ENTRIES_MAX;
 /// The size of an entry's value (`struct weft_entry`).
 pub(crate) const ENTRY_BYTES: usize = 8;
 /// The class of rows whose lane does not depend on the destination (`WEFT_ANY_DESTINATION`).

@@ -363,3 +363,21 @@ fn the_files_of_a_user_have_a_size_and_a_rate() {
     let error = give(4).unwrap_err().to_string();
     assert!(error.ends_with("bytes with the other files of this user, of 262144 in all"), "{error}");
 }
+
+/// A tenant that asks for all cgroups is refused, and one beside it has its file in force, whoever comes first.
+#[test]
+fn a_greedy_tenant_keeps_no_file_from_another() {
+    let greedy: Vec<String> = (0..62).map(|at| format!("cgroup \"c{at}\"")).collect();
+    let greedy = format!("class many = {}\nroot = fair of many\n", greedy.join(" or "));
+    let (_folder, mut service) = with_tenants();
+    let error = attach(&mut service, "vm1", &greedy).unwrap_err();
+    assert_eq!(
+        error.diagnostics.first().map(|of| (of.code.as_str(), of.file.as_str())),
+        Some(("E0606", "mine.weft"))
+    );
+    attach(&mut service, "vm2", "class db = cgroup \"db\"\nroot = priority { db }\n").expect("attached");
+    assert_eq!(classes(&mut service), "vm1.default vm2.db vm2.default default");
+    attach(&mut service, "vm1", &greedy).unwrap_err();
+    attach(&mut service, "vm1", WEB).expect("a modest one is in force");
+    assert_eq!(classes(&mut service), "vm1.web vm1.default vm2.db vm2.default default");
+}
