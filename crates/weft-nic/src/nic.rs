@@ -214,6 +214,11 @@ impl CgroupTable {
     pub fn set(&self, index: usize, cgroup: Option<CgroupEntry>) -> Result<(), TableError> {
         self.maps.set_cgroup(index, cgroup)
     }
+
+    /// The generation of the match tables: with each change, every flow is classified again.
+    pub fn generation(&self) -> u64 {
+        self.maps.match_tables().generation()
+    }
 }
 
 /// The fate of packets at the ports while no worker runs: after a crash, during a hang, and between a process and its

@@ -7,13 +7,15 @@
 //! 1. Wait for an event in a watched directory, for at most `LOOK`. The timeout covers events that the watch misses.
 //! 2. Resolve all paths again, and take those whose cgroup was created, removed or replaced.
 //! 3. Write each change into the program's table. The program then classifies every flow again with its next packet.
+//! 4. Rest for `REST`, whatever happens. Users to whom a cgroup is delegated make and remove directories as often as they
+//!    like; this bounds the looks, and the changes of the table, that they cause.
 //!
 //! Ownership: the thread owns the watch, and the table belongs to the NIC's programs. The thread ends when the follower
 //! is dropped. A path without a cgroup has an empty entry, which matches nothing. The only failing branch is a write to
 //! an unknown index. It cannot occur, since the indices are the policy's, so it has no counter.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weft_host::cgroup::{Place, Watch};
@@ -24,6 +26,11 @@ use weft_policy::CompiledPolicy;
 
 /// The interval after which all paths are resolved again, whatever the watch reports.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// The least time between two looks: at most 100 a second. A look resolves at most 64 paths, each a few system calls, in about
+/// a tenth of a millisecond, so a storm of events costs some percent of a processor. A cgroup that is made during a rest has
+/// its class so much later.
+pub const REST: Duration = Duration::from_millis(10);
 
 /// Converts a cgroup to the form that the egress program compares.
 fn entry(place: Place) -> CgroupEntry {
@@ -58,8 +65,15 @@ pub fn entries(watch: &Watch) -> Vec<Option<CgroupEntry>> {
 /// The thread that keeps the cgroups of a running NIC up to date, until it is dropped.
 #[derive(Debug)]
 pub struct Follower {
-    stop: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread shares with its owner.
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    looks: AtomicU64,
 }
 
 impl Follower {
@@ -68,29 +82,36 @@ impl Follower {
     /// # Errors
     /// When the thread cannot be started.
     pub fn start(mut watch: Watch, table: CgroupTable) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Shared::default());
         if watch.places().is_empty() {
-            return Ok(Self { stop, thread: None });
+            return Ok(Self { shared, thread: None });
         }
-        let stopped = Arc::clone(&stop);
+        let own = Arc::clone(&shared);
         let run = move || {
-            while !stopped.load(Ordering::Relaxed) {
+            while !own.stop.load(Ordering::Relaxed) {
+                own.looks.fetch_add(1, Ordering::Relaxed);
                 for index in watch.look() {
                     let place = watch.places().get(index).copied().flatten();
                     // It fails only for an index that the policy does not have, and these are the policy's.
                     let _ = table.set(index, place.map(entry));
                 }
+                std::thread::sleep(REST);
                 watch.wait(LOOK);
             }
         };
         let thread = std::thread::Builder::new().name("weft-cgroups".to_owned()).spawn(run)?;
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// The number of times that the thread has resolved all paths.
+    pub fn looks(&self) -> u64 {
+        self.shared.looks.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -223,7 +223,7 @@ impl NicMaps {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets cgroup `index` of the policy. Every flow of every port is classified again with its next packet.
+    /// Sets cgroup `index` of the policy. If that changes it, every flow of every port is classified again with its next packet.
     ///
     /// # Errors
     /// When the policy has no such cgroup.

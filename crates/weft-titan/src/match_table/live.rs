@@ -114,8 +114,8 @@ impl MatchTables {
         Ok(prepared)
     }
 
-    /// Sets cgroup `index` of the tables in use. Every flow is classified again with its next packet. Tables that are
-    /// committed at the same time keep their own cgroups.
+    /// Sets cgroup `index` of the tables in use. If that changes it, every flow is classified again with its next packet. Tables
+    /// that are committed at the same time keep their own cgroups.
     ///
     /// # Errors
     /// When the tables have no such cgroup.
@@ -124,6 +124,7 @@ impl MatchTables {
         let bank = &self.page.bank[self.in_use()];
         let known = bank.cgroups.load(Ordering::Relaxed) as usize;
         match bank.cgroup.get(index) {
+            Some(word) if index < known && word.get() == (id, level) => return Ok(()),
             Some(word) if index < known => word.set(id, level),
             _ => return Err(TableError::Cgroups { given: index + 1 }),
         }

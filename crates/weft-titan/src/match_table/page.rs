@@ -75,6 +75,11 @@ impl CgroupWord {
         self.level.store(level, Ordering::Release);
         self.id.store(id, Ordering::Release);
     }
+
+    /// The cgroup, as the only writer reads it.
+    pub(super) fn get(&self) -> (u64, u32) {
+        (self.id.load(Ordering::Relaxed), self.level.load(Ordering::Relaxed))
+    }
 }
 
 impl TestedWord {
