@@ -1269,10 +1269,14 @@ class PolicyCostProfile:
     """A place of execution."""
     profile: str
     """The profile's name, such as `software` or `loom-1ghz`."""
-    packet_seconds: float
-    """The time of a packet, in seconds."""
+    packet_seconds: float | None
+    """The time of a packet, in seconds; null where nothing was measured or published."""
     budget_seconds: float | None
     """The time that there is for a packet, in seconds; null if any is accepted."""
+    fits: bool
+    """Whether the place can run the policy."""
+    over: list[str]
+    """The reasons why it cannot, one line each; empty if it can."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ const READ_SIZE: usize = 64 << 10;
 pub enum ClientError {
     /// No daemon listens.
     #[error(
-        "no daemon answers at {path}: {source}; `weft daemon` starts one, and --socket names another path"
+        "no daemon answers at {path}: {source}; `weft daemon` starts one, and --socket names another path; a `weft run` has no such socket"
     )]
     NoDaemon {
         /// The path of the socket.

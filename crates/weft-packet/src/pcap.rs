@@ -55,9 +55,7 @@ pub enum PcapError {
         source: io::Error,
     },
     /// The file has no capture's magic number.
-    #[error(
-        "not a capture: it begins with {first:02x?}; pcap and pcapng files are read (decompress it first?)"
-    )]
+    #[error("not a capture: it {}", beginning(first))]
     NotACapture {
         /// The first bytes, at most four.
         first: Vec<u8>,
@@ -299,6 +297,18 @@ enum Unfinished {
     Failed(String),
     LinkType(u32),
     Interfaces,
+}
+
+/// What a file that is no capture begins with, and the remedy.
+fn beginning(first: &[u8]) -> String {
+    let text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
+    match first.iter().all(text) {
+        true => format!(
+            "is a text that begins with {:?}; pcap and pcapng files are read, such as `tcpdump -w` writes",
+            String::from_utf8_lossy(first)
+        ),
+        false => format!("begins with {first:02x?}; pcap and pcapng files are read (decompress it first?)"),
+    }
 }
 
 /// Parses the file header and returns the format and the header's length; `None` if more bytes are needed.

@@ -126,6 +126,9 @@ fn a_cut_file_names_the_packet_and_the_byte() {
 #[test]
 fn what_is_no_ethernet_capture_is_refused() {
     assert!(matches!(read_all(&b"<html>"[..]), Err(PcapError::NotACapture { .. })));
+    let said = |bytes: &[u8]| read_all(bytes).map(|_| ()).expect_err("no capture").to_string();
+    assert!(said(b"hallo").contains("is a text that begins with \"hall\""), "{}", said(b"hallo"));
+    assert!(said(b"\x1f\x8b\x08\x00").contains("decompress it"), "a gzip file");
     let error = read_all(&classic(false, false, 113, &[])[..]).expect_err("Linux cooked");
     assert_eq!(
         error.to_string(),

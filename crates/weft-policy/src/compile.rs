@@ -4,6 +4,7 @@
 //! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
 mod around;
+mod correct;
 mod default_place;
 mod faults;
 mod merge;
@@ -13,6 +14,7 @@ mod tenants;
 mod texts;
 
 pub use self::around::{Fallback, TooManyRefused, compile_around};
+use self::correct::Work;
 use self::faults::Faults;
 use self::shared::Sharer;
 use self::texts::Texts;
@@ -23,7 +25,7 @@ use crate::compiled::CompiledPolicy;
 use crate::cost::{self, PolicyCost, Profile};
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::drawing::{Drawing, Part};
-use crate::files::{AtFault, NoFiles, Tenant, TenantFiles};
+use crate::files::{AtFault, FileText, NoFiles, Tenant, TenantFiles};
 use crate::lowering::model::{Branch, PORTS_MAX, Policy, Spanned, port_number};
 use crate::program::{self, TooManyRows, limit_name};
 use crate::region::Region;
@@ -85,7 +87,7 @@ pub struct Compilation {
     pub tenants: Vec<Tenant>,
     /// The tenants whose files have errors. A policy that is refused without any is the operator's to correct.
     pub at_fault: AtFault,
-    /// The steps that it took to make the tables; none for a policy that is refused.
+    /// The steps that it took to make the tables; none for a policy that is refused before.
     pub steps: Steps,
 }
 
@@ -94,17 +96,43 @@ impl Compilation {
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
+
+    /// The same with those corrections that hold.
+    fn corrected(
+        mut self,
+        source: Source<'_>,
+        files: &dyn TenantFiles,
+        work: &mut Work,
+        again: correct::Again<'_>,
+    ) -> Self {
+        let texts: Vec<&FileText> = self.tenants.iter().filter_map(|tenant| tenant.file.as_ref()).collect();
+        correct::keep(&mut self.diagnostics, source, &texts, files, work, again);
+        for error in self.at_fault.values_mut() {
+            let same =
+                |of: &&Diagnostic| (of.code, of.span, &of.file) == (error.code, error.span, &error.file);
+            error.fix = self.diagnostics.iter().find(same).and_then(|of| of.fix.clone());
+        }
+        self
+    }
 }
 
 /// The most diagnostics returned for one text. Those beyond it rarely add information.
 pub const DIAGNOSTICS_MAX: usize = 200;
 
 /// Parses a policy without compiling it: returns the lossless tree and the syntax errors. The tree's text is the
-/// policy's text, byte by byte, or empty for a text longer than [`syntax::TEXT_MAX`]. Never fails; meant for formatters and
-/// language servers.
+/// policy's text, byte by byte, or empty for a text longer than [`syntax::TEXT_MAX`]. Never fails; meant for language servers. The errors' corrections are
+/// proposals, which may not hold.
 pub fn parse(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
     let (tree, diagnostics) = syntax::parse(source.text);
     (tree, located(diagnostics, &Texts::new(source.name, source.text)))
+}
+
+/// Parses a policy as [`parse`], with those corrections after which fewer syntax errors are left.
+pub(crate) fn parse_corrected(source: Source<'_>) -> (SyntaxNode, Vec<Diagnostic>) {
+    let (tree, mut errors) = parse(source);
+    let again = |source: Source<'_>, _: &dyn TenantFiles, _| (parse(source).1, Steps(0));
+    correct::keep(&mut errors, source, &[], &NoFiles, &mut Work::default(), &again);
+    (tree, errors)
 }
 
 /// Compiles a policy whose tenants have no files to be read: one that names a tenant is refused. Accepts any text; the
@@ -115,6 +143,26 @@ pub fn compile(source: Source<'_>, options: &CompileOptions) -> Compilation {
 
 /// Compiles a policy with the files of its tenants. Accepts any text; the diagnostics report its errors.
 pub fn compile_with(source: Source<'_>, files: &dyn TenantFiles, options: &CompileOptions) -> Compilation {
+    compile_within(source, files, options, &mut Work::default())
+}
+
+/// Compiles a policy, and its corrected texts with the work that is left.
+fn compile_within(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    options: &CompileOptions,
+    work: &mut Work,
+) -> Compilation {
+    let compilation = compile_once(source, files, options);
+    compilation.corrected(source, files, work, &|source, files, steps| {
+        let options = CompileOptions { steps: steps.min(options.steps), ..options.clone() };
+        let Compilation { diagnostics, steps, .. } = compile_once(source, files, &options);
+        (diagnostics, steps)
+    })
+}
+
+/// Compiles a policy. Its corrections are proposals.
+fn compile_once(source: Source<'_>, files: &dyn TenantFiles, options: &CompileOptions) -> Compilation {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass::new(source, files, &lines, Some(&options.users));
     let policy = pass.run(source.text, options);
@@ -123,15 +171,7 @@ pub fn compile_with(source: Source<'_>, files: &dyn TenantFiles, options: &Compi
     if refused {
         pass.diagnostics.retain(|diagnostic| !diagnostic.is_note());
     }
-    let at_fault = pass.at_fault();
-    let diagnostics = located(pass.diagnostics, &pass.texts);
-    Compilation {
-        policy: policy.filter(|_| !refused),
-        diagnostics,
-        tenants: pass.tenants,
-        at_fault,
-        steps: pass.steps,
-    }
+    pass.finish(policy.filter(|_| !refused))
 }
 
 /// Sorts the diagnostics by place, keeps one per place and code, and at most [`DIAGNOSTICS_MAX`] in all.
@@ -166,6 +206,18 @@ pub fn price_with(
     files: &dyn TenantFiles,
     profiles: &[Profile],
 ) -> (Option<PolicyCost>, Compilation) {
+    let (cost, compilation) = price_once(source, files, profiles);
+    let compilation = compilation.corrected(source, files, &mut Work::default(), &|source, files, _| {
+        (price_once(source, files, profiles).1.diagnostics, Steps(0))
+    });
+    (cost, compilation)
+}
+
+fn price_once(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    profiles: &[Profile],
+) -> (Option<PolicyCost>, Compilation) {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass::new(source, files, &lines, None);
     let checked = pass.check(source.text, &CompileOptions::default());
@@ -174,9 +226,7 @@ pub fn price_with(
     if let Some(cost) = &cost {
         pass.diagnostics.extend(profiles.iter().flat_map(|profile| profile.refusals(cost)));
     }
-    let at_fault = pass.at_fault();
-    let diagnostics = located(pass.diagnostics, &pass.texts);
-    (cost, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault, steps: pass.steps })
+    (cost, pass.finish(None))
 }
 
 /// The drawing of a policy with its tenants, if its graph has no error.
@@ -202,13 +252,23 @@ pub fn steer_with(
     files: &dyn TenantFiles,
     options: &CompileOptions,
 ) -> (Option<PolicyFile>, Compilation) {
+    let (goals, compilation) = steer_once(source, files, options);
+    let compilation = compilation.corrected(source, files, &mut Work::default(), &|source, files, _| {
+        (steer_once(source, files, options).1.diagnostics, Steps(0))
+    });
+    (goals, compilation)
+}
+
+fn steer_once(
+    source: Source<'_>,
+    files: &dyn TenantFiles,
+    options: &CompileOptions,
+) -> (Option<PolicyFile>, Compilation) {
     let lines = LineIndex::new(source.text);
     let mut pass = Pass::new(source, files, &lines, Some(&options.users));
     let checked = pass.check(source.text, options).filter(|_| !pass.failed());
     let file = checked.and_then(|Checked { policy, graph, .. }| steering::policy_file(&policy, &graph));
-    let at_fault = pass.at_fault();
-    let diagnostics = located(pass.diagnostics, &pass.texts);
-    (file, Compilation { policy: None, diagnostics, tenants: pass.tenants, at_fault, steps: pass.steps })
+    (file, pass.finish(None))
 }
 
 /// The diagnostic of a caller for a policy that has passed the checks, in its place, and the tenants.
@@ -271,6 +331,13 @@ impl<'a> Pass<'a> {
         self.diagnostics.iter().any(SpannedDiagnostic::is_error)
     }
 
+    /// The compilation with this result.
+    fn finish(self, policy: Option<CompiledPolicy>) -> Compilation {
+        let at_fault = self.at_fault();
+        let diagnostics = located(self.diagnostics, &self.texts);
+        Compilation { policy, diagnostics, tenants: self.tenants, at_fault, steps: self.steps }
+    }
+
     fn run(&mut self, text: &str, options: &CompileOptions) -> Option<CompiledPolicy> {
         let Checked { mut policy, mut graph, mut shape } = self.check(text, options)?;
         if self.failed() {
@@ -281,6 +348,7 @@ impl<'a> Pass<'a> {
         }
         let budget = Budget::shared(options.steps, self.owners(&policy));
         let (rows, diagnostics) = rows::table(&policy, &budget);
+        self.steps = budget.used();
         self.diagnostics.extend(diagnostics);
         if self.failed() {
             return None;

@@ -27,6 +27,23 @@ pub(crate) fn weight(text: &str) -> Option<String> {
     number.parse::<u32>().ok().filter(|weight| *weight > 0).map(|weight| weight.to_string())
 }
 
+/// Whole numbers in the proportions of numbers with decimal points: 7 and 3 for 0.7 and 0.3.
+pub(crate) fn proportions(texts: &[&str]) -> Option<Vec<u32>> {
+    let digits = |text: &str| text.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let most = texts.iter().map(|text| digits(text)).max().filter(|most| *most <= 9)?;
+    let scaled = |text: &&str| -> Option<u64> {
+        let zeros = "0".repeat(most - digits(text));
+        (text.replacen('.', "", 1) + &zeros).parse().ok().filter(|value| *value > 0)
+    };
+    let scaled: Vec<u64> = texts.iter().map(scaled).collect::<Option<_>>()?;
+    let common = scaled.iter().copied().reduce(gcd)?;
+    scaled.iter().map(|value| u32::try_from(value / common).ok()).collect()
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
 /// A number of packets with a factor: `10k`.
 pub(crate) fn packets(text: &str) -> Option<String> {
     let (number, factor) = split(text);
@@ -131,6 +148,9 @@ mod tests {
             ("10gbps".into(), "8mb".into(), "1us".into())
         );
         assert_eq!((weight("50%").as_deref(), weight("0%")), (Some("50"), None));
+        assert_eq!(proportions(&["0.5", "0.5"]), Some(vec![1, 1]));
+        assert_eq!(proportions(&["0.75", "1", ".5"]), Some(vec![3, 4, 2]));
+        assert_eq!((proportions(&["0.5", "0.0"]), proportions(&["0.5", "x"])), (None, None));
         assert_eq!((packets("10k").as_deref(), packets("10q")), (Some("10000"), None));
         assert_eq!((ports("HTTPS").as_deref(), ports("443-80").as_deref()), (Some("443"), Some("80..443")));
         assert_eq!((ports("80:443").as_deref(), ports("0-4")), (Some("80..443"), None));

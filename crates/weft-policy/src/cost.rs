@@ -235,6 +235,11 @@ impl Profile {
         }
     }
 
+    /// The reasons why the place cannot run a policy; none if it can.
+    pub fn over(self, cost: &PolicyCost) -> Vec<String> {
+        self.refusals(cost).iter().map(|refusal| refusal.message().to_owned()).collect()
+    }
+
     /// The orders that the place cannot run, with the reason and a cure.
     pub(crate) fn refusals(self, cost: &PolicyCost) -> Vec<SpannedDiagnostic> {
         let mut found: Vec<SpannedDiagnostic> =

@@ -213,6 +213,11 @@ impl SpannedDiagnostic {
         (self.error.span, self.code)
     }
 
+    /// The error, in one line.
+    pub(crate) fn message(&self) -> &str {
+        &self.error.what
+    }
+
     /// Its place in the text.
     pub(crate) fn span(&self) -> Span {
         self.error.span

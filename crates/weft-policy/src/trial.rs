@@ -151,6 +151,11 @@ impl FromStr for Trials {
                     known(case, names.iter().map(String::as_str), span)?;
                     case.drops.extend(names);
                 }
+                "class" | "link" | "bound" | "latency" | "steer" | "tenant" | "root" => {
+                    let hint = "a test names its policy, such as `policy \"my.weft\"`; lines such as `test \"order\"`, `packet a 1000 class web` \
+                                and `expect a` follow";
+                    return Err(ParseError::new(span, "this is a policy, and not a test of one", hint));
+                }
                 _ => {
                     let hint = hint_and_all(word, LINES, &[("arrive", "packet"), ("order", "expect")]);
                     return Err(ParseError::new(

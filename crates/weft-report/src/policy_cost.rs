@@ -16,7 +16,7 @@ pub struct PolicyCostReport {
     pub file: String,
     /// The price; `None` if the policy has errors.
     pub cost: Option<PolicyPrice>,
-    /// The price at each place of execution that has one.
+    /// The price at each place of execution; none if the policy has errors.
     pub profiles: Vec<ProfilePrice>,
     /// The diagnostics of the policy and of the profiles, as in `weft policy check`.
     pub diagnostics: Vec<serde_json::Value>,
@@ -80,10 +80,14 @@ pub struct PartPrice {
 pub struct ProfilePrice {
     /// The profile's name.
     pub profile: String,
-    /// The seconds of a packet.
-    pub packet_seconds: f64,
+    /// The seconds of a packet; `None` where nothing was measured or published.
+    pub packet_seconds: Option<f64>,
     /// The seconds that there are; `None` if any number is accepted.
     pub budget_seconds: Option<f64>,
+    /// Whether the place can run the policy.
+    pub fits: bool,
+    /// The reasons why it cannot, one line each; empty if it can.
+    pub over: Vec<String>,
 }
 
 impl Document for PolicyCostReport {
@@ -106,11 +110,12 @@ impl Document for PolicyCostReport {
                 .map(Cell::plain),
             );
         }
-        let mut profiles = Table::new("Profiles").columns(["profile", "nanoseconds"].map(Column::left));
+        let columns = ["profile", "nanoseconds", "fits"].map(Column::left);
+        let mut profiles = Table::new("Profiles").columns(columns);
         for profile in &self.profiles {
-            profiles.row(
-                [profile.profile.clone(), format!("{:.1}", profile.packet_seconds * 1e9)].map(Cell::plain),
-            );
+            let nanos = profile.packet_seconds.map_or_else(String::new, |of| format!("{:.1}", of * 1e9));
+            let fits = if profile.fits { "yes".to_owned() } else { profile.over.join("; ") };
+            profiles.row([profile.profile.clone(), nanos, fits].map(Cell::plain));
         }
         vec![orders, profiles]
     }

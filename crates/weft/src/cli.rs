@@ -2,6 +2,7 @@
 
 use crate::commands;
 use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// A programmable packet scheduler: a policy in a small language, enforced on real traffic by a software NIC.
@@ -62,6 +63,15 @@ pub(crate) enum Command {
     Man(commands::man::Args),
 }
 
+/// The arguments with `policy` before `check` and `explain`, which no other group of commands has.
+pub(crate) fn with_group(args: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut args: Vec<OsString> = args.collect();
+    if args.get(1).is_some_and(|word| word == "check" || word == "explain") {
+        args.insert(1, "policy".into());
+    }
+    args
+}
+
 impl Command {
     /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
@@ -95,6 +105,19 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn check_and_explain_may_stand_without_their_group() {
+        let parsed = |args: &[&str]| {
+            let args = with_group(args.iter().map(OsString::from));
+            format!("{:?}", Cli::try_parse_from(args).expect("right usage"))
+        };
+        for args in [&["check", "a.weft"][..], &["explain", "a.weft", "udp 192.0.2.1:1 > 192.0.2.2:2"]] {
+            let short = [&["weft"], args].concat();
+            let whole = [&["weft", "policy"], args].concat();
+            assert_eq!(parsed(&short), parsed(&whole));
+        }
+    }
 
     #[test]
     fn the_flags_are_consistent() {

@@ -29,6 +29,7 @@ mod progress;
 mod signals;
 mod terminal;
 mod trace_files;
+mod usage;
 mod values;
 
 use clap::Parser;
@@ -36,9 +37,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     terminal::install_panic_hook();
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::Cli::try_parse_from(cli::with_group(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = usage::plain(error);
             // A closed pipe is no error when printing help.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { failure::USAGE } else { 0 });

@@ -28,6 +28,9 @@ pub(crate) enum ValueError {
     /// The value is not a rate of samples.
     #[error("`{0}` is not a number of samples per second from 1 to {max}", max = weft_host::perf_event::SampleRate::MAX)]
     SampleRate(String),
+    /// The value is not a generation.
+    #[error("`{0}` is not a generation: a whole number, which `weft status` shows")]
+    Generation(String),
     /// The value is not an address with a prefix length.
     #[error("`{0}` is not an address with a prefix length, such as 192.0.2.1/24")]
     Address(String),
@@ -76,6 +79,11 @@ pub(crate) fn factor(text: &str) -> Result<f64, ValueError> {
     }
 }
 
+/// Parses a policy's generation.
+pub(crate) fn generation(text: &str) -> Result<u64, ValueError> {
+    text.parse().map_err(|_| ValueError::Generation(text.to_owned()))
+}
+
 /// Parses an address with a prefix length.
 pub(crate) fn address(text: &str) -> Result<(IpAddr, u8), ValueError> {
     let error = || ValueError::Address(text.to_owned());
@@ -107,6 +115,8 @@ mod tests {
             let error = rate(text).unwrap_err().to_string();
             assert!(error.ends_with(&format!("; write `{meant}`")), "{error}");
         }
+        let error = generation("x").unwrap_err().to_string();
+        assert!(error.contains("`weft status`"), "{error}");
         let error = port_limit("100mbps,30k").unwrap_err().to_string();
         assert!(error.ends_with("; write `30kb`"), "{error}");
     }

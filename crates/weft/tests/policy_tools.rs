@@ -108,6 +108,14 @@ fn cost_prices_a_policy_and_refuses_it_for_a_profile() {
     for words in ["orders     at most 2", "wf2q: ", "edf: ", "B for each flow", "loom-1ghz"] {
         assert!(said.out.contains(words), "{words}: {}", said.out);
     }
+    let said = run(&["policy", "cost", &policy, "--json", "-"]);
+    let report: serde_json::Value = serde_json::from_str(&said.out).expect("a document");
+    for (profile, fits) in [("software", true), ("loom-1ghz", false), ("kernel", true)] {
+        let of = report["profiles"].as_array().expect("profiles").iter().find(|of| of["profile"] == profile);
+        let of = of.unwrap_or_else(|| panic!("{profile}: {report}"));
+        assert_eq!(of["fits"], fits, "{of}");
+        assert_eq!(of["over"].as_array().map(Vec::is_empty), Some(fits), "{of}");
+    }
     let said = run(&["policy", "cost", &policy, "--profile", "loom-1ghz"]);
     assert_eq!(said.code, 1, "{}", said.out);
     assert!(said.err.contains(":2:8: error[E0512]: the profile loom-1ghz cannot run `wf2q`"), "{}", said.err);

@@ -1,6 +1,7 @@
 //! Compilation around files of tenants that are refused: a tenant keeps its last good file, or is one FIFO, and the others go on.
 
-use super::{Compilation, CompileOptions, Source, compile_with};
+use super::correct::Work;
+use super::{Compilation, CompileOptions, Source, compile_within};
 use crate::files::{AtFault, FileError, FileText, TenantFiles, TenantTexts, Wanted};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -23,7 +24,7 @@ pub struct Fallback<'a> {
 #[error("the files of more than {ROUNDS_MAX} tenants are beyond what all tenants share")]
 pub struct TooManyRefused;
 
-/// Compiles a policy as [`compile_with`]. Where files of tenants are refused that `fallback` can do without, it does without them, and
+/// Compiles a policy as [`compile_with`](super::compile_with). Where files of tenants are refused that `fallback` can do without, it does without them, and
 /// they are returned, each with its first error. The compilation has errors if the policy is refused whatever those files say.
 ///
 /// # Errors
@@ -36,8 +37,9 @@ pub fn compile_around(
 ) -> Result<(Compilation, AtFault), TooManyRefused> {
     let mut instead = Instead { files, texts: BTreeMap::new() };
     let mut refused = AtFault::new();
+    let mut work = Work::default();
     for _ in 0..ROUNDS_MAX {
-        let compilation = compile_with(source, &instead, options);
+        let compilation = compile_within(source, &instead, options, &mut work);
         let at_fault = &compilation.at_fault;
         let can_step = compilation.policy.is_none() && !at_fault.is_empty();
         if !can_step || !at_fault.keys().all(|of| (fallback.yields)(of) && instead.step(of, fallback.good)) {

@@ -95,6 +95,13 @@ impl<'a> Words<'a> {
         Some((Span::new(start, start + word.len()), word))
     }
 
+    /// Reads the next word if it is `word`.
+    fn eat(&mut self, word: &str) -> bool {
+        let found = self.rest.get(self.at).is_some_and(|(_, next)| *next == word);
+        self.at += usize::from(found);
+        found
+    }
+
     /// The next word, or the error that `what` is missing.
     fn expect(&mut self, what: &str) -> Result<(Span, &'a str), ParseError> {
         self.next()
@@ -142,17 +149,16 @@ fn protocol(span: Span, word: &str) -> Result<Protocol, ParseError> {
     })
 }
 
-/// `address ">" address`
+/// `address ">" address`, or as in policies `"from" address [ "sport" PORT ] "to" address [ "dport" PORT ]`
 fn key(words: &mut Words<'_>, protocol: Protocol) -> Result<FlowKey, ParseError> {
-    let (_, source) =
-        words.expect("the source address").and_then(|(span, word)| address(span, word, protocol))?;
-    let (span, arrow) = words.expect("`>`")?;
-    if arrow != ">" {
-        let message = format!("expected `>`, found {}", quoted(arrow));
+    let arrow = if words.eat("from") { "to" } else { ">" };
+    let (_, source) = end(words, "the source address", "sport", protocol)?;
+    let (span, found) = words.expect(&format!("`{arrow}`"))?;
+    if found != arrow {
+        let message = format!("expected `{arrow}`, found {}", quoted(found));
         return Err(ParseError::new(span, message, format!("it stands between the addresses, {EXAMPLE}")));
     }
-    let (span, target) =
-        words.expect("the destination address").and_then(|(span, word)| address(span, word, protocol))?;
+    let (span, target) = end(words, "the destination address", "dport", protocol)?;
     let ((src, sport), (dst, dport)) = (source, target);
     if src.is_ipv4() != dst.is_ipv4() {
         return Err(ParseError::new(
@@ -162,6 +168,21 @@ fn key(words: &mut Words<'_>, protocol: Protocol) -> Result<FlowKey, ParseError>
         ));
     }
     Ok(FlowKey { src, dst, sport, dport, protocol })
+}
+
+/// An address, and its port behind a colon or behind the word `port`.
+fn end(
+    words: &mut Words<'_>,
+    what: &str,
+    port: &str,
+    protocol: Protocol,
+) -> Result<(Span, (IpAddr, u16)), ParseError> {
+    let (span, word) = words.expect(what)?;
+    if word.parse::<IpAddr>().is_err() || !words.eat(port) {
+        return address(span, word, protocol);
+    }
+    let (at, number) = words.expect(&format!("the number of `{port}`"))?;
+    address(span.to(at), &format!("[{word}]:{number}"), protocol)
 }
 
 /// `IP [ ":" PORT ]`
@@ -383,12 +404,31 @@ mod tests {
     }
 
     #[test]
+    fn addresses_may_be_written_as_in_policies() {
+        let read = |text: &str| text.parse::<DescribedPacket>().unwrap_or_else(|e| panic!("{text}: {e}"));
+        for (text, same) in [
+            (
+                "tcp from 10.0.0.1 sport 7 to 10.0.0.2 dport 443 mark 3",
+                "tcp 10.0.0.1:7 > 10.0.0.2:443 mark 3",
+            ),
+            ("udp from 10.0.0.1:7 to 10.0.0.2:53", "udp 10.0.0.1:7 > 10.0.0.2:53"),
+            ("tcp from fd00::1 sport 7 to fd00::2 dport 443", "tcp [fd00::1]:7 > [fd00::2]:443"),
+            ("icmp from 10.0.0.1 to 10.0.0.2", "icmp 10.0.0.1 > 10.0.0.2"),
+        ] {
+            assert_eq!(read(text), read(same), "{text}");
+        }
+    }
+
+    #[test]
     fn errors_name_the_word() {
         for (text, at, words) in [
             ("", 0, "the protocol is missing"),
             ("tpc 10.0.0.1:1 > 10.0.0.2:2", 0, "did you mean `tcp`"),
             ("tcp 10.0.0.1:1", 14, "`>` is missing"),
             ("tcp 10.0.0.1:1 to 10.0.0.2:2", 15, "expected `>`, found `to`"),
+            ("tcp from 10.0.0.1:1 > 10.0.0.2:2", 20, "expected `to`, found `>`"),
+            ("tcp from 10.0.0.1 to 10.0.0.2 dport 443", 9, "the port of `10.0.0.1` is missing"),
+            ("tcp from 10.0.0.1 sport", 23, "the number of `sport` is missing"),
             ("tcp 10.0.0.1 > 10.0.0.2:2", 4, "the port of `10.0.0.1` is missing"),
             ("icmp 10.0.0.1:1 > 10.0.0.2", 5, "has a port"),
             ("tcp 10.0.0:1 > 10.0.0.2:2", 4, "`10.0.0:1` is not an address"),

@@ -18,7 +18,7 @@
 mod layout;
 mod rows;
 
-use crate::compile::{Source, parse};
+use crate::compile::{Source, parse_corrected};
 use crate::diagnostic::Diagnostic;
 use rows::{Row, RowKind};
 
@@ -29,7 +29,7 @@ const ALIGNED_MAX: usize = 40;
 
 /// The standard form of a policy, or its syntax errors.
 pub fn reformat(source: Source<'_>) -> Result<String, Vec<Diagnostic>> {
-    let (tree, errors) = parse(source);
+    let (tree, errors) = parse_corrected(source);
     if !errors.is_empty() {
         return Err(errors);
     }

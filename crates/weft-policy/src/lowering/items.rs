@@ -6,6 +6,7 @@ use super::values::{self, Read};
 use crate::algorithm::read::definitions;
 use crate::algorithm::uses::Scope;
 use crate::code::Code;
+use crate::corrections;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::region::Region;
 use crate::syntax::{SyntaxKind, SyntaxNode};
@@ -182,7 +183,9 @@ impl Lowering<'_> {
             let help = "list its children in the braces, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
+        let mut weights = weights;
         match weights {
+            Weights::Wanted if self.decimal_weights(node, &items) => weights = Weights::Unwanted,
             Weights::Wanted => self.check_weights(node, &items),
             Weights::Unwanted => self.check_no_weights(node, &items),
         }
@@ -194,6 +197,26 @@ impl Lowering<'_> {
         let text = value_of(item).filter(|_| weights == Weights::Wanted);
         let weight = text.and_then(|text| self.keep(values::weight(&text.value, text.span)));
         Child { expression, weight }
+    }
+
+    /// Reports weights with a decimal point, once for the node. Returns whether there are some. The correction is whole numbers in the
+    /// same proportions.
+    fn decimal_weights(&mut self, node: &SyntaxNode, items: &[SyntaxNode]) -> bool {
+        let weights: Vec<Spanned<String>> = items.iter().filter_map(value_of).collect();
+        let decimal = |of: &&Spanned<String>| {
+            of.value.contains('.') && of.value.parse::<f64>().is_ok_and(|value| value > 0.0)
+        };
+        let Some(first) = weights.iter().find(decimal) else { return false };
+        let message = format!("{} is not a weight", quoted(&first.value));
+        let help = "weights are whole numbers from 1 to 4294967295; only their proportions count";
+        let texts: Vec<&str> = weights.iter().map(|of| &*of.value).collect();
+        let edit = corrections::proportions(&texts).and_then(|whole| {
+            let edits =
+                weights.iter().zip(whole).map(|(of, whole)| Edit::replace(of.span, whole.to_string()));
+            joined(node, edits.collect())
+        });
+        self.report(SpannedDiagnostic::new(Code::BadWeight, first.span, message, help).fix(edit));
+        true
     }
 
     /// Reports the children of a `wfq` without a weight, once for the node.

@@ -225,6 +225,9 @@ fn test(p: &mut Parser<'_>) -> Parsed {
     if keyword == "protocol" && mistakes::named_protocol(p, start) {
         return Ok(());
     }
+    if mistakes::value_set(p, keyword, before, start) {
+        return Ok(());
+    }
     let value_start = p.span().start;
     value(p, what, help)?;
     match keyword {
@@ -260,10 +263,14 @@ pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
             "priority" => p.bump_into(PriorityExpr, |p| braces(p, ChildItem, child)),
             "wfq" => p.bump_into(WfqExpr, |p| braces(p, ChildItem, weighted_child)),
             "fifo" => p.bump_into(FifoExpr, |p| braces(p, ChildItem, child)),
-            "fair" => p.bump_into(FairExpr, |p| {
-                mistakes::word(p, "of", "write `fair of CLASS`: its flows share fairly")?;
-                expression(p)
-            }),
+            "fair" => {
+                let start = p.span().start;
+                p.bump_into(FairExpr, |p| {
+                    mistakes::word(p, "of", "write `fair of CLASS`: its flows share fairly")?;
+                    mistakes::fair_of_list(p, start);
+                    expression(p)
+                })
+            }
             "limit" => p.bump_into(LimitExpr, limit),
             "of" => mistakes::of_without_fair(p),
             _ if p.at_item() => {

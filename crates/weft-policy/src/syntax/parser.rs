@@ -385,6 +385,11 @@ impl<'a> Parser<'a> {
         let message = format!("expected {what}, found {}: did you mean `{word}`?", quoted(self.text()));
         let diagnostic = SpannedDiagnostic::new(Code::Unexpected, span, message, help);
         self.report(diagnostic.fix(Edit::replace(span, word)));
+        self.read_as(word);
+    }
+
+    /// Reads the next token as `word`.
+    pub(super) fn read_as(&mut self, word: &'a str) {
         self.read_as.insert(self.cursor, word);
     }
 

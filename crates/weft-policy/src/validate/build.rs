@@ -34,6 +34,16 @@ struct Builder<'a> {
 /// The most unknown names that are compared with all known ones to suggest a correction.
 const SUGGESTIONS_MAX: usize = 20;
 
+/// Other words for the packets that no class describes.
+const DEFAULT_SYNONYMS: [(&str, &str); 6] = [
+    ("rest", "default"),
+    ("other", "default"),
+    ("others", "default"),
+    ("else", "default"),
+    ("everything", "default"),
+    ("unclassified", "default"),
+];
+
 /// Whether the policy names a node, or the node is part of another definition.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Naming {
@@ -248,7 +258,7 @@ impl Builder<'_> {
         if self.unknown_count > SUGGESTIONS_MAX {
             return None;
         }
-        nearest(name, self.graph.names.keys().map(String::as_str), &[])
+        nearest(name, self.graph.names.keys().map(String::as_str), &DEFAULT_SYNONYMS)
     }
 
     fn find_root(&mut self, policy: &Policy) {

@@ -1,5 +1,6 @@
 //! A seeded mutation loop over the ready policies, and proof that it can find a failure.
 
+use crate::common::corrections_help;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weft_packet::mutation::TestRng;
@@ -164,6 +165,23 @@ fn mutated_tenants_never_break_the_compiler() {
     let failure = find_failure(&[TENANT.to_vec()], &mut run, &fuzz_policy);
     println!("{} inputs, seed {}", run.done(), run.seed);
     assert_eq!(failure.map(|data| String::from_utf8_lossy(&data).into_owned()), None);
+}
+
+#[test]
+fn corrections_of_mutated_policies_hold() {
+    let corpus = corpus(&["../../policies", "algorithms", "tests/corpus"]);
+    let mut run = FuzzRun::from_environment(ROUNDS / 2);
+    let (shown, ruined) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    let target = |data: &[u8]| {
+        let corrections = corrections_help(&String::from_utf8_lossy(data));
+        shown.fetch_add(corrections, Ordering::Relaxed);
+        ruined.fetch_add(usize::from(corrections > 0), Ordering::Relaxed);
+    };
+    let failure = find_failure(&corpus, &mut run, &target);
+    assert_eq!(failure.map(|data| String::from_utf8_lossy(&data).into_owned()), None, "seed {}", run.seed);
+    let (shown, ruined, rounds) = (shown.into_inner(), ruined.into_inner(), run.done());
+    println!("{shown} corrections of {ruined} texts of {rounds}, seed {}", run.seed);
+    assert!(ruined as u64 > rounds / 10, "corrections must be shown: {ruined} of {rounds}");
 }
 
 #[test]

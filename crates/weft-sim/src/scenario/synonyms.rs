@@ -1,7 +1,8 @@
 //! Other tools' names for some keys.
 
 /// Their names and ours, for hints only.
-pub(super) const SYNONYMS: [(&str, &str); 9] = [
+pub(super) const SYNONYMS: [(&str, &str); 10] = [
+    ("queues", "transmit_queues"),
     ("byte_queue_limit", "bql"),
     ("bandwidth", "rate"),
     ("latency", "delay"),

@@ -35,7 +35,9 @@ Examples:
   weft policy diff old.weft new.weft
   weft policy diff my.weft
   weft policy load my.weft
-  weft policy restore")]
+  weft policy restore
+
+`weft check` and `weft explain` are short for `weft policy check` and `weft policy explain`.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,

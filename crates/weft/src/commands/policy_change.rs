@@ -27,7 +27,7 @@ pub(crate) struct LoadArgs {
     /// The policy.
     file: PathBuf,
     /// Load only if this generation is in force.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = values::generation)]
     generation: Option<u64>,
     /// The time for which flows that change their class wait for packets that they have left in the former one. Then the new
     /// class sends what stands before, at its own expense.

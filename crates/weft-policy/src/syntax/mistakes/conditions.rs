@@ -1,6 +1,6 @@
 //! Mistakes of conditions: misspelt tests, the words that join them, values that are lists.
 
-use super::words::{NO_PROCESS, OPERATORS, TEST_SYNONYMS, TESTS};
+use super::words::{LIST_MAX, NO_PROCESS, OPERATORS, TEST_SYNONYMS, TESTS, TWO_WORDS};
 use super::{among, begins_test, corrected, report};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -14,6 +14,9 @@ pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
     let item = p.at_item();
     if !item && among(p, 0, NO_PROCESS) && matches!(p.kind_at(1), Some(Word | Text)) {
         return no_process(p);
+    }
+    if !item && two_words(p) {
+        return Ok(());
     }
     if !item && (among(p, 0, TESTS) || corrected(p, "a test", TESTS, TEST_SYNONYMS, help)) {
         return Ok(());
@@ -31,6 +34,20 @@ pub(in crate::syntax) fn test_word(p: &mut Parser<'_>, help: &str) -> Parsed {
         _ => None,
     };
     p.unexpected_but("a test", help, edit)
+}
+
+/// A test that has two words in other languages: `ip daddr`, `dst net`. Reads the first, and the second as the test.
+fn two_words(p: &mut Parser<'_>) -> bool {
+    let (first, second) = (p.text(), p.text_at(1));
+    let same = |(firsts, then, _): &&(&[&str], &str, &str)| firsts.contains(&first) && *then == second;
+    let known = TWO_WORDS.iter().find(same).filter(|_| p.kind_at(1) == Some(Word) && !p.line_start(1));
+    let Some((.., word)) = known else { return false };
+    let whole = p.span().to(p.span_at(1));
+    let message = format!("expected a test, found {}: did you mean `{word}`?", quoted(p.slice(whole)));
+    report(p, whole, &message, "tests have one word", Edit::replace(whole, *word));
+    p.discard();
+    p.read_as(word);
+    true
 }
 
 /// A test of the number or the file of the sending process. What is kept with a socket is the name of its maker.
@@ -160,7 +177,6 @@ pub(in crate::syntax) fn named_protocol(p: &mut Parser<'_>, start: usize) -> boo
 /// A second value behind a test's: `dport 80, 443`. The values are alternatives.
 /// `before` is the word before the test.
 pub(in crate::syntax) fn value_list(p: &mut Parser<'_>, keyword: &str, before: &str, start: usize) {
-    let after_transport = keyword.ends_with("port") && ["tcp", "udp", "sctp"].contains(&before);
     if !(p.at(Comma) && p.number_at(1) && !p.line_start(1)) {
         return;
     }
@@ -176,8 +192,54 @@ pub(in crate::syntax) fn value_list(p: &mut Parser<'_>, keyword: &str, before: &
         }
         tests.push(format!("{keyword} {}", p.slice(Span::new(from, end))));
     }
-    let and = if after_transport { "and " } else { "" };
-    let edit = Edit::replace(Span::new(start, p.end_before()), format!("{and}({})", tests.join(" or ")));
-    let message = format!("expected one value of `{keyword}`, found a list");
-    report(p, span, &message, "several values are joined by `or`", edit);
+    let edit = Edit::replace(Span::new(start, p.end_before()), any_of(&tests, keyword, before));
+    report(p, span, &one_value(keyword), BY_OR, edit);
 }
+
+/// The values of a test in braces, as nftables writes a set: `dport { 80, 443 }`. Reads them. `start` is where the test begins, `before`
+/// the word before it.
+pub(in crate::syntax) fn value_set(p: &mut Parser<'_>, keyword: &str, before: &str, start: usize) -> bool {
+    if !p.at(OpenBrace) {
+        return false;
+    }
+    let (mut tests, mut at) = (Vec::new(), 1);
+    loop {
+        let first = at;
+        let part = |at| matches!(p.kind_at(at), Some(Word | Slash | Colon | DoubleColon));
+        while part(at) && (at == first || p.glued(at)) {
+            at += 1;
+        }
+        if at == first || at > LIST_MAX {
+            return false;
+        }
+        let value = p.span_at(first).to(p.span_at(at - 1));
+        tests.push(format!("{keyword} {}", p.slice(value)));
+        match p.kind_at(at) {
+            Some(Comma) => at += 1,
+            Some(CloseBrace) => break,
+            _ => return false,
+        }
+    }
+    let whole = Span::new(start, p.span_at(at).end);
+    let edit = Edit::replace(whole, any_of(&tests, keyword, before));
+    report(p, p.span(), &one_value(keyword), BY_OR, edit);
+    (0..=at).for_each(|_| p.discard());
+    true
+}
+
+/// One of `tests`. `before` is the word before them.
+fn any_of(tests: &[String], keyword: &str, before: &str) -> String {
+    let after_transport = keyword.ends_with("port") && ["tcp", "udp", "sctp"].contains(&before);
+    let and = if after_transport { "and " } else { "" };
+    match tests {
+        [test] => test.clone(),
+        _ => format!("{and}({})", tests.join(" or ")),
+    }
+}
+
+fn one_value(keyword: &str) -> String {
+    format!("expected one value of `{keyword}`, found a list")
+}
+
+/// The help for a list of values.
+const BY_OR: &str = "several values are joined by `or`";

@@ -1,7 +1,7 @@
 //! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
 
-use super::words::{FAIR_SYNONYMS, LIMIT_SYNONYMS, LIST_SYNONYMS, LOWER_CASE, NODES};
-use super::{corrected, report};
+use super::words::{FAIR_SYNONYMS, GUARANTEES, LIMIT_SYNONYMS, LIST_MAX, LIST_SYNONYMS, LOWER_CASE, NODES};
+use super::{among, corrected, report};
 use crate::diagnostic::Edit;
 use crate::syntax::RESERVED;
 use crate::syntax::kind::SyntaxKind::*;
@@ -10,6 +10,7 @@ use weft_text::{Span, quoted};
 
 /// A misspelt word of a node, or another language's, where an expression is expected.
 pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
+    guarantee(p);
     let (next, text) = (p.kind_at(1), p.text_at(1));
     let limits =
         p.number_at(1) && ["of", "burst", "to", "bps", "kbps", "mbps", "gbps"].contains(&p.text_at(2));
@@ -36,6 +37,44 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
     {
         p.correct("a node", similar, NODES);
     }
+}
+
+/// A guarantee before what it is for, `guarantee 1gbps of a`. Leaves what it is for to the grammar.
+fn guarantee(p: &mut Parser<'_>) {
+    let rate = |p: &Parser<'_>| p.text_at(1).parse::<weft_units::BitsPerSec>().is_ok() && !p.line_start(1);
+    if p.at_item() || !among(p, 0, GUARANTEES) || !rate(p) {
+        return;
+    }
+    let message =
+        format!("expected a node, found {}: `floors` guarantees rates to its children", quoted(p.text()));
+    let help = "such as `floors { a: min 1gbps max 2gbps, default: min 100mbps max 2gbps }`";
+    report(p, p.span(), &message, help, None);
+    while p.at(Word) && !p.at_line_start() && rate(p) {
+        p.discard();
+        p.discard();
+    }
+    if p.at_word("of") {
+        p.discard();
+    }
+}
+
+/// `fair of { a, b }`, where `fair` begins at byte `start`: the classes of a list share among each other, too. Leaves the list to the
+/// grammar.
+pub(in crate::syntax) fn fair_of_list(p: &mut Parser<'_>, start: usize) {
+    if !p.at(OpenBrace) || p.text_before() != "of" {
+        return;
+    }
+    let (mut children, mut at) = (Vec::new(), 1);
+    while p.kind_at(at) == Some(Word) && at < LIST_MAX {
+        children.push(format!("fair of {}: 1", p.text_at(at)));
+        at += if p.kind_at(at + 1) == Some(Comma) { 2 } else { 1 };
+    }
+    let whole = Span::new(start, p.span_at(at).end);
+    let closed = p.kind_at(at) == Some(CloseBrace) && !children.is_empty();
+    let edit = closed.then(|| Edit::replace(whole, format!("wfq {{ {} }}", children.join(", "))));
+    let message =
+        "expected a class, found `{`: `wfq` shares between classes, `fair of` between the flows of one";
+    report(p, p.span(), message, "such as `wfq { fair of a: 1, fair of b: 1 }`", edit);
 }
 
 /// Children in braces without the word of a node, or with a word that is none. `list` reads the braces.

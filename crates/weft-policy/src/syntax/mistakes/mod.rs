@@ -21,15 +21,15 @@ use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS};
 pub(crate) use words::{BARE_TESTS, TESTS};
 
 pub(super) use conditions::{
-    close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list,
+    close_paren, in_quotes, joins, named_protocol, negates, ports_word, test_word, value_list, value_set,
 };
 pub(super) use items::{
     at_item_or_mistake, at_node, class_without_word, equals, goal_without_steer, item_word, leftover,
     node_as_class,
 };
 pub(super) use lists::{
-    Opening, by_port, closes_otherwise, colon, colon_for_comma, comma_for_colon, limit_to_class, node_word,
-    of_without_fair, separator, superfluous_comma, unknown_node,
+    Opening, by_port, closes_otherwise, colon, colon_for_comma, comma_for_colon, fair_of_list,
+    limit_to_class, node_word, of_without_fair, separator, superfluous_comma, unknown_node,
 };
 pub(super) use values::{
     before_value, burst_word, port_of_address, range_apart, rate_behind_address, unit_apart, word_before_rate,

@@ -65,6 +65,24 @@ pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
     ("oifname", "port"),
 ];
 
+/// Tests of two words in other languages (nftables, tcpdump).
+pub(super) const TWO_WORDS: &[(&[&str], &str, &str)] = &[
+    (&["ip", "ip6"], "saddr", "from"),
+    (&["ip", "ip6"], "daddr", "to"),
+    (&["ip", "ip6"], "src", "from"),
+    (&["ip", "ip6"], "dst", "to"),
+    (&["ip", "ip6"], "dscp", "dscp"),
+    (&["ip"], "protocol", "protocol"),
+    (&["src"], "net", "from"),
+    (&["src"], "host", "from"),
+    (&["src"], "port", "sport"),
+    (&["dst"], "net", "to"),
+    (&["dst"], "host", "to"),
+    (&["dst"], "port", "dport"),
+    (&["meta"], "mark", "mark"),
+    (&["meta"], "skuid", "user"),
+];
+
 /// Other words for nodes whose children are in braces.
 pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
     ("prio", "priority"),
@@ -84,6 +102,13 @@ pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
 /// Other words for `fair`.
 pub(super) const FAIR_SYNONYMS: &[(&str, &str)] =
     &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("fairly", "fair")];
+
+/// Words for a guaranteed rate.
+pub(super) const GUARANTEES: &[&str] =
+    &["min", "guarantee", "guaranteed", "floor", "floors", "assured", "reserve", "at_least"];
+
+/// The most tokens of a list that are looked at for its correction.
+pub(super) const LIST_MAX: usize = 500;
 
 /// Other words for `limit`.
 pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[

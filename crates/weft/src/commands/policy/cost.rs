@@ -84,11 +84,13 @@ fn report(
     diagnostics: &[Diagnostic],
 ) -> anyhow::Result<PolicyCostReport> {
     let priced = Profile::ALL.into_iter().filter_map(|profile| {
-        let price = profile.price(cost?)?;
+        let (price, over) = (profile.price(cost?), profile.over(cost?));
         Some(ProfilePrice {
             profile: profile.name().to_owned(),
-            packet_seconds: price.nanos / 1e9,
-            budget_seconds: price.budget.map(|budget| budget / 1e9),
+            packet_seconds: price.map(|price| price.nanos / 1e9),
+            budget_seconds: price.and_then(|price| price.budget).map(|budget| budget / 1e9),
+            fits: over.is_empty(),
+            over,
         })
     });
     Ok(PolicyCostReport {

@@ -26,7 +26,8 @@ use weft_units::{BitsPerSec, Bytes, LaneId};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  weft policy explain my.weft --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
+  weft policy explain my.weft 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
+  weft policy explain my.weft 'tcp from 192.0.2.1 sport 1234 to 192.0.2.2 dport 80'
   weft policy explain my.weft --packet 'udp [2001:db8::1]:9 > [2001:db8::2]:53 mark 3 cgroup /web'
   weft policy explain my.weft --packet 'icmp 192.0.2.1 > 192.0.2.2' --rate 10gbps --json -
   weft policy explain --live --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
@@ -38,8 +39,11 @@ pub(crate) struct Args {
     file: Option<PathBuf>,
     /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port; for algorithms
     /// length, deadline, slack, late, txtime, left, pace).
-    #[arg(long, value_name = "TEXT")]
-    packet: DescribedPacket,
+    #[arg(long, value_name = "TEXT", required_unless_present = "described")]
+    packet: Option<DescribedPacket>,
+    /// The packet, as `--packet` takes it.
+    #[arg(value_name = "PACKET", conflicts_with = "packet")]
+    described: Option<DescribedPacket>,
     /// The link's rate, in place of the policy's `link`.
     #[arg(long, value_parser = values::rate)]
     rate: Option<BitsPerSec>,
@@ -70,7 +74,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let link = args.rate.or_else(|| of_daemon.map(|bps| BitsPerSec(bps as u64)));
     let (policy, tenants) = text.load_whole(&CompileOptions { link, ..CompileOptions::default() })?;
     let source = Source { name: &text.name, text: &text.text };
-    let explanation = explain_with(source, &tenants, &policy, &args.packet);
+    let Some(packet) = args.packet.as_ref().or(args.described.as_ref()) else {
+        anyhow::bail!("a packet is missing; give one as `--packet TEXT`");
+    };
+    let explanation = explain_with(source, &tenants, &policy, packet);
     let waiting = status.map(|status| waiting(&text, &policy, &explanation, &status)).transpose()?;
     if !json.is_stdout() {
         let now = waiting.as_ref().map_or_else(String::new, described);
