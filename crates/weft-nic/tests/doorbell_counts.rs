@@ -15,15 +15,14 @@ use std::time::Instant;
 use streams::{Acceptor, Streams};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
-use weft_host::testing::{privileged, skip};
+use weft_host::testing::{PATIENCE, privileged, skip, wait_for};
 use weft_nic::nic::Totals;
 use weft_nic::testbed::{PORT, RECEIVER};
 use weft_units::Nanos;
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 1, 1);
 const TO_ALL: Ipv4Addr = Ipv4Addr::BROADCAST;
-const MEGABITS: u64 = 200;
-const PATIENCE: Duration = Duration::from_secs(20);
+const MEGABITS: u64 = 50;
 
 /// Runs a command in a namespace. Returns whether it succeeded.
 fn run(ns: &NetNs, command: &str) -> bool {
@@ -105,10 +104,7 @@ fn packets_that_an_ifb_hides_from_a_program_are_dropped_and_counted() {
         socket.send_to(&[7; 1000], (RECEIVER, 9999)).expect("send");
     }
     let ended = |totals: &Totals| totals.unannounced_drops + totals.sum(|c| c.sent).packets.get();
-    let until = Instant::now() + PATIENCE;
-    while ended(&bench.nic.totals().expect("totals")) < SENT as u64 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for("all have left or are dropped", || ended(&bench.nic.totals().expect("totals")) >= SENT as u64);
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
     assert!(totals.unannounced_drops > 0, "no packet was hidden: {totals:#?}");
     assert_eq!((ended(&totals), totals.strays), (SENT as u64, 0), "{totals:#?}");
