@@ -90,6 +90,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
             let lane = bench.policy.classify(&meta);
             expected[bench.policy.program.lanes[lane.index()].class.index()] += 1;
         }
+        bench.end_ipv6();
         bench.settle(PATIENCE);
         let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
         conserved(&totals);
@@ -419,7 +420,9 @@ fn multicast_reaches_the_ring() {
     wait_for("a request for each host", || {
         bench.nic.totals().expect("totals").classes[2].posted.packets.get() >= 0x30
     });
-    let totals = bench.nic.stop(Nanos::from_millis(500)).expect("stop");
+    bench.end_ipv6();
+    bench.settle(PATIENCE);
+    let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
     let infrastructure = &totals.classes[2];
     assert!(infrastructure.posted.packets.get() >= 0x30, "{totals:#?}");
     assert_eq!((infrastructure.fetched.packets, totals.lost), (infrastructure.posted.packets, 0));

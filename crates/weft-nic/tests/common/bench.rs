@@ -122,6 +122,12 @@ impl Bench {
         link::add_neighbor(&self.bed.receiver, "wire0", SENDER6, Mac::local(1)).expect("neighbour");
     }
 
+    /// Ends IPv6 at the sender, whose stack then sends nothing of its own while the NIC stops: reports of groups and requests for
+    /// neighbours come at times of its choice.
+    pub(crate) fn end_ipv6(&self) {
+        sysctl::set(&self.bed.sender, "net/ipv6/conf/port0/disable_ipv6", "1").expect("ipv6");
+    }
+
     /// A UDP socket of the sender.
     pub(crate) fn sender(&self, ipv6: bool) -> UdpSocket {
         socket(&self.bed.sender, unspecified(ipv6))
