@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::link::{self, VethOptions};
 use weft_host::{NetNs, testing};
 use weft_units::testing::skip;
@@ -45,11 +45,7 @@ impl Host {
         command.stderr(std::fs::File::create(folder.path().join("log")).expect("a log"));
         let daemon = ns.run(|| command.spawn()).expect("entered").expect("started");
         let host = Self { ns, world, folder, daemon };
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !host.socket().exists() {
-            assert!(Instant::now() < deadline, "{}", host.log());
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        assert!(testing::until(testing::PATIENCE, || host.socket().exists()), "{}", host.log());
         host
     }
 

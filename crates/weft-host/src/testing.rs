@@ -1,6 +1,9 @@
 //! Help for tests that need the kernel's cooperation.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 pub use weft_units::testing::{SKIPPED_LOG, skip};
 
@@ -41,6 +44,37 @@ pub fn unique(role: &str) -> String {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     crate::RunId::current().name(&format!("t{number}-{role}"))
+}
+
+/// The time allowed to what must come. A machine with other load may run no thread of a test for seconds.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+/// The time between two looks at what is waited for.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Waits until `holds`, for at most `patience`. Returns whether it holds.
+#[must_use = "what did not come fails the test"]
+pub fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + patience;
+    loop {
+        // The time is read first: a thread that stands still after it looks once more.
+        let over = Instant::now() > end;
+        if holds() {
+            return true;
+        }
+        if over {
+            return false;
+        }
+        sleep(LOOK);
+    }
+}
+
+/// Waits until `holds`.
+///
+/// # Panics
+/// If it does not within [`PATIENCE`], with the name of what is missing.
+#[track_caller]
+pub fn wait_for(what: impl Display, holds: impl FnMut() -> bool) {
+    assert!(until(PATIENCE, holds), "not within {PATIENCE:?}: {what}");
 }
 
 #[cfg(test)]

@@ -268,10 +268,7 @@ fn pinned_link(test: &str, program: &str, skip: &[&str]) {
     assert!(MapFd::pinned(&path("link")).is_err() && ProgramFd::pinned(&path("link")).is_err());
 
     std::fs::remove_file(path("link")).expect("unpin");
-    let gone = std::time::Instant::now() + std::time::Duration::from_secs(10);
-    while program_info(id).is_ok() && std::time::Instant::now() < gone {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    testing::wait_for("the program is gone", || program_info(id).is_err());
     let before = calls();
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
     assert_eq!(calls(), before, "the link went with its file");

@@ -161,11 +161,7 @@ fn what_a_run_of_another_pid_namespace_owns_stays() {
         let report = ns.run(cleanup_stale).expect("run");
         (far_made.there(&ns)[..3] == [false; 3]).then_some(report)
     };
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while gone().is_none() {
-        assert!(Instant::now() < deadline, "{:?}", far_made.there(&ns));
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    testing::wait_for("what the far run made is removed", || gone().is_some());
     drop(near);
 }
 

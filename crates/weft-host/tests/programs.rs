@@ -1,7 +1,7 @@
 //! Programs run in the given namespace and cgroup, and end in time.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use weft_host::process::{Output, ProcessError};
@@ -13,17 +13,6 @@ const ROLE: &str = "WEFT_HOST_TEST_ROLE";
 fn alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
-}
-
-fn within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + limit;
-    while Instant::now() < deadline {
-        if holds() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    holds()
 }
 
 #[test]
@@ -58,7 +47,7 @@ fn a_program_that_ignores_sigterm_is_killed_after_its_grace() {
 
     let script = "trap '' TERM; echo ready; while :; do sleep 0.05; done";
     let mut stubborn = Spawn::new("sh").args(["-c", script]).stdout(Output::Capture).start().expect("start");
-    assert!(within(Duration::from_secs(10), || stubborn.stdout().text() == "ready\n"));
+    assert!(testing::until(Duration::from_secs(10), || stubborn.stdout().text() == "ready\n"));
     let status = stubborn.stop(Duration::from_millis(50)).expect("stop");
     assert_eq!(status.signal(), Some(Signal::KILL.as_raw()));
 }
@@ -114,7 +103,7 @@ fn programs_die_with_this_process_but_not_with_the_thread() {
         .start()
         .expect("start");
     let mut pid = None;
-    assert!(within(Duration::from_secs(20), || {
+    assert!(testing::until(Duration::from_secs(20), || {
         let text = parent.stdout().text();
         let started = text.split("started ").nth(1).filter(|rest| rest.contains('\n'));
         pid = started.and_then(|rest| rest.lines().next()?.parse().ok()).and_then(Pid::from_raw);
@@ -124,5 +113,5 @@ fn programs_die_with_this_process_but_not_with_the_thread() {
     std::thread::sleep(Duration::from_millis(100));
     assert!(alive(pid), "the thread that asked for it has ended, and it lives on");
     parent.signal(Signal::KILL).expect("kill");
-    assert!(within(Duration::from_secs(5), || !alive(pid)), "it dies with the process");
+    assert!(testing::until(Duration::from_secs(5), || !alive(pid)), "it dies with the process");
 }

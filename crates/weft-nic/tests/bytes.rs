@@ -16,7 +16,7 @@ use std::process::Command;
 use std::time::Duration;
 use weft_host::link::{self, Mac, VethOptions};
 use weft_host::netns::NetNs;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, wait_for};
 use weft_nic::nic::Totals;
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::Nanos;
@@ -165,11 +165,8 @@ fn tags_outside_the_frame_are_counted_and_tags_inside_not_twice() {
         outside.send(&frame(Mac::local(77)));
         inside.send(&frame(Mac::local(1)));
     }
-    let until = std::time::Instant::now() + Duration::from_secs(20);
     let posted = || bench.nic.totals().expect("totals").classes[class].posted.minus(before);
-    while posted().packets.get() < 100 && std::time::Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for("all are posted", || posted().packets.get() >= 100);
     let bytes = frame(Mac::local(1)).len() as u64;
     assert_eq!((posted().packets.get(), posted().bytes.get()), (100, 100 * bytes));
     stop_and_compare(bench, "tags");

@@ -12,6 +12,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 use weft_host::link::{self, Route};
 use weft_host::netns::NetNs;
+use weft_host::testing::{PATIENCE, wait_for};
 use weft_host::{Hierarchy, Spawn};
 use weft_nic::doorbell::CgroupEntry;
 use weft_nic::testbed::{RECEIVER, SENDER};
@@ -89,7 +90,8 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
             let lane = bench.policy.classify(&meta);
             expected[bench.policy.program.lanes[lane.index()].class.index()] += 1;
         }
-        bench.settle(Duration::from_secs(1));
+        bench.end_ipv6();
+        bench.settle(PATIENCE);
         let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
         conserved(&totals);
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
@@ -154,7 +156,7 @@ fn a_socket_is_classified_by_what_it_is_and_says() {
     bench.nic.change_policy(prepared, &[]).expect("changed");
     let send = |socket: &UdpSocket| {
         socket.send_to(&[0; 100], (RECEIVER, 6000)).expect("send");
-        bench.settle(Duration::from_secs(1))
+        bench.settle(PATIENCE)
     };
     set_user(&mine, 1000);
     send(&mine);
@@ -166,7 +168,7 @@ fn a_socket_is_classified_by_what_it_is_and_says() {
     set_traffic_class(&other, 0);
     send(&other);
     in_net_cls(&bench, "0x100001");
-    let totals = bench.settle(Duration::from_secs(1));
+    let totals = bench.settle(PATIENCE);
     let of = |name| bench.of(&totals, name).posted.packets.get();
     let net = u64::from(weft_host::net_cls::has_net_cls());
     let counted = ["mine", "dscp", "voice", "user", "net"].map(of);
@@ -216,7 +218,7 @@ fn cgroups_count_with_all_that_lies_below_them() {
     send(Some(&other), 5);
     send(Some(&outer), 7);
     send(None, 11);
-    let totals = bench.settle(Duration::from_secs(1));
+    let totals = bench.settle(PATIENCE);
     assert_eq!(bench.of(&totals, "inner").fetched.packets.get(), 3);
     assert_eq!(bench.of(&totals, "outer").fetched.packets.get(), 12);
     assert_eq!(bench.of(&totals, "default").fetched.packets.get(), 11);
@@ -281,11 +283,11 @@ fn tenants_classify_as_in_the_simulator() {
         weft_nic::nic::NicConfig { cgroups: policy.cgroups.iter().map(entry).collect(), ..config(100) };
     let bench = Bench::start_compiled("tnt", policy, &config);
     for (sender, group) in SENDERS.iter().zip(groups) {
-        let before = posted(&bench.settle(Duration::from_secs(1)));
+        let before = posted(&bench.settle(PATIENCE));
         let script = format!("for i in $(seq 9); do echo $i > /dev/udp/{RECEIVER}/6000; done");
         let spawn = Spawn::new("bash").args(["-c", &script]).netns(&bench.bed.sender).cgroup(group);
         assert!(spawn.start().expect("bash").wait().expect("end").success());
-        let after = posted(&bench.settle(Duration::from_secs(1)));
+        let after = posted(&bench.settle(PATIENCE));
         let got = after.iter().zip(&before).position(|(after, before)| after - before >= 9);
         let class = got.and_then(|at| bench.policy.classes.get(at)).map(|class| class.name.clone());
         assert_eq!(class, Some(simulated_class(sender)), "{sender}: {before:?}, then {after:?}");
@@ -313,21 +315,11 @@ fn a_socket_follows_the_table_of_cgroups() {
     let mut lines = process.take_stdin().expect("a pipe");
     let mut counted = |service: u64, default: u64| {
         std::io::Write::write_all(&mut lines, b"a line\n").expect("write");
-        let until = std::time::Instant::now() + Duration::from_secs(10);
-        loop {
-            let totals = bench.settle(Duration::from_secs(1));
-            let of = |name| bench.of(&totals, name).sent.packets.get();
-            if (of("service"), of("default")) == (service, default) {
-                return;
-            }
-            assert!(
-                std::time::Instant::now() < until,
-                "service {}, default {}: {totals:#?}",
-                of("service"),
-                of("default")
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for(format!("{service} packets of the service, {default} of the default"), || {
+            let totals = bench.nic.totals().expect("totals");
+            ["service", "default"].map(|name| bench.of(&totals, name).sent.packets.get())
+                == [service, default]
+        });
     };
     let place = cgroup.place().expect("place");
     let known = CgroupEntry { id: place.id, level: place.level.unwrap_or(CgroupEntry::ANY_LEVEL) };
@@ -366,7 +358,7 @@ fn one_five_tuple_from_two_cgroups_is_two_flows() {
     };
     let mut pings = groups.each_ref().map(ping);
     pings.iter_mut().for_each(|ping| _ = ping.wait().expect("end"));
-    let totals = bench.settle(Duration::from_secs(5));
+    let totals = bench.settle(PATIENCE);
     let posted = |name| bench.of(&totals, name).posted.packets.get();
     assert_eq!((posted("a"), posted("b")), (40, 40), "{totals:#?}");
     conserved(&bench.nic.stop(Nanos::from_secs(5)).expect("stop"));
@@ -393,7 +385,7 @@ fn fragments_and_arp_in_every_kind_of_ring() {
             socket.send_to(&[0; 4000], (to, 6000)).expect("send");
         }
         arp(&bench.bed.sender, &v4);
-        let totals = bench.settle(Duration::from_secs(1));
+        let totals = bench.settle(PATIENCE);
         let after: Vec<u64> = posted(&totals).iter().zip(&before).map(|(a, b)| a - b).collect();
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
         let of_classes = mode == weft_nic::plan::Mode::Loom;
@@ -425,8 +417,12 @@ fn multicast_reaches_the_ring() {
         let to = core::net::Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, host, host);
         socket.send_to(&[0], (to, 1)).expect("send");
     }
-    std::thread::sleep(Duration::from_millis(400));
-    let totals = bench.nic.stop(Nanos::from_millis(500)).expect("stop");
+    wait_for("a request for each host", || {
+        bench.nic.totals().expect("totals").classes[2].posted.packets.get() >= 0x30
+    });
+    bench.end_ipv6();
+    bench.settle(PATIENCE);
+    let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
     let infrastructure = &totals.classes[2];
     assert!(infrastructure.posted.packets.get() >= 0x30, "{totals:#?}");
     assert_eq!((infrastructure.fetched.packets, totals.lost), (infrastructure.posted.packets, 0));
@@ -455,9 +451,9 @@ fn each_mark_of_one_five_tuple_has_a_class_and_an_order() {
     send(1, 20);
     // These overtake: "fast" is served first.
     send(2, 20);
-    bench.settle(Duration::from_secs(1));
+    bench.settle(PATIENCE);
     send(2, 20);
-    bench.settle(Duration::from_secs(1));
+    bench.settle(PATIENCE);
     send(1, 5);
     let (mut packet, mut next) = ([0; 1000], [0_u32; 2]);
     for _ in 0..65 {
@@ -466,7 +462,7 @@ fn each_mark_of_one_five_tuple_has_a_class_and_an_order() {
         assert_eq!(packet.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes)), Some(*next));
         *next += 1;
     }
-    let totals = bench.settle(Duration::from_secs(1));
+    let totals = bench.settle(PATIENCE);
     assert_eq!(bench.of(&totals, "slow").sent.packets.get(), 25);
     assert_eq!(bench.of(&totals, "fast").sent.packets.get(), 40);
     assert_eq!(totals.records, 2, "one for each when it was new");

@@ -14,6 +14,7 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_host::testing::{PATIENCE, until};
 use weft_nic::doorbell::{FLOW_IDLE, end_hashing};
 use weft_nic::nic::{NicConfig, NicPlan};
 use weft_nic::plan::{Mode, RingPlan};
@@ -293,6 +294,9 @@ fn flood(socket: &UdpSocket, port: u16, to: core::net::IpAddr, stop: &AtomicBool
     }
 }
 
+/// The silent flows stay for ten seconds, in which they are counted.
+const FLOWS_SEEN: Duration = Duration::from_secs(5);
+
 /// Neither received traffic nor traffic that overflows a ring keeps silent flows in the table.
 #[test]
 fn silent_flows_expire_during_floods_of_both_directions() {
@@ -308,17 +312,10 @@ fn silent_flows_expire_during_floods_of_both_directions() {
     let (before, left) = std::thread::scope(|scope| {
         scope.spawn(|| flood(&out, 6001, RECEIVER, &stop));
         scope.spawn(|| flood(&back, 6002, weft_nic::testbed::SENDER, &stop));
-        // The silent flows stay for ten seconds.
-        let begun = Instant::now() + Duration::from_secs(5);
-        while bench.nic.flows_by_class()[0] < 101 && Instant::now() < begun {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let _ = until(FLOWS_SEEN, || bench.nic.flows_by_class()[0] >= 101);
         let before = bench.nic.flows_by_class()[0];
         std::thread::sleep(Duration::from_secs(1) + Duration::from_nanos(FLOW_IDLE.get()));
-        let until = Instant::now() + Duration::from_secs(5);
-        while bench.nic.flows_by_class()[0] > 1 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let _ = until(PATIENCE, || bench.nic.flows_by_class()[0] <= 1);
         stop.store(true, Ordering::Relaxed);
         (before, bench.nic.flows_by_class()[0])
     });

@@ -8,6 +8,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
+use weft_host::testing::wait_for;
 use weft_host::{NetNs, Spawn, link};
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::Nanos;
@@ -34,12 +35,9 @@ fn under_load<T>(bench: &Bench, work: impl FnOnce() -> T) -> T {
                 }
             });
         }
-        let backlogged = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < backlogged
-            && bench.nic.totals().expect("totals").classes[0].sent.packets.get() < 100
-        {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        wait_for("a hundred packets have left", || {
+            bench.nic.totals().expect("totals").classes[0].sent.packets.get() >= 100
+        });
         let done = work();
         stop.store(true, Ordering::Relaxed);
         done
@@ -240,11 +238,7 @@ fn a_forwarded_flood_takes_nothing_from_the_host() {
     for _ in 0..200 {
         client.send_to(&[7; 1000], (RECEIVER, 67)).expect("send");
     }
-    let until = Instant::now() + Duration::from_secs(20);
-    while sent().1 < 100 {
-        assert!(Instant::now() < until, "{:?}", bench.nic.totals());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    wait_for("a hundred packets in excess", || sent().1 >= 100);
     let (flood, excess) = sent();
     // An eighth of the share, a quarter of 16 KiB ahead, and a packet.
     let most = start.elapsed().as_secs_f64() * 100e3 / 64.0 + 4096.0 + 1042.0;
@@ -253,9 +247,8 @@ fn a_forwarded_flood_takes_nothing_from_the_host() {
     // The host asks for a neighbour: an ARP request, of the kernel.
     let own = bench.sender(false);
     own.send_to(&[0], ("10.99.0.77", 1)).expect("send");
-    while sent().0.packets == flood.packets {
-        assert!(Instant::now() < until, "{:?}", bench.nic.totals());
+    wait_for("the host's request", || {
         assert!(sent().1 <= excess.max(201), "the host's request is in excess");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+        sent().0.packets != flood.packets
+    });
 }

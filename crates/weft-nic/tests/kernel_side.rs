@@ -9,32 +9,22 @@ use bench::{Bench, conserved};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::ethtool::{Nic, Offload, Switch, WHOLE_TCP};
 use weft_host::link::{GsoSizes, VethOptions};
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
 use weft_host::{Mac, NetNs, link, sysctl, tc_filter};
 use weft_nic::nic::{NicPlan, SoftwareNic};
 use weft_nic::testbed::{PORT, RECEIVER, SENDER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_units::{Bytes, Nanos};
 
-/// The time allowed to what must come.
-const PATIENCE: Duration = Duration::from_secs(20);
 const POLICY: &str = "class a = udp and dport 9000\nroot = wfq { a: 1, default: 1 }";
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// Waits for a line that has all of `words`.
 fn line(nic: &SoftwareNic, words: &[&str]) -> String {
     let mut all = Vec::new();
-    until(&format!("no line with {words:?}"), || {
+    wait_for(format!("no line with {words:?}"), || {
         all.extend(nic.take_changes());
         all.iter().any(|line| words.iter().all(|word| line.contains(word)))
     });
@@ -47,7 +37,7 @@ fn datagrams_arrive(bench: &Bench, ns: &NetNs) {
     receiver.set_nonblocking(true).expect("socket");
     let sender = bench::socket(ns, bench::unspecified(false));
     let (mut arrived, mut buffer) = (0, [0; 100]);
-    until("nothing arrives", || {
+    wait_for("nothing arrives", || {
         let _ = sender.send_to(&[7; 100], (RECEIVER, 9000));
         arrived += usize::from(receiver.recv(&mut buffer).is_ok());
         arrived >= 10
@@ -91,7 +81,7 @@ fn offloads_that_are_turned_off_are_on_again_and_tcp_has_one_doorbell_for_a_supe
         assert!(done.status.success(), "{done:?}");
         let name = if feature == "tx" { "tx-checksum-ip-generic" } else { "tx-scatter-gather" };
         line(&bench.nic, &[name, "restored"]);
-        until(name, || nic.turned_off(&WHOLE_TCP).expect("features").is_empty());
+        wait_for(name, || nic.turned_off(&WHOLE_TCP).expect("features").is_empty());
     }
     transfer(&bench, 4_000_000);
     bench.wait_closed();
@@ -126,9 +116,9 @@ fn a_refused_mtu_does_not_keep_the_carrier() {
     }
     let bench = Bench::roomy("ref", POLICY, 300);
     bench.nic.follow(67, false).expect_err("below the least MTU of IPv4");
-    until("the carrier stays", || !link::show(&bench.bed.sender, PORT).expect("port").running);
+    wait_for("the carrier stays", || !link::show(&bench.bed.sender, PORT).expect("port").running);
     bench.nic.follow(1500, true).expect("follow");
-    until("the carrier is gone", || link::show(&bench.bed.sender, PORT).expect("port").running);
+    wait_for("the carrier is gone", || link::show(&bench.bed.sender, PORT).expect("port").running);
 }
 
 #[test]
@@ -204,7 +194,7 @@ fn a_port_that_is_moved_sends_and_is_followed_in_its_new_namespace() {
     link::set_mtu(&elsewhere, PORT, 1200).expect("mtu");
     line(&bench.nic, &["its MTU was changed from 1300 to 1200", "; restored"]);
     bench.nic.follow(1300, false).expect("follow");
-    until("the carrier stays", || !link::show(&elsewhere, PORT).expect("port").running);
+    wait_for("the carrier stays", || !link::show(&elsewhere, PORT).expect("port").running);
 }
 
 /// A namespace that only this test holds has no name, and no process is in it.
@@ -218,10 +208,12 @@ fn a_port_in_a_namespace_without_a_name_is_followed_too() {
     link::move_to(&bench.bed.sender, PORT, &hidden).expect("move");
     let place = format!("net:[{}]", hidden.inode().expect("inode"));
     line(&bench.nic, &["it was moved to the namespace", &place, "; restored"]);
-    until("its filter", || tc_filter::egress_filters(&hidden, PORT).is_ok_and(|f| f.len() == 1));
+    wait_for("its filter", || tc_filter::egress_filters(&hidden, PORT).is_ok_and(|f| f.len() == 1));
     link::move_to(&hidden, PORT, &bench.bed.sender).expect("back");
     line(&bench.nic, &["it was moved to the namespace", "snd", "; restored"]);
-    until("not put back", || tc_filter::egress_filters(&bench.bed.sender, PORT).is_ok_and(|f| f.len() == 1));
+    wait_for("not put back", || {
+        tc_filter::egress_filters(&bench.bed.sender, PORT).is_ok_and(|f| f.len() == 1)
+    });
 }
 
 #[test]
@@ -233,7 +225,7 @@ fn a_property_that_is_changed_again_and_again_is_restored_once_a_second_and_told
     let bench = Bench::roomy("fig", POLICY, 300);
     bench.nic.follow(1400, true).expect("follow");
     let mut lines = Vec::new();
-    until("the fight is not told", || {
+    wait_for("the fight is not told", || {
         let _ = link::set_mtu(&bench.bed.sender, PORT, 1000);
         lines.extend(bench.nic.take_changes());
         bench.nic.ports()[0].contested().is_some()
@@ -242,7 +234,7 @@ fn a_property_that_is_changed_again_and_again_is_restored_once_a_second_and_told
     assert!(contested.contains("its MTU was changed from 1400 to 1000"), "{contested}");
     assert!(lines.len() <= 20, "{} lines", lines.len());
     // It is still restored.
-    until("not restored", || link::show(&bench.bed.sender, PORT).expect("port").mtu == 1400);
+    wait_for("not restored", || link::show(&bench.bed.sender, PORT).expect("port").mtu == 1400);
 }
 
 #[test]
@@ -265,7 +257,7 @@ fn no_chunk_is_longer_than_a_super_packet_while_a_program_raises_the_limit() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        until("never raised", || link::gso_sizes(sender, PORT).expect("sizes").max > 400_000);
+        wait_for("never raised", || link::gso_sizes(sender, PORT).expect("sizes").max > 400_000);
         for _ in 0..3 {
             transfer(&bench, 3_000_000);
         }
@@ -289,13 +281,13 @@ fn a_deleted_port_is_noticed_and_leaves_the_worker() {
     let bench = Bench::roomy("gon", POLICY, 300);
     assert!(bench.nic.is_running());
     link::delete(&bench.bed.sender, PORT).expect("delete");
-    until("not noticed", || bench.nic.ports()[0].has_failed());
+    wait_for("not noticed", || bench.nic.ports()[0].has_failed());
     assert!(!bench.nic.is_running() && bench.nic.workers_run());
     bench.nic.stop(Nanos::from_secs(1)).expect("a NIC whose port is gone stops as any other");
     // The macvtap alone.
     let bench = Bench::roomy("mac", POLICY, 300);
     link::delete(&bench.bed.nic, "port0-tap").expect("delete");
-    until("not noticed", || bench.nic.ports()[0].has_failed());
+    wait_for("not noticed", || bench.nic.ports()[0].has_failed());
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, wait_for};
 use weft_host::{Mac, NetNs, link, tc_filter};
 use weft_nic::nic::{NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::port::{Receive, Uplink};
@@ -155,9 +155,9 @@ fn a_port_that_is_down_or_moves_elsewhere_is_followed() {
     for way in WAYS {
         let wire = Wire::new();
         let nic = wire.port(&wire.host, "port0", PORT, way);
-        wire.arrive(&frame(PORT, &[], IPV4, 100));
         let counter = Counter::at(&wire.host, "port0");
-        std::thread::sleep(Duration::from_millis(100));
+        wire.arrive(&frame(PORT, &[], IPV4, 100));
+        assert_eq!(counter.wait(1).get(&(100, 0, HOST)), Some(&1), "{way:?}");
         link::set_down(&wire.host, "port0").expect("down");
         wire.arrive(&frame(PORT, &[], IPV4, 101));
         std::thread::sleep(Duration::from_millis(100));
@@ -179,13 +179,11 @@ fn sends(ns: &NetNs, device: &str, nic: &SoftwareNic) {
     link::add_address(ns, device, "10.8.0.1".parse().expect("address"), 24).expect("address");
     link::add_neighbor(ns, device, "10.8.0.2".parse().expect("address"), wire::PEER).expect("neighbour");
     let socket = bench::socket(ns, bench::unspecified(false));
-    let until = std::time::Instant::now() + Duration::from_secs(20);
     let sent = || nic.totals().expect("totals").sum(|class| class.sent).packets;
-    while sent() == Packets(0) {
-        assert!(std::time::Instant::now() < until, "nothing leaves");
+    wait_for("a packet leaves", || {
         socket.send_to(&[1; 100], "10.8.0.2:9").expect("send");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        sent() > Packets(0)
+    });
 }
 
 /// The filters at the interface's ingress.

@@ -5,7 +5,7 @@ mod assigned;
 #[path = "common/bench.rs"]
 mod bench;
 
-use assigned::{Assigned, PAYLOAD, alone, get, pin, slow, wait_for};
+use assigned::{Assigned, PAYLOAD, alone, get, pin, slow};
 use core::net::SocketAddr;
 use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 use weft_host::Spawn;
 use weft_host::process::Output;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, wait_for};
 use weft_nic::multiqueue::Multiqueue;
 use weft_nic::testbed::RECEIVER;
 use weft_titan::settings::Settings;

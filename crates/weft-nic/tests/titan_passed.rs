@@ -8,7 +8,7 @@ mod bench;
 #[path = "common/held.rs"]
 mod held;
 
-use assigned::{Assigned, Flow, alone, get, slow, wait_for};
+use assigned::{Assigned, Flow, alone, get, slow};
 use bench::{socket, unspecified};
 use core::net::SocketAddr;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use held::{HeldWire, STAYS};
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{privileged, unique, wait_for};
 use weft_host::{sysctl, tc_filter};
 use weft_nic::multiqueue::{Multiqueue, start_over};
 use weft_nic::testbed::{RECEIVER, Testbed};

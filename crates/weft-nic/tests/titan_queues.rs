@@ -5,9 +5,9 @@ mod assigned;
 #[path = "common/bench.rs"]
 mod bench;
 
-use assigned::{Assigned, Flow, alone, get, pin, slow, wait_for};
+use assigned::{Assigned, Flow, alone, get, pin, slow};
 use core::time::Duration;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, wait_for};
 use weft_titan::settings::{Parts, Pool, Settings};
 use weft_units::TxQueueId;
 

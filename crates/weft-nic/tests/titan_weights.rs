@@ -5,14 +5,14 @@ mod assigned;
 #[path = "common/bench.rs"]
 mod bench;
 
-use assigned::{Assigned, Flow, alone, slow, wait_for};
+use assigned::{Assigned, Flow, alone, slow};
 use bench::{set_mark, socket};
 use core::net::SocketAddr;
 use core::time::Duration;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use weft_host::process::Output;
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{privileged, unique, wait_for};
 use weft_host::{Hierarchy, Spawn, clock};
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_nic::multiqueue::Multiqueue;

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::net_counters::NetCounters;
 use weft_host::perf_event::SampleRate;
 use weft_host::process::Output;
-use weft_host::testing::{has_program, privileged};
+use weft_host::testing::{has_program, privileged, wait_for};
 use weft_host::{NetNs, Process, Spawn, link};
 use weft_profile::attach::{self, Of};
 use weft_profile::categories::Categories;
@@ -227,23 +227,15 @@ fn loopback_traffic(ns: &NetNs) -> [Process; 2] {
     let segments = || NetCounters::read(ns).expect("counters").segments_in;
     let server = start(&["--server", "--one-off", "--bind", "127.0.0.1"]);
     // The client gives up at once where nobody listens, so the server is waited for by its socket.
-    until(|| {
+    wait_for("a server that listens", || {
         ns.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))
             .expect("enter")
             .expect("table")
             .contains(" 0A ")
     });
     let client = start(&["--client", "127.0.0.1", "--time", "30"]);
-    until(|| segments() > 200);
+    wait_for("traffic", || segments() > 200);
     [server, client]
-}
-
-fn until(ready: impl Fn() -> bool) {
-    let begin = std::time::Instant::now();
-    while !ready() {
-        assert!(begin.elapsed().as_secs() < 20, "waited too long");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
 }
 
 #[test]

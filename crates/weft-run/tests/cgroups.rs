@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 use std::time::{Duration, Instant};
-use weft_host::testing::{privileged, unique};
+use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
 use weft_host::{Cgroup, Hierarchy, Spawn, link};
 use weft_nic::doorbell::CgroupEntry;
 use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic};
@@ -76,16 +76,15 @@ fn a_service_that_starts_again_keeps_its_class() {
         let before = posted(&nic);
         let service = slice.child("service").expect("cgroup");
         run_service(&bed, &service);
-        let until = Instant::now() + Duration::from_secs(10);
-        while posted(&nic).0 - before.0 + posted(&nic).1 - before.1 < DATAGRAMS && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_for("the service's datagrams", || {
+            posted(&nic).0 - before.0 + posted(&nic).1 - before.1 >= DATAGRAMS
+        });
         let now = posted(&nic);
         assert_eq!((now.0 - before.0, now.1 - before.1), (DATAGRAMS, 0), "start {start}");
     }
     let begun = Instant::now();
     drop(follower);
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < PATIENCE, "its thread does not end");
 }
 
 /// Makes and removes the cgroup `name` below `slice` many times. Returns the most looks that may come of it: one for each rest

@@ -6,11 +6,11 @@ mod common;
 #[path = "common/numbered.rs"]
 mod numbered;
 
-use common::{FAR, World, connect, finish, flood, policy, resend_lost_only, retransmitted, until};
+use common::{FAR, World, connect, finish, flood, policy, resend_lost_only, retransmitted};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::NicError;
 use weft_nic::plan::PlanError;

@@ -4,13 +4,13 @@ mod common;
 #[path = "common/numbered.rs"]
 mod numbered;
 
-use common::{FAR, World, add_namespace, address, finish, udp, until};
+use common::{FAR, World, add_namespace, address, finish, udp};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use numbered::{receive, send};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_run::session::{PortLimit, PortSettings, Session, WireCounters};

@@ -4,16 +4,14 @@ mod common;
 #[path = "common/numbered.rs"]
 mod numbered;
 
-use common::{
-    FAR, GRACE, World, address, arrived, connect, finish, flood, retransmitted, transfer, udp, until,
-};
+use common::{FAR, GRACE, World, address, arrived, connect, finish, flood, retransmitted, transfer, udp};
 use core::net::{IpAddr, Ipv4Addr};
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
 use weft_host::link;
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, until};
 use weft_run::session::{PortSettings, PortShare, PortState, Receive, Session, SessionError};
 
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{FAR, GRACE, World, policy, udp, until};
+use common::{FAR, GRACE, World, policy, udp};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_host::testing::privileged;
+use weft_host::testing::{privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_run::session::{ClassStatus, Session};
 use weft_units::{BitsPerSec, Nanos};

@@ -75,9 +75,10 @@ fn an_attached_profile_names_the_classes() {
     let args = ["profile", "--attach", "--span", "1500ms", "--json", "-"];
     let said = std::thread::scope(|scope| {
         let profile = scope.spawn(|| service.client(&args));
-        // Its first reading of the counters is before the samples.
-        std::thread::sleep(Duration::from_millis(500));
-        transfer(&service.world.app, &service.world.far, FAR);
+        // The span begins when the profile has started, and lasts for several of these.
+        while !profile.is_finished() {
+            transfer(&service.world.app, &service.world.far, FAR);
+        }
         profile.join().expect("joined")
     });
     let document: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
@@ -179,7 +180,7 @@ fn sighup_reads_the_configuration_again() {
         return;
     }
     let service = Service::bare("");
-    let daemon = service.start();
+    let daemon = service.start_with_log();
     let policy = service.config_policy();
     std::fs::write(policy, POLICY.replace("100mbps", "70mbps")).expect("write");
     let text = std::fs::read_to_string(&service.config).expect("read") + &port(&service.world, "weft0");
@@ -190,11 +191,10 @@ fn sighup_reads_the_configuration_again() {
     assert_eq!(service.status()["uplink"]["rate_bps"], 70e6);
     std::fs::write(&service.config, "uplnk = 1\n").expect("write");
     daemon.signal(Signal::HUP);
-    std::thread::sleep(Duration::from_millis(500));
+    service.wait_for_line("weft.toml:1:1: error: there is no key `uplnk`");
     assert_eq!(service.status()["generation"], 2);
     std::fs::write(&service.config, &text).expect("write");
-    let said = service.stop(daemon);
-    assert!(said.err.contains("weft.toml:1:1: error: there is no key `uplnk`"), "{}", said.err);
+    service.stop(daemon);
 }
 
 #[test]
@@ -503,7 +503,7 @@ fn allowing_pkcheck(service: &Service) -> std::path::PathBuf {
     let folder = service.world.folder.path().join("bin");
     std::fs::create_dir(&folder).expect("folder");
     let script = folder.join("pkcheck");
-    std::fs::write(&script, "#!/bin/sh\nsleep 1\necho \"$@\" >> \"$0.log\"\n").expect("write");
+    std::fs::write(&script, "#!/bin/sh\n: > \"$0.asked\"\nuntil [ -e \"$0.answer\" ]; do sleep 0.01; done\necho \"$@\" >> \"$0.log\"\n").expect("write");
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).expect("mode");
     folder
 }
@@ -521,15 +521,14 @@ fn polkit_may_allow_writing_to_others() {
     command.env("PATH", format!("{}:{path}", folder.display()));
     let daemon = common::Running(command.spawn().expect("start"));
     assert!(until(PATIENCE, || service.client(&["status"]).code == 0));
-    let begin = Instant::now();
     let app = service.world.app.name().to_owned();
     std::thread::scope(|scope| {
         let added =
             scope.spawn(|| as_nobody(&service, &["port", "add", "p1", "--netns", &app], "--regid=65534"));
-        // The daemon does not wait for polkit.
-        std::thread::sleep(Duration::from_millis(300));
+        assert!(until(PATIENCE, || folder.join("pkcheck.asked").exists()));
+        // The daemon does not wait for polkit, which answers later.
         assert_eq!(service.status()["generation"], 1);
-        assert!(begin.elapsed() < Duration::from_millis(950), "{:?}", begin.elapsed());
+        std::fs::write(folder.join("pkcheck.answer"), "").expect("write");
         let added = added.join().expect("added");
         assert_eq!(added.code, 0, "{}", added.err);
     });

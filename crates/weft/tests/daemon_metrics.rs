@@ -36,12 +36,17 @@ fn metrics_are_served_on_a_socket() {
     std::fs::write(&service.config, format!("metrics = \"unix:{}\"\n{text}", path.display())).expect("write");
     let daemon = service.start();
     transfer(&service.world.app, &service.world.far, FAR);
-    std::thread::sleep(std::time::Duration::from_millis(600));
     let read = |header: &str| get(&mut UnixStream::connect(&path).expect("connect"), "/metrics", header);
-    let open = read("Accept: application/openmetrics-text\r\n");
+    let mut open = String::new();
+    // Counters are read at intervals.
+    let counted = until(service::PATIENCE, || {
+        open = read("Accept: application/openmetrics-text\r\n");
+        let mut lines = open.lines();
+        let sent = lines.find_map(|line| line.strip_prefix("weft_class_sent_bytes_total{class=\"web\"} "));
+        sent.is_some_and(|bytes| bytes.parse::<u64>().is_ok_and(|b| b > world::BYTES as u64))
+    });
+    assert!(counted, "{open}");
     assert!(open.contains("version=1.0.0") && open.ends_with("# EOF\n"), "{open}");
-    let sent = open.lines().find_map(|line| line.strip_prefix("weft_class_sent_bytes_total{class=\"web\"} "));
-    assert!(sent.is_some_and(|bytes| bytes.parse::<u64>().is_ok_and(|b| b > world::BYTES as u64)), "{open}");
     assert!(open.contains("weft_port_sent_packets_total{port=\"weft0\"}"), "{open}");
     assert!(open.contains("weft_uplink_up{device=\"up0\"} 1"), "{open}");
     assert!(read("").contains("# TYPE weft_class_sent_bytes_total counter"));

@@ -5,7 +5,7 @@ mod common;
 use common::{Running, assert_conserved, assert_head, file, json, left_by, until, weft};
 use rustix::process::Signal;
 use std::time::Duration;
-use weft_host::testing::{privileged, skip};
+use weft_host::testing::privileged;
 
 /// The flags of the shortest demo.
 const SHORT: [&str; 11] = [
@@ -111,29 +111,23 @@ fn json_alone_on_standard_output() {
     assert!(said.err.contains("Verdicts"), "{}", said.err);
 }
 
-/// The demo with all its verdicts, as short as possible: exit code 0, or 3 where this machine cannot show one.
+/// The demo with all its verdicts, as short as possible, with a load that any machine carries. TCP keeps two small packets of a flow
+/// below its socket, about 7 kB on a slow link, and sends more when the kernel's softirq runs. So the flows of each tenant are for at
+/// least 100 ms of its share (T1 has the link alone, T4 a quarter of it), and no wait for a processor empties them. And a round of all
+/// flows takes 150 ms, of which a fifth is more than T0 waits for a processor.
 #[test]
 fn a_short_demo_holds_all_its_verdicts() {
-    const NAME: &str = "a_short_demo_holds_all_its_verdicts";
-    if !privileged(NAME) {
+    if !privileged("a_short_demo_holds_all_its_verdicts") {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("demo.json");
     let mut weft = weft();
-    weft.args(["demo", "--strict", "--plain", "--no-html", "--modes", "qpf,loom", "--rate", "50mbps"]);
-    weft.args(["--flows", "4,8,16,64", "--duration", "10", "--json"]).arg(&path);
-    let said = Running(weft.spawn().expect("start weft")).wait(Duration::from_secs(90));
-    let unseen: Vec<&str> = said.out.lines().filter(|line| line.contains("cannot be shown here")).collect();
-    assert!(!said.out.contains("SHORT"), "{}", said.out);
-    match said.code {
-        0 => assert!(unseen.is_empty(), "{}", said.out),
-        3 => {
-            assert!(!unseen.is_empty(), "exit code 3 without a reason: {}", said.out);
-            skip(NAME, unseen.join("; "));
-        }
-        code => panic!("exit code {code}: {}{}", said.out, said.err),
-    }
+    weft.args(["demo", "--strict", "--plain", "--no-html", "--modes", "qpf,loom", "--rate", "10mbps"]);
+    weft.args(["--flows", "96,16,8,6", "--duration", "12", "--json"]).arg(&path);
+    let said = Running(weft.spawn().expect("start weft")).wait(Duration::from_secs(180));
+    assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+    assert!(!said.out.contains("SHORT") && !said.out.contains("cannot be shown"), "{}", said.out);
     let document = json(&path);
     for mode in document["modes"].as_array().expect("modes") {
         assert_conserved(&mode["conservation"]);

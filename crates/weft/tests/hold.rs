@@ -224,8 +224,8 @@ fn without_pass_packets_wait_for_the_daemon() {
     daemon.signal(Signal::KILL);
     daemon.0.wait().expect("wait");
     // What is below the NIC still arrives.
-    std::thread::sleep(Duration::from_millis(500));
-    assert_eq!(rate(&flows, Duration::from_secs(1)), 0.0, "nothing leaves unscheduled");
+    assert!(until(PATIENCE, || rate(&flows, Duration::from_secs(1)) == 0.0), "packets leave unscheduled");
+    assert_eq!(rate(&flows, Duration::from_secs(1)), 0.0, "and do so again");
     daemon = service.start();
     assert_scheduled(&flows);
     drop(flows);
@@ -301,17 +301,16 @@ fn an_uplink_is_followed_or_missed_aloud() {
     // A successor finds it by number.
     daemon.signal(Signal::USR2);
     daemon.0.wait().expect("wait");
-    daemon = service.start();
+    daemon = service.start_with_log();
     transfer(&service.world.app, &service.world.far, FAR);
     link::set_down(host, "other").expect("down");
     link::rename(host, "other", "up0").expect("rename");
     link::move_to(host, "up0", &service.world.app).expect("move");
     assert!(until(PATIENCE, || !port().running));
-    std::thread::sleep(Duration::from_millis(600));
+    service.wait_for_line("moved to another namespace");
     link::move_to(&service.world.app, "up0", host).expect("move back");
     daemon.signal(Signal::TERM);
     let said = daemon.wait(PATIENCE);
-    assert!(said.err.contains("moved to another namespace"), "{}", said.err);
     assert_eq!(said.code, 0, "{}", said.err);
     service.world.assert_clean();
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::link::{self, VethOptions};
 use weft_host::{Mac, NetNs, htb, testing};
 
@@ -214,13 +214,9 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
         u16::from_str_radix(minor, 16).expect("hexadecimal")
     };
     let expected = [("voice, under calls", 3), ("web", 5), ("bulk", 7), ("bulk, under slow[10.99.0.3]", 9)];
-    let deadline = Instant::now() + Duration::from_secs(10);
     let arrived =
         || expected.iter().all(|(name, packets)| counts().get(&of(name)).copied() == Some(*packets));
-    while !arrived() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert!(arrived(), "{:?}\n{}", counts(), said.out);
+    assert!(testing::until(testing::PATIENCE, arrived), "{:?}\n{}", counts(), said.out);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Running, Said, file, left_by, links, run, until, weft, weft_without_rights};
+use common::{Running, Said, file, left_by, links, run, until, wait_for_handler, weft, weft_without_rights};
 use rustix::process::Signal;
 use std::time::Duration;
 use weft_host::testing::{has_program, privileged};
@@ -79,7 +79,7 @@ fn an_attached_profile_needs_no_traffic_and_ends_when_asked() {
     assert!(judged.err.contains("innermost functions without a rule"), "{judged:?}");
 
     let mut interrupted = Running(weft().args(attach).args(["--span", "60s"]).spawn().expect("start weft"));
-    std::thread::sleep(Duration::from_millis(900));
+    wait_for_handler(interrupted.0.id(), Signal::INT);
     assert!(interrupted.0.try_wait().expect("wait").is_none());
     interrupted.signal(Signal::INT);
     let said = interrupted.wait(Duration::from_secs(30));

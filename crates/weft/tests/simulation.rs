@@ -2,10 +2,11 @@
 
 mod common;
 
-use common::{Running, assert_conserved, file, json, run, until, weft};
+use common::{Running, assert_conserved, file, json, run, wait_for_handler, weft};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::time::Duration;
+use weft_host::testing::wait_for;
 
 const SCENARIO: &str = "duration = \"20ms\"\nwarm_up = \"5ms\"\n[[flows]]\ncount = 3\n[[probes]]\n";
 
@@ -128,6 +129,13 @@ fn an_example_is_a_scenario_that_stands_alone() {
     assert!(run(&["completions", "bash"]).out.contains("titan-12-flows"));
 }
 
+/// The time that a process has used of the processors, in hundredths of a second (proc_pid_stat(5)).
+fn processor_ticks(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process");
+    let (_, rest) = stat.rsplit_once(") ").expect("its name");
+    rest.split(' ').nth(11).expect("utime").parse().expect("a number")
+}
+
 #[test]
 fn ctrl_c_ends_a_long_run_at_once() {
     let folder = tempfile::tempdir().expect("folder");
@@ -135,8 +143,7 @@ fn ctrl_c_ends_a_long_run_at_once() {
     let document = folder.path().join("out.json").display().to_string();
     let child = Running(weft().args(["sim", &path, "--json", &document]).spawn().expect("run"));
     // The document's file is made just before signals are caught.
-    assert!(until(Duration::from_secs(20), || std::path::Path::new(&document).exists()));
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for_handler(child.0.id(), Signal::INT);
     child.signal(Signal::INT);
     let said = child.wait(Duration::from_secs(10));
     assert_eq!(said.code, 130, "{}", said.err);
@@ -152,7 +159,8 @@ fn what_had_ended_before_ctrl_c_is_told_and_marked() {
         (folder.path().join("out.json"), folder.path().join("t.csv").display().to_string());
     let args = ["sim", &path, "--seeds", "1000000", "--trace", &trace, "--json"];
     let child = Running(weft().args(args).arg(&document).spawn().expect("run"));
-    std::thread::sleep(Duration::from_secs(3));
+    // A run takes some milliseconds of a processor.
+    wait_for("a second of work", || processor_ticks(child.0.id()) >= 100);
     child.signal(Signal::INT);
     let said = child.wait(Duration::from_secs(20));
     assert_eq!(said.code, 130, "{}", said.err);

@@ -238,7 +238,8 @@ fn one_uplink_s_failure_does_not_end_the_other() {
     transfer(&two.wan.app, &two.wan.far, FAR);
     // Its port's devices are deleted behind its back, which is told; the port is made anew.
     link::delete(&two.wan.app, "wan0").expect("delete");
-    std::thread::sleep(Duration::from_millis(600));
+    let listed = || two.service.done(&["port", "list"]);
+    assert!(until(PATIENCE, || listed().contains("veth (deleted)")), "{}", listed());
     two.service.done(&["port", "remove", "wan0"]);
     let app = two.wan.app.name();
     two.service.done(&[
@@ -307,10 +308,9 @@ fn a_nic_that_cannot_be_steered_is_refused_in_a_line() {
     let said: Said = service.command().output().expect("run").into();
     assert!(said.code == 1 && said.err.contains("absent0"), "{}", said.err);
     std::fs::write(&service.config, text).expect("write");
-    let daemon = service.start();
+    let daemon = service.start_with_log();
     std::fs::write(&service.config, &steer).expect("write");
     daemon.signal(Signal::HUP);
-    std::thread::sleep(Duration::from_millis(600));
-    let said = service.stop(daemon);
-    assert!(said.err.contains("`steer` changes with the next start of the daemon"), "{}", said.err);
+    service.wait_for_line("`steer` changes with the next start of the daemon");
+    service.stop(daemon);
 }

@@ -6,8 +6,9 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::process::Process;
+use weft_host::testing::{PATIENCE, until, wait_for};
 use weft_host::{Spawn, programs};
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::Nanos;
@@ -92,11 +93,8 @@ fn counted(bench: &Bench) -> [u64; 3] {
 
 /// Waits for these numbers of packets.
 fn expect(bench: &Bench, wanted: [u64; 3], when: &str) {
-    let until = Instant::now() + Duration::from_secs(10);
-    while counted(bench) != wanted {
-        assert!(Instant::now() < until, "{when}: {:?} in place of {wanted:?}", counted(bench));
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let came = until(PATIENCE, || counted(bench) == wanted);
+    assert!(came, "{when}: {:?} in place of {wanted:?}", counted(bench));
 }
 
 fn tests([a, b]: [&str; 2]) -> String {
@@ -195,14 +193,12 @@ fn python() -> PathBuf {
 
 /// A connection to the program that listens, as soon as it does.
 fn connected() -> TcpStream {
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        match TcpStream::connect_timeout(&SocketAddr::new(SENDER, SERVICE), Duration::from_secs(5)) {
-            Ok(connection) => return connection,
-            Err(error) => assert!(Instant::now() < until, "{error}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let mut connection = None;
+    wait_for("a connection to the program", || {
+        connection = TcpStream::connect_timeout(&SocketAddr::new(SENDER, SERVICE), PATIENCE).ok();
+        connection.is_some()
+    });
+    connection.expect("a connection")
 }
 
 /// As above with MPTCP, whose subflows the kernel makes, for a client of MPTCP and for one of plain TCP; and for a listener that was there

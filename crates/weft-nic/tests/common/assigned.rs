@@ -8,7 +8,8 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use weft_host::testing::{PATIENCE, until, wait_for};
 use weft_nic::departures::DepartureLog;
 use weft_nic::multiqueue::{Multiqueue, start};
 use weft_nic::nic::{SoftwareNic, Totals};
@@ -24,8 +25,6 @@ use weft_units::{BitsPerSec, Nanos};
 /// Payload of a datagram: 8.5 kbit on the wire.
 pub(crate) const PAYLOAD: usize = 1000;
 const PORT: u16 = 6000;
-/// The time allowed for any step on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The worker, the senders and the receivers use both of two cores: one test at a time.
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
@@ -40,16 +39,6 @@ pub(crate) fn get(count: &AtomicU64) -> u64 {
 /// A NIC of `kilobits` per second with room for all packets of a test.
 pub(crate) fn slow(kilobits: u64) -> Multiqueue {
     Multiqueue { ring_packets: 8000, ..Multiqueue::new(BitsPerSec(kilobits * 1000)) }
-}
-
-/// Waits until `done`, or fails with the name of the missing event.
-#[track_caller]
-pub(crate) fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < until, "{what}: not within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A UDP flow of the sender.
@@ -204,12 +193,9 @@ impl Assigned {
     /// Waits until no flow is active, and checks that every count agrees exactly.
     #[track_caller]
     pub(crate) fn settled(&self) {
-        let until = Instant::now() + PATIENCE;
         // The last departures may be between two counters.
-        let done = || self.nic_is_empty() && self.accounting().faults().is_empty();
-        while !done() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        let _ = until(PATIENCE, || self.nic_is_empty() && self.accounting().faults().is_empty());
+        // What is counted out too much comes now.
         std::thread::sleep(Duration::from_millis(50));
         assert!(self.nic_is_empty(), "something is in the NIC still: {:#?}", self.nic().totals());
         exact(self.titan(), &self.accounting());

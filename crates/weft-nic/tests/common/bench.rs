@@ -8,9 +8,10 @@ use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::netns::NetNs;
 use weft_host::sock_diag::{SockDiag, Socket, State};
+use weft_host::testing::{PATIENCE, until, wait_for};
 use weft_host::{Mac, link, sysctl};
 use weft_nic::doorbell::{Doorbells, Shared};
 use weft_nic::nic::{ClassTotals, NicConfig, NicPlan, SoftwareNic, Totals};
@@ -121,6 +122,12 @@ impl Bench {
         link::add_neighbor(&self.bed.receiver, "wire0", SENDER6, Mac::local(1)).expect("neighbour");
     }
 
+    /// Ends IPv6 at the sender, whose stack then sends nothing of its own while the NIC stops: reports of groups and requests for
+    /// neighbours come at times of its choice.
+    pub(crate) fn end_ipv6(&self) {
+        sysctl::set(&self.bed.sender, "net/ipv6/conf/port0/disable_ipv6", "1").expect("ipv6");
+    }
+
     /// A UDP socket of the sender.
     pub(crate) fn sender(&self, ipv6: bool) -> UdpSocket {
         socket(&self.bed.sender, unspecified(ipv6))
@@ -137,28 +144,24 @@ impl Bench {
 
     /// Waits until all posted packets have left, at most `patience`, and returns the totals.
     pub(crate) fn settle(&self, patience: Duration) -> Totals {
-        let until = Instant::now() + patience;
-        loop {
-            let totals = self.nic.totals().expect("totals");
+        let totals = || self.nic.totals().expect("totals");
+        let _ = until(patience, || {
+            let totals = totals();
             let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
-            if gone + totals.lost >= totals.sum(|c| c.posted).packets.get() || Instant::now() > until {
-                return totals;
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            gone + totals.lost >= totals.sum(|c| c.posted).packets.get()
+        });
+        totals()
     }
 
     /// Waits until no TCP connection between the ends has a packet to send: the last one of a connection answers the
     /// other end's FIN, and a NIC that stops before has it in its backlog.
     pub(crate) fn wait_closed(&self) {
-        let until = Instant::now() + PATIENCE;
         for ns in [&self.bed.sender, &self.bed.receiver] {
             let mut sockets = SockDiag::open(ns).expect("sockets");
             let over = |state| matches!(state, State::TimeWait | State::Listen);
-            while sockets.tcp().expect("sockets").iter().any(|(socket, _)| !over(socket.state)) {
-                assert!(Instant::now() < until, "a connection does not close");
-                std::thread::sleep(Duration::from_millis(2));
-            }
+            wait_for("the connections are closed", || {
+                sockets.tcp().expect("sockets").iter().all(|(socket, _)| over(socket.state))
+            });
         }
     }
 
@@ -255,8 +258,6 @@ pub(crate) fn set_traffic_class(socket: &UdpSocket, class: u8) {
     }
 }
 
-/// The patience with what must come: a machine that does other things may run no thread of a test for seconds.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The silence after which nothing more is expected, once all that was sent has arrived or has had the time to.
 const SILENCE: Duration = Duration::from_secs(1);
 /// As [`SILENCE`], for what should not come at all.
@@ -264,13 +265,11 @@ const SURPLUS: Duration = Duration::from_millis(300);
 
 /// Waits until a process in `ns` listens on the TCP port `port`.
 pub(crate) fn wait_listening(ns: &NetNs, port: u16) {
-    let until = Instant::now() + PATIENCE;
     let mut sockets = SockDiag::open(ns).expect("sockets");
     let listens = |socket: &Socket| socket.state == State::Listen && socket.local.port() == port;
-    while !sockets.tcp().expect("sockets").iter().any(|(socket, _)| listens(socket)) {
-        assert!(Instant::now() < until, "nothing listens on port {port}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for(format!("a listener on port {port}"), || {
+        sockets.tcp().expect("sockets").iter().any(|(socket, _)| listens(socket))
+    });
 }
 
 /// Reads datagrams until `wanted` have arrived, and then those that should not come. Returns their lengths.

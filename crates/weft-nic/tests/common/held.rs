@@ -4,13 +4,14 @@
 //! uplink until the test reads them. With a send buffer of one byte, a single unread packet fills the uplink. The worker then
 //! waits with a second packet, and fetches no other.
 
-use crate::assigned::{PAYLOAD, wait_for};
+use crate::assigned::PAYLOAD;
 use nix::sys::socket::{self, AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use weft_host::NetNs;
 use weft_host::link::{self, Mac, VethOptions};
 use weft_host::macvtap::{self, MacvtapMode};
+use weft_host::testing::wait_for;
 use weft_nic::nic::SoftwareNic;
 use weft_nic::port::Uplink;
 use weft_nic::testbed::{PORT, Testbed, WIRE};

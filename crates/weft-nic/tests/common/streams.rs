@@ -107,6 +107,11 @@ impl Streams {
         &self.keys
     }
 
+    /// The bytes received so far, by connection.
+    pub(crate) fn received(&self) -> Vec<u64> {
+        self.streams.iter().map(|stream| stream.received.load(Ordering::Relaxed)).collect()
+    }
+
     /// Stops sending and waits for the end. Returns the bytes received, by connection.
     pub(crate) fn close(&mut self) -> Vec<u64> {
         self.stop.store(true, Ordering::Relaxed);

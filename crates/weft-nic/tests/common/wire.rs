@@ -6,9 +6,9 @@ mod compiled;
 use crate::bench;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::bpf::Object;
-use weft_host::testing::unique;
+use weft_host::testing::{PATIENCE, unique, until};
 use weft_host::{Mac, NetNs, link, sysctl, tap};
 use weft_nic::nic::{NicError, NicPlan, SoftwareNic};
 use weft_nic::port::{Port, PortConfig, Receive, Uplink};
@@ -60,10 +60,7 @@ impl Counter {
 
     /// Waits until `packets` have arrived, and a little longer for those that should not.
     pub(crate) fn wait(&self, packets: u64) -> BTreeMap<Arrival, u64> {
-        let until = Instant::now() + Duration::from_secs(5);
-        while self.read().values().sum::<u64>() < packets && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let _ = until(PATIENCE, || self.read().values().sum::<u64>() >= packets);
         std::thread::sleep(Duration::from_millis(100));
         self.read()
     }

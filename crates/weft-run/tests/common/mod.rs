@@ -6,7 +6,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use weft_host::link::{self, Mac, VethOptions};
 use weft_host::testing::unique;
 use weft_host::{NetNs, sysctl};
@@ -189,19 +189,6 @@ pub(crate) fn flood<'s>(
             count.fetch_add(n as u64, Ordering::Relaxed);
         }
     });
-}
-
-pub(crate) fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + patience;
-    loop {
-        if holds() {
-            return true;
-        }
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Ends a session and checks its accounting.

@@ -42,7 +42,7 @@ pub(crate) fn send<'s>(
         let mut datagram = vec![0; bytes];
         let mut number = u64::from(socket.send_to(&datagram, to).is_ok());
         assert!(
-            crate::common::until(crate::common::SOON, || is_resolved(from, to.0)),
+            weft_host::testing::until(crate::common::SOON, || is_resolved(from, to.0)),
             "the address of {to:?}"
         );
         while !stop.load(Ordering::Relaxed) {

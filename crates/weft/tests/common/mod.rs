@@ -3,7 +3,8 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+pub(crate) use weft_host::testing::until;
 
 /// The program's output and exit code.
 #[derive(Debug)]
@@ -107,16 +108,15 @@ impl Drop for Running {
     }
 }
 
-/// Waits until `done`; returns false when that takes longer than `patience`.
-pub(crate) fn until(patience: Duration, mut done: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + patience;
-    while !done() {
-        if Instant::now() > end {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    true
+/// Waits until the process `pid` catches `signal`, which would end it before that.
+pub(crate) fn wait_for_handler(pid: u32, signal: rustix::process::Signal) {
+    let caught = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+            .is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+    };
+    weft_host::testing::wait_for(format!("a handler of {signal:?} in process {pid}"), caught);
 }
 
 /// Returns the namespaces and cgroups of the process `pid`.

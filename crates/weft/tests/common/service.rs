@@ -7,10 +7,9 @@ use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 /// The longest start or end of a daemon.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) use weft_host::testing::PATIENCE;
 
 /// A world with a configuration, and the daemon's socket.
 pub(crate) struct Service {
@@ -70,6 +69,25 @@ impl Service {
         let running = Running(self.command().spawn().expect("start weft"));
         assert!(until(PATIENCE, || self.client(&["status"]).code == 0), "the daemon does not answer");
         running
+    }
+
+    /// Starts the daemon with its messages in a file, and waits until it answers.
+    pub(crate) fn start_with_log(&self) -> Running {
+        let log = std::fs::File::create(self.log_path()).expect("a log");
+        let running = Running(self.command().stderr(log).spawn().expect("start weft"));
+        assert!(until(PATIENCE, || self.client(&["status"]).code == 0), "the daemon does not answer");
+        running
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.world.folder.path().join("log")
+    }
+
+    /// Waits until the daemon of [`start_with_log`](Self::start_with_log) has said `words`.
+    #[track_caller]
+    pub(crate) fn wait_for_line(&self, words: &str) {
+        let log = || std::fs::read_to_string(self.log_path()).expect("the log");
+        assert!(until(PATIENCE, || log().contains(words)), "no {words:?}: {}", log());
     }
 
     /// Runs a client command.
