@@ -371,10 +371,7 @@ fn a_greedy_tenant_keeps_no_file_from_another() {
     let greedy = format!("class many = {}\nroot = fair of many\n", greedy.join(" or "));
     let (_folder, mut service) = with_tenants();
     let error = attach(&mut service, "vm1", &greedy).unwrap_err();
-    assert_eq!(
-        error.diagnostics.first().map(|of| (of.code.as_str(), of.file.as_str())),
-        Some(("E0606", "mine.weft"))
-    );
+    assert!(error.to_string().starts_with("mine.weft:1:7: error[E0606]"), "{error}");
     attach(&mut service, "vm2", "class db = cgroup \"db\"\nroot = priority { db }\n").expect("attached");
     assert_eq!(classes(&mut service), "vm1.default vm2.db vm2.default default");
     attach(&mut service, "vm1", &greedy).unwrap_err();
