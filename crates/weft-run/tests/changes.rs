@@ -466,7 +466,7 @@ fn a_changed_policy_is_stored_before_any_packet_is_of_its_classes() {
     let counters = session.wire_counters();
     let sent = move || (0..3).map(|class| counters.sent(class).packets.get()).collect::<Vec<_>>();
     // Sends a packet, and says which class it was sent in.
-    let mut probe = move || {
+    let probe = move || {
         let before = sent();
         socket.send_to(b"a packet", (FAR, STEADY)).expect("send");
         wait_for("a packet", || sent() != before);
