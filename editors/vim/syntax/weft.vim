@@ -6,7 +6,7 @@ endif
 syntax case match
 syntax iskeyword @,48-57,_,.,-
 
-syntax keyword weftItem auto bound class classes cost flow flows latency limits link nodes packets queue queues steer tenant trust
+syntax keyword weftItem auto bound class classes cost flow flows cgroups ports rows masks entries latency limits link nodes packets queue queues steer tenant trust
 syntax keyword weftGoal balance expression isolate locality on rate static weight
 syntax keyword weftNode burst by destination fair fifo limit of priority wfq
 syntax keyword weftTest any cgroup classid cookie dport dscp ecn from icmp icmpv6 mark pcp port process protocol sctp sport tcp to udp user vlan
