@@ -299,7 +299,7 @@ enum Unfinished {
     Interfaces,
 }
 
-/// What a file that is no capture begins with, and the remedy.
+/// The beginning of a file that is no capture, and the remedy.
 fn beginning(first: &[u8]) -> String {
     let text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     match first.iter().all(text) {

@@ -69,7 +69,7 @@ pub struct Follower {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread shares with its owner.
+/// The state that the thread shares with its owner.
 #[derive(Debug, Default)]
 struct Shared {
     stop: AtomicBool,

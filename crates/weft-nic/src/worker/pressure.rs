@@ -56,11 +56,13 @@ impl Pressure {
             return false;
         };
         let span = now.saturating_since(start);
-        if span < WINDOW {
+        let sent = self.written.saturating_sub(before);
+        // A slow device may send nothing for longer than a window.
+        if span < WINDOW || sent == Bytes::ZERO {
             return false;
         }
         self.window = Some((now, self.written));
-        let seen = BitsPerSec::from_bytes_over(self.written.saturating_sub(before), span).get();
+        let seen = BitsPerSec::from_bytes_over(sent, span).get();
         let mean = self.observed.map_or(seen, |old| old.get() / 2 + seen / 2);
         self.observed = Some(BitsPerSec(mean.max(1)));
         true
@@ -133,6 +135,21 @@ mod tests {
         assert!(pressure.is_on(Instant::from_millis(700)) && !pressure.is_on(Instant::from_millis(900)));
         assert!(!pressure.settle(Instant::from_millis(1500)) && pressure.settle(Instant::from_millis(1700)));
         assert_eq!(pressure.observed(), None);
+    }
+
+    #[test]
+    fn a_device_that_sends_nothing_for_a_while_has_a_rate_still() {
+        let mut pressure = Pressure::default();
+        // A packet each 47 ms, and an attempt each 20.
+        for ms in (0..2000_u64).step_by(20) {
+            if ms / 47 != ms.saturating_sub(20) / 47 {
+                pressure.wrote(Bytes(1466));
+            }
+            pressure.blocked(Instant::from_millis(ms));
+            let seen = pressure.observed().map_or(250_000, BitsPerSec::get);
+            assert!((100_000..=600_000).contains(&seen), "{seen} after {ms} ms");
+        }
+        assert!(pressure.observed().is_some());
     }
 
     #[test]

@@ -77,7 +77,7 @@ pub(crate) struct Urgency {
     turns: Turns,
 }
 
-/// Whose bytes the link's clock counts.
+/// The classes whose bytes the link's clock counts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Turns {
     /// The leaf of the last turn.

@@ -158,7 +158,7 @@ impl PortState {
     }
 }
 
-/// What the state has of the session beside its NIC.
+/// The parts of a session, beside its NIC, that the state has.
 struct Rest<'a> {
     uplink: &'a Numbered,
     arp: Option<&'a Arp>,
