@@ -2556,6 +2556,8 @@ class Sim:
     spread: dict[str, Spread]
     """Means and ranges over the seeds, by quantity."""
     conservation: Conservation
+    class_drops: dict[str, dict[str, Drops]] | None = field(default=None, metadata={'required': False})
+    """Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC; without a policy, that of the flow. The sums over the classes are the `drops` of `conservation`. Absent without drops."""
     counters: dict[str, int]
     """Counters of all hosts together, first seed, warm-up included: segments handed to rings, packets sent, doorbells, retransmission_timeouts and tail_loss_probes of TCP senders, and others."""
     policy_changes: list[PolicyChange] | None = field(default=None, metadata={'required': False})
@@ -2620,6 +2622,15 @@ class Spread:
     """Minimum."""
     max: float
     """Maximum."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drops:
+    """Packets and bytes dropped for one reason."""
+    packets: int
+    """Packets."""
+    bytes: int
+    """Bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
