@@ -2405,6 +2405,8 @@ class Run:
     """The classes of the policy in its order."""
     dropped: RunDropped | None = field(default=None, metadata={'required': False})
     """Packets dropped, by reason."""
+    counters: RunCounters | None = field(default=None, metadata={'required': False})
+    """Packets of rare events at the ports, by counter."""
     lags: list[RunLag] | None = field(default=None, metadata={'required': False})
     """The largest lag behind the fluid schedule of the backlogged classes, for each class or queue of the policy without a rate limit. Empty for an emulated link."""
     uplink: RunUplink | None = field(default=None, metadata={'required': False})
@@ -2427,6 +2429,15 @@ class RunClass:
     """Packets dropped."""
     dropped_bytes: int
     """Bytes dropped."""
+    counters: RunClassCounters | None = field(default=None, metadata={'required': False})
+    """Packets of rare events of the class, by counter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunClassCounters:
+    """Packets of rare events of the class, by counter."""
+    late_claims: int | None = field(default=None, metadata={'required': False})
+    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2450,6 +2461,23 @@ class RunDropped:
     """Dropped by the uplink's device after it had accepted them."""
     lost: int
     """Posted, never arrived, and in no counter of the kernel. The accounting does not balance."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunCounters:
+    """Packets of rare events at the ports, by counter."""
+    cut_packets: int | None = field(default=None, metadata={'required': False})
+    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
+    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
+    """Packets of infrastructure beyond its share, scheduled as any other."""
+    obscured_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because their class could not be determined."""
+    strays: int | None = field(default=None, metadata={'required': False})
+    """Packets found in a ring without a doorbell."""
+    unannounced_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
+    unknown_makers: int | None = field(default=None, metadata={'required': False})
+    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2528,6 +2556,8 @@ class Sim:
     spread: dict[str, Spread]
     """Means and ranges over the seeds, by quantity."""
     conservation: Conservation
+    class_drops: dict[str, dict[str, Drops]] | None = field(default=None, metadata={'required': False})
+    """Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC; without a policy, that of the flow. The sums over the classes are the `drops` of `conservation`. Absent without drops."""
     counters: dict[str, int]
     """Counters of all hosts together, first seed, warm-up included: segments handed to rings, packets sent, doorbells, retransmission_timeouts and tail_loss_probes of TCP senders, and others."""
     policy_changes: list[PolicyChange] | None = field(default=None, metadata={'required': False})
@@ -2595,6 +2625,15 @@ class Spread:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Drops:
+    """Packets and bytes dropped for one reason."""
+    packets: int
+    """Packets."""
+    bytes: int
+    """Bytes."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class PolicyChange:
     """A change of a host's policy."""
     at_s: float
@@ -2656,6 +2695,8 @@ class Status:
     """The ports."""
     dropped: dict[str, int] | None = field(default=None, metadata={'required': False})
     """Packets dropped, by reason."""
+    counters: StatusCounters | None = field(default=None, metadata={'required': False})
+    """Packets of rare events at the ports, by counter."""
     failed_readings: int | None = field(default=None, metadata={'required': False})
     """Failed readings of the kernel's counters."""
     tenants: list[Tenant] | None = field(default=None, metadata={'required': False})
@@ -2705,6 +2746,8 @@ class StatusClass:
     """Packets sent."""
     dropped: dict[str, int]
     """Packets dropped, by reason."""
+    counters: StatusClassCounters | None = field(default=None, metadata={'required': False})
+    """Packets of rare events of the class, by counter."""
     backlog_bytes: int
     """Bytes that wait."""
     bps: float
@@ -2719,6 +2762,13 @@ class StatusClass:
     """Reason for absent waiting times."""
     sojourn_histogram: StatusClassSojournHistogram | None = field(default=None, metadata={'required': False})
     """Histogram of the waiting time since the class began."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusClassCounters:
+    """Packets of rare events of the class, by counter."""
+    late_claims: int | None = field(default=None, metadata={'required': False})
+    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2789,8 +2839,44 @@ class StatusPort:
     """Packets received."""
     dropped_packets: int
     """Packets dropped on their way to or from the port."""
+    counters: StatusPortCounters | None = field(default=None, metadata={'required': False})
+    """Packets of rare events at the port, by counter."""
     uplink: str | None = field(default=None, metadata={'required': False})
     """The uplink, where the configuration names its uplinks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusPortCounters:
+    """Packets of rare events at the port, by counter."""
+    cut_packets: int | None = field(default=None, metadata={'required': False})
+    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
+    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
+    """Packets of infrastructure beyond its share, scheduled as any other."""
+    obscured_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because their class could not be determined."""
+    strays: int | None = field(default=None, metadata={'required': False})
+    """Packets found in a ring without a doorbell."""
+    unannounced_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
+    unknown_makers: int | None = field(default=None, metadata={'required': False})
+    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusCounters:
+    """Packets of rare events at the ports, by counter."""
+    cut_packets: int | None = field(default=None, metadata={'required': False})
+    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
+    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
+    """Packets of infrastructure beyond its share, scheduled as any other."""
+    obscured_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because their class could not be determined."""
+    strays: int | None = field(default=None, metadata={'required': False})
+    """Packets found in a ring without a doorbell."""
+    unannounced_drops: int | None = field(default=None, metadata={'required': False})
+    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
+    unknown_makers: int | None = field(default=None, metadata={'required': False})
+    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2854,6 +2940,7 @@ class StatusStatus:
     limits: list[StatusLimit] | None = field(default=None, metadata={'required': False})
     ports: list[StatusPort]
     dropped: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: StatusCounters | None = field(default=None, metadata={'required': False})
     failed_readings: int | None = field(default=None, metadata={'required': False})
     tenants: list[Tenant] | None = field(default=None, metadata={'required': False})
     """Tenants of the policy, each before those below it; absent if it has none."""

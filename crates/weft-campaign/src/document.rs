@@ -6,7 +6,7 @@ use weft_report::sim::{
     SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
 };
 use weft_sim::cost::Category;
-use weft_sim::outcome::{self, Latencies, Outcome, PolicyPhase};
+use weft_sim::outcome::{self, Amount, DropCounts, DropPlace, Latencies, Outcome, PolicyPhase};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
@@ -51,6 +51,7 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64, host: Host) -> Opt
         cpu: cpu.collect(),
         spread: spread(runs),
         conservation: conservation(outcome),
+        class_drops: class_drops(outcome),
         counters: counters(outcome),
         policy_changes: policy_changes(outcome),
         stopped: false,
@@ -181,18 +182,32 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
     };
     let of = |balance: Balance| Drops { packets: balance.dropped_packets, bytes: balance.dropped_bytes };
     for (reason, dropped) in [
-        ("qdiscs", of(qdiscs)),
+        (DropPlace::Qdiscs, of(qdiscs)),
         // Nothing but a dropper of the policy drops from a ring.
-        ("dropper", of(rings)),
-        ("switch buffers", ports),
-        ("links", lost),
-        ("receive rings", of(receive)),
+        (DropPlace::Dropper, of(rings)),
+        (DropPlace::SwitchBuffers, ports),
+        (DropPlace::Links, lost),
+        (DropPlace::ReceiveRings, of(receive)),
     ] {
         if dropped != Drops::default() {
-            drops.insert(reason.to_owned(), dropped);
+            drops.insert(reason.name().to_owned(), dropped);
         }
     }
     Conservation { total: path(sums), drops, stages, ..Conservation::default() }
+}
+
+/// Returns the drops by class and reason, without zeros.
+fn class_drops(outcome: &Outcome) -> BTreeMap<String, BTreeMap<String, Drops>> {
+    let drops = |amount: Amount| Drops { packets: amount.packets.0, bytes: amount.bytes.0 };
+    let by_reason = |dropped: DropCounts| {
+        let all = DropPlace::ALL.into_iter().map(|place| (place.name().to_owned(), drops(dropped.at(place))));
+        all.filter(|(_, dropped)| *dropped != Drops::default()).collect()
+    };
+    outcome
+        .drops_by_class()
+        .into_iter()
+        .map(|(class, dropped)| (class.to_owned(), by_reason(dropped)))
+        .collect()
 }
 
 fn balance(stage: &outcome::StageBalance) -> Balance {
@@ -262,6 +277,82 @@ mod tests {
     use super::*;
     use weft_sim::run::simulate;
 
+    fn scenario(text: &str) -> Scenario {
+        let no_file = weft_policy::FileError::Unreadable("no file".to_owned());
+        let scenario = weft_sim::scenario::read(text, "a.toml", &mut |_| Err(no_file.clone()));
+        scenario.unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The drops by reason, summed over the classes.
+    fn of_all_classes(outcome: &Outcome) -> BTreeMap<String, Drops> {
+        let mut sums: BTreeMap<String, Drops> = BTreeMap::new();
+        for (reason, dropped) in class_drops(outcome).into_values().flatten() {
+            let sum = sums.entry(reason).or_default();
+            sum.packets += dropped.packets;
+            sum.bytes += dropped.bytes;
+        }
+        sums
+    }
+
+    /// A policy with a dropper for one class, on links that lose packets.
+    fn with_policy(dropper: &str, traffic: &str) -> Outcome {
+        let text = format!(
+            r#"
+warm_up = "0s"
+duration = "400ms"
+classes = ["web", "bulk"]
+[network]
+rate = "100mbps"
+delay = "100us"
+loss = 0.01
+[host.stack]
+policy = """
+dropper all() {{ fetched {{ drop }} }}
+class web = cgroup "web"
+class bulk = cgroup "bulk"
+root = priority {{ {dropper} of web, bulk, default }}
+"""
+[host.nic]
+transmit_queues = "per-flow"
+scheduler = "policy"
+[[flows]]
+class = "web"
+{traffic}
+[[flows]]
+class = "bulk"
+{traffic}
+"#
+        );
+        simulate(&scenario(&text), 1).expect("runs")
+    }
+
+    #[test]
+    fn each_drop_is_of_the_class_whose_packet_it_was() {
+        let outcome = with_policy("all", "traffic = { udp = { rate = \"40mbps\" } }");
+        let drops = class_drops(&outcome);
+        let reasons = |class: &str| drops[class].keys().map(String::as_str).collect::<Vec<_>>();
+        assert_eq!(drops.keys().collect::<Vec<_>>(), ["bulk", "web"]);
+        assert_eq!((reasons("web"), reasons("bulk")), (vec!["dropper"], vec!["links"]));
+        assert!(drops["web"]["dropper"].packets > 300, "{drops:?}");
+        assert_eq!(of_all_classes(&outcome), conservation(&outcome).drops);
+        // Of segments with several packets a dropper may take some, and the run ends between them.
+        let outcome = with_policy("codel target 1ms interval 10ms", "count = 4");
+        let accounting = conservation(&outcome);
+        assert_eq!(accounting.violations(), [""; 0]);
+        assert_eq!(accounting.drops.keys().collect::<Vec<_>>(), ["dropper", "links"]);
+        assert_eq!(of_all_classes(&outcome), accounting.drops);
+    }
+
+    #[test]
+    fn without_a_policy_drops_are_of_the_classes_of_flows() {
+        let text = "warm_up = \"0s\"\nduration = \"15ms\"\nclasses = [\"a\", \"b\"]\n[network]\nloss = 0.01\n\
+                    [host.nic]\nreceive_ring = 4\n[[flows]]\nclass = \"b\"\ncount = 8\n";
+        let outcome = simulate(&scenario(text), 1).expect("runs");
+        let accounting = conservation(&outcome);
+        assert_eq!(accounting.drops.keys().collect::<Vec<_>>(), ["links", "receive rings"]);
+        assert_eq!(class_drops(&outcome), BTreeMap::from([("b".to_owned(), accounting.drops)]));
+    }
+
     /// Scenarios with drops at each kind of place: links, a switch's small buffer, a shaper's full queue.
     #[test]
     fn the_whole_path_balances_and_drops_have_reasons() {
@@ -280,12 +371,10 @@ mod tests {
                 &["qdiscs"],
             ),
         ] {
-            let scenario = weft_sim::scenario::read(&format!("{short}{text}"), "a.toml", &mut |_| {
-                Err(weft_policy::FileError::Unreadable("no file".to_owned()))
-            });
-            let scenario = scenario.expect("a scenario");
-            let accounting = conservation(&simulate(&scenario, 1).expect("runs"));
+            let outcome = simulate(&scenario(&format!("{short}{text}")), 1).expect("runs");
+            let accounting = conservation(&outcome);
             assert_eq!(accounting.violations(), [""; 0], "{text}");
+            assert_eq!(of_all_classes(&outcome), accounting.drops, "{text}");
             assert_eq!(accounting.drops.keys().collect::<Vec<_>>(), reasons, "{text}");
             assert!(
                 accounting.total.out_packets > 1000
@@ -296,11 +385,7 @@ mod tests {
 
     #[test]
     fn a_packet_or_a_byte_that_one_stage_has_lost_is_an_unbalanced_seed() {
-        let text = "warm_up = \"0s\"\nduration = \"5ms\"\n[[flows]]\ncount = 4\n";
-        let scenario = weft_sim::scenario::read(text, "a.toml", &mut |_| {
-            Err(weft_policy::FileError::Unreadable("no file".to_owned()))
-        });
-        let scenario = scenario.expect("a scenario");
+        let scenario = scenario("warm_up = \"0s\"\nduration = \"5ms\"\n[[flows]]\ncount = 4\n");
         let run = |edit: &dyn Fn(&mut Outcome)| {
             let mut outcome = simulate(&scenario, 1).expect("runs");
             edit(&mut outcome);

@@ -1,5 +1,7 @@
 //! The document of `weft run`: the traffic of each class of a policy while the software NIC ran.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -21,6 +23,9 @@ pub struct RunReport {
     /// Packets dropped, by reason.
     #[serde(default)]
     pub dropped: RunDrops,
+    /// Packets of rare events at the ports, by counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// The largest lag of each leaf of the policy without a rate limit behind the fluid schedule.
     #[serde(default)]
     pub lags: Vec<RunLag>,
@@ -141,9 +146,7 @@ impl core::fmt::Display for RunDrops {
     /// `12 dropped (ring full 10, stray 2)`.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "{} dropped", self.total())?;
-        let reasons = self.by_reason().into_iter().filter(|(_, packets)| *packets > 0);
-        let reasons: Vec<_> = reasons.map(|(reason, packets)| format!("{reason} {packets}")).collect();
-        if reasons.is_empty() { Ok(()) } else { write!(f, " ({})", reasons.join(", ")) }
+        human::named_counts(self.by_reason()).map_or(Ok(()), |reasons| write!(f, " ({reasons})"))
     }
 }
 
@@ -160,6 +163,9 @@ pub struct RunClass {
     pub dropped_packets: u64,
     /// Bytes dropped.
     pub dropped_bytes: u64,
+    /// Packets of rare events of the class, by counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
 }
 
 impl Document for RunReport {
@@ -185,6 +191,11 @@ impl Document for RunReport {
                     .into(),
             ]);
         }
+        let counted = |name: &str, counters: &BTreeMap<String, u64>| {
+            Some(format!("{name}: {}", human::of_counters(counters)?))
+        };
+        let classes = self.classes.iter().filter_map(|c| counted(&c.class, &c.counters));
+        classes.chain(counted("counted", &self.counters)).for_each(|note| table.note(note));
         let lags = (!self.lags.is_empty()).then(|| lag_table(&self.lags));
         [table].into_iter().chain(lags).chain([self.conservation.table("Conservation")]).collect()
     }

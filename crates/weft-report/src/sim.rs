@@ -1,6 +1,6 @@
 //! The document of `weft sim`: the results of one scenario over its seeds.
 
-use crate::record::{Conservation, Document, Host, Stage};
+use crate::record::{Conservation, Document, Drops, Host, Stage};
 use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 use serde::{Deserialize, Serialize};
@@ -39,6 +39,10 @@ pub struct SimReport {
     pub spread: BTreeMap<String, SimSpread>,
     /// The accounting.
     pub conservation: Conservation,
+    /// Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC;
+    /// without a policy, that of the flow. The sums over the classes are the drops of `conservation`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub class_drops: BTreeMap<String, BTreeMap<String, Drops>>,
     /// Counters of all hosts together, first seed, warm-up included.
     pub counters: BTreeMap<String, u64>,
     /// Changes of hosts' policies, first seed.
@@ -166,7 +170,7 @@ impl Document for SimReport {
 
     fn tables(&self) -> Vec<Table> {
         let mut tables = vec![self.overview(), self.flows_table()];
-        let more = [self.changes_table(), self.latency_table(), self.cpu_table()];
+        let more = [self.changes_table(), self.latency_table(), self.cpu_table(), self.drops_table()];
         tables.extend(more.into_iter().filter(|table| !table.is_empty()));
         tables.push(by_kind(&self.conservation).table("Conservation, first seed, with its warm-up"));
         tables
@@ -275,6 +279,24 @@ impl SimReport {
             }
             for reason in change.refused.iter().chain(&change.warnings) {
                 table.note(format!("{}: {reason}", change.what));
+            }
+        }
+        table
+    }
+
+    /// A line for each class and reason of drops.
+    fn drops_table(&self) -> Table {
+        let mut table = Table::new("Drops by class, first seed, with its warm-up").columns([
+            Column::left("class"),
+            Column::left("reason"),
+            Column::right("packets"),
+            Column::right("bytes"),
+        ]);
+        for (class, drops) in &self.class_drops {
+            for (reason, dropped) in drops {
+                let amounts = [human::count(dropped.packets), human::bytes(dropped.bytes as f64)];
+                let cells = [class.clone(), reason.clone()].into_iter().chain(amounts);
+                table.row(cells.map(Cell::plain));
             }
         }
         table

@@ -55,6 +55,9 @@ pub struct ServiceStatus {
     /// Packets dropped, by reason.
     #[serde(default)]
     pub dropped: BTreeMap<String, u64>,
+    /// Packets of rare events at the ports, by counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// Failed readings of the kernel's counters.
     #[serde(default)]
     pub failed_readings: u64,
@@ -187,6 +190,9 @@ pub struct StatusClass {
     /// Packets dropped, by reason.
     #[serde(default)]
     pub dropped: BTreeMap<String, u64>,
+    /// Packets of rare events of the class, by counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// Bytes that wait.
     pub backlog_bytes: u64,
     /// The rate on the wire over the last second.
@@ -275,6 +281,9 @@ pub struct StatusPort {
     pub received_packets: u64,
     /// Packets dropped on their way to or from the port.
     pub dropped_packets: u64,
+    /// Packets of rare events at the port, by counter.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, u64>,
     /// The limit of what it sends, beside those of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub egress_limit: Option<StatusPortLimit>,
@@ -334,6 +343,9 @@ impl ServiceStatus {
         if !self.dropped.is_empty() {
             classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
         }
+        if let Some(counters) = human::of_counters(&self.counters) {
+            classes.note(format!("counted in all: {counters}"));
+        }
         let limits = (!self.limits.is_empty()).then(|| self.limit_table());
         let tenants = (!self.tenants.is_empty()).then(|| self.tenant_table());
         [classes].into_iter().chain(limits).chain([self.port_table()]).chain(tenants).collect()
@@ -364,6 +376,9 @@ impl ServiceStatus {
                 human::bytes(c.bytes as f64).into(),
                 reasons(&c.dropped).into(),
             ]);
+            if let Some(counters) = human::of_counters(&c.counters) {
+                table.note(format!("class {}: {counters}", c.class));
+            }
         }
         table
     }
@@ -420,6 +435,9 @@ impl ServiceStatus {
                 human::count(p.dropped_packets).into(),
                 p.limits().into(),
             ]);
+            if let Some(counters) = human::of_counters(&p.counters) {
+                table.note(format!("port {}: {counters}", p.port));
+            }
         }
         table
     }
@@ -439,9 +457,7 @@ impl StatusPort {
 
 /// Drops as text: `bound 3, ring full 1`; `0` without drops.
 pub fn reasons(dropped: &BTreeMap<String, u64>) -> String {
-    let some = dropped.iter().filter(|(_, packets)| **packets > 0);
-    let words: Vec<_> = some.map(|(reason, packets)| format!("{reason} {packets}")).collect();
-    if words.is_empty() { "0".to_owned() } else { words.join(", ") }
+    human::of_counters(dropped).unwrap_or_else(|| "0".to_owned())
 }
 
 impl Document for StatusReport {

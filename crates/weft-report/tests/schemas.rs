@@ -76,6 +76,25 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::service::tenants());
 }
 
+/// Counters above zero are noted with their names, by class, by port and in all.
+#[test]
+fn rare_events_are_noted_below_the_tables() {
+    let text = |tables: Vec<weft_report::table::Table>| -> String {
+        tables.iter().map(|table| table.render(false)).collect()
+    };
+    let run = text(fixture::run_report().tables());
+    for note in ["vm1: late_claims 40", "vm2: late_claims 1", "counted: cut_packets 5"] {
+        assert!(run.contains(note), "{note}: {run}");
+    }
+    let status = text(fixture::service::status().tables());
+    for note in
+        ["class web: late_claims 4", "port weft0: unknown_makers 2", "counted in all: unknown_makers 2"]
+    {
+        assert!(status.contains(note), "{note}: {status}");
+    }
+    assert!(!run.contains("strays") && !status.contains("strays"), "{run}{status}");
+}
+
 /// A benchmark names its unit: the simulator's events are not packets.
 #[test]
 fn a_benchmark_says_of_what_its_speeds_are() {

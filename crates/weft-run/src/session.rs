@@ -34,6 +34,7 @@ mod settings;
 mod source;
 mod unmet;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use weft_host::bpf::RunStats;
 use weft_host::cgroup::CgroupError;
@@ -51,6 +52,7 @@ use weft_report::run::RunDrops;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::{self, Follower};
+use crate::counters::{OF_PORTS, values};
 
 use arp::Arp;
 use change::Names;
@@ -223,6 +225,8 @@ pub struct Status {
     pub received: u64,
     /// Packets dropped, by reason.
     pub dropped: RunDrops,
+    /// Packets of rare events at the ports, by counter.
+    pub counters: BTreeMap<String, u64>,
     /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
     pub observed_rate: Option<BitsPerSec>,
     /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
@@ -472,6 +476,7 @@ impl Session {
             backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
             received: totals.received().packets.get(),
             dropped: report::dropped(&totals),
+            counters: values(&OF_PORTS, &totals),
             observed_rate: totals.observed_rate,
             worker_bound: totals.worker_busy >= WORKER_BOUND,
             change_pause_max: totals.change_pause_max,

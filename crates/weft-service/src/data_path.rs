@@ -207,6 +207,8 @@ pub struct PathStatus {
     pub ports: Vec<PathPort>,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets of rare events at the ports, by counter.
+    pub counters: BTreeMap<String, u64>,
     /// The longest time for which a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
     /// The rings that flows of other classes wait for.
@@ -232,6 +234,8 @@ pub struct PathClass {
     pub rate: BitsPerSec,
     /// Packets dropped, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
+    /// Packets of rare events, by counter.
+    pub counters: BTreeMap<String, u64>,
     /// The waiting times; `None` before its first packet has left.
     pub sojourn: Option<Sojourn>,
 }
@@ -264,6 +268,8 @@ pub struct PathPort {
     pub received_packets: u64,
     /// Packets dropped on their way to or from the port.
     pub dropped_packets: u64,
+    /// Packets of rare events, by counter.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// Errors of a data path.

@@ -4,11 +4,15 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
+use weft_run::counters::{Counter, OF_CLASSES, OF_PORTS};
 
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
+/// Values of counters, by name.
+type Values = BTreeMap<String, u64>;
 
 /// The form of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -99,6 +103,16 @@ impl Out<'_> {
         Ok(())
     }
 
+    /// A metric for each row of a table, with the samples that have a value for it. `of` is what the values are of, if not all.
+    fn table<T>(&mut self, of: &str, counters: &[Counter<T>], samples: &[(Labels, &Values)]) -> fmt::Result {
+        for Counter { name, help, .. } in counters {
+            let value = |(labels, values): &(Labels, &Values)| Some((labels.clone(), *values.get(*name)?));
+            let samples = samples.iter().filter_map(value).collect();
+            self.counters(&format!("weft_{of}{name}"), help, samples)?;
+        }
+        Ok(())
+    }
+
     fn gauges(&mut self, name: &str, help: &str, samples: Vec<(Labels, f64)>) -> fmt::Result {
         if samples.is_empty() {
             return Ok(());
@@ -153,6 +167,8 @@ fn daemon(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
         status.dropped.iter().map(move |(reason, packets)| (labels(reason), *packets))
     });
     out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
+    let counted: Vec<_> = uplinks.iter().map(|status| (of(status), &status.counters)).collect();
+    out.table("", &OF_PORTS, &counted)?;
     let failed = uplinks.iter().map(|status| (of(status), status.failed_readings)).collect();
     out.counters("weft_failed_readings", "Failed readings of the kernel's counters", failed)
 }
@@ -198,6 +214,8 @@ fn classes(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
         })
     });
     out.counters("weft_class_dropped_packets", "Packets dropped, by reason", reasons.collect())?;
+    let counted: Vec<_> = classes().map(|(labels, class)| (labels, &class.counters)).collect();
+    out.table("class_", &OF_CLASSES, &counted)?;
     let measured: Vec<_> = classes().filter_map(|(l, c)| Some((l, c.sojourn_histogram.as_ref()?))).collect();
     if measured.is_empty() { Ok(()) } else { sojourn(out, measured) }
 }
@@ -217,22 +235,26 @@ fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Resul
 }
 
 fn ports(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
-    let counts = |value: fn(&StatusPort) -> u64| {
-        let of = |status: &&ServiceStatus| -> Vec<(Labels, u64)> {
-            status.ports.iter().map(|port| (with(status, "port", &port.port), value(port))).collect()
-        };
-        uplinks.iter().flat_map(of).collect()
+    let ports = || {
+        uplinks
+            .iter()
+            .flat_map(|status| status.ports.iter().map(|port| (with(status, "port", &port.port), port)))
     };
+    let counts = |value: fn(&StatusPort) -> u64| ports().map(|(l, p)| (l, value(p))).collect();
     out.counters("weft_port_sent_bytes", "Bytes sent", counts(|p| p.sent_bytes))?;
     out.counters("weft_port_sent_packets", "Packets sent", counts(|p| p.sent_packets))?;
     out.counters("weft_port_received_packets", "Packets received", counts(|p| p.received_packets))?;
-    out.counters("weft_port_dropped_packets", "Packets dropped on their way", counts(|p| p.dropped_packets))
+    out.counters("weft_port_dropped_packets", "Packets dropped on their way", counts(|p| p.dropped_packets))?;
+    let counted: Vec<_> = ports().map(|(labels, port)| (labels, &port.counters)).collect();
+    out.table("port_", &OF_PORTS, &counted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use weft_nic::nic::{ClassTotals, Totals};
+    use weft_run::counters::values;
+    use weft_units::Packets;
 
     fn status() -> ServiceStatus {
         let class = StatusClass {
@@ -287,6 +309,58 @@ mod tests {
             Format::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
             Format::OpenMetrics
         );
+    }
+
+    /// Each counter of the totals is a metric, of its class, of its port and in all, with the value and a help.
+    #[test]
+    fn rare_events_have_the_values_of_the_totals() {
+        let class = ClassTotals { late_claims: Packets(9), ..ClassTotals::default() };
+        let of_port = Totals { cut_packets: 5, unknown_makers: 1, ..Totals::default() };
+        let totals = Totals {
+            cut_packets: 6,
+            infrastructure_excess: 2,
+            obscured_drops: 3,
+            strays: 4,
+            unannounced_drops: 7,
+            unknown_makers: 8,
+            ..Totals::default()
+        };
+        let mut status = status();
+        status.classes[0].class = "web".to_owned();
+        status.classes[0].counters = values(&OF_CLASSES, &class);
+        status.ports[0].counters = values(&OF_PORTS, &of_port);
+        status.counters = values(&OF_PORTS, &totals);
+        let text = in_format(&status, Format::Classic);
+        let mut expected = vec![(
+            "weft_class_late_claims_total".to_owned(),
+            "{class=\"web\"}",
+            class.late_claims.get(),
+            OF_CLASSES[0].help,
+        )];
+        for (prefix, labels, totals) in [("weft_", "", &totals), ("weft_port_", "{port=\"weft0\"}", &of_port)]
+        {
+            let read = [
+                ("cut_packets", totals.cut_packets),
+                ("infrastructure_excess", totals.infrastructure_excess),
+                ("obscured_drops", totals.obscured_drops),
+                ("strays", totals.strays),
+                ("unannounced_drops", totals.unannounced_drops),
+                ("unknown_makers", totals.unknown_makers),
+            ];
+            assert_eq!(read.map(|(name, _)| name), OF_PORTS.each_ref().map(|counter| counter.name));
+            for ((name, value), counter) in read.into_iter().zip(&OF_PORTS) {
+                expected.push((format!("{prefix}{name}_total"), labels, value, counter.help));
+            }
+        }
+        for (name, labels, value, help) in expected {
+            for line in [
+                format!("# HELP {name} {help}"),
+                format!("# TYPE {name} counter"),
+                format!("{name}{labels} {value}"),
+            ] {
+                assert!(text.lines().any(|l| l == line), "{line}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! counter, so an unreported loss of a stage becomes visible.
 
 use crate::outcome::{Amount, StageBalance};
+use crate::packet::Packet;
 use crate::segment::Segment;
 use weft_units::{Bytes, Packets};
 
@@ -35,6 +36,11 @@ pub(crate) fn balance(place: &str, stage: &dyn Stage) -> StageBalance {
 }
 
 impl Amount {
+    /// The amount of one packet.
+    pub(crate) fn of_packet(packet: &Packet) -> Self {
+        Self { packets: Packets(1), bytes: packet.bytes() }
+    }
+
     /// Adds packets and bytes.
     #[inline]
     pub(crate) fn count(&mut self, packets: u64, bytes: u64) {

@@ -1,6 +1,7 @@
 //! The result of a run.
 
 use crate::cost::{Category, PerCategory};
+use std::collections::BTreeMap;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// All measurements of a run, after its warm-up unless stated otherwise.
@@ -24,8 +25,10 @@ pub struct Outcome {
     pub counters: Counters,
     /// By stage: the balance of its packets, whole run.
     pub balances: Vec<StageBalance>,
-    /// By host whose NIC has a policy tree, and by change of its policy: the bytes that each class sent, whole run.
+    /// By host whose NIC has a policy tree, and by change of its policy: what each class sent and lost, whole run.
     pub policies: Vec<PolicyPhase>,
+    /// By class of the scenario: packets of hosts whose NIC has no policy tree that were dropped, whole run.
+    pub without_policy: Vec<ClassDrops>,
 }
 
 /// The policy of a host's NIC from one change to the next, or to the end of the run.
@@ -56,15 +59,72 @@ pub struct PolicyChanged {
     pub warnings: Vec<String>,
 }
 
-/// A class of a policy, and what its flows have sent.
+/// A class of a policy, what its flows have sent, and what was dropped of it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct ClassSent {
     /// Its name.
     pub class: String,
     /// Frames put on the wire.
     pub sent: Amount,
-    /// Frames that droppers of the policy dropped.
-    pub dropped: Amount,
+    /// Its frames that were dropped on their way. What a dropper drops of a segment is counted when the NIC has fetched all of it.
+    pub dropped: DropCounts,
+}
+
+/// A class, and what was dropped of it.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ClassDrops {
+    /// Its name.
+    pub class: String,
+    /// Its packets that were dropped.
+    pub dropped: DropCounts,
+}
+
+/// The place of a drop.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropPlace {
+    /// A qdisc of the sender.
+    Qdiscs,
+    /// A dropper of the sender's policy, which drops from a ring.
+    Dropper,
+    /// A switch whose buffer had no room.
+    SwitchBuffers,
+    /// A link, at random.
+    Links,
+    /// A full receive ring.
+    ReceiveRings,
+}
+
+impl DropPlace {
+    /// All places, in the order of a packet's path.
+    pub const ALL: [Self; 5] =
+        [Self::Qdiscs, Self::Dropper, Self::SwitchBuffers, Self::Links, Self::ReceiveRings];
+
+    /// Returns the name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Qdiscs => "qdiscs",
+            Self::Dropper => "dropper",
+            Self::SwitchBuffers => "switch buffers",
+            Self::Links => "links",
+            Self::ReceiveRings => "receive rings",
+        }
+    }
+}
+
+/// Dropped packets, by place.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct DropCounts([Amount; DropPlace::ALL.len()]);
+
+impl DropCounts {
+    /// Returns what was dropped at a place.
+    pub const fn at(&self, place: DropPlace) -> Amount {
+        self.0[place as usize]
+    }
+
+    /// Adds what is dropped at a place.
+    pub(crate) fn count(&mut self, place: DropPlace, amount: Amount) {
+        self.0[place as usize].add(amount);
+    }
 }
 
 /// A flow.
@@ -210,6 +270,22 @@ impl Outcome {
     pub fn throughput(&self) -> BitsPerSec {
         let bytes: Bytes = self.flows.iter().map(|flow| flow.bytes).sum();
         BitsPerSec::from_bytes_over(bytes, self.measured)
+    }
+
+    /// Returns what was dropped, whole run, by class: that of the policy of the sender's NIC or, without a policy tree, that of the
+    /// scenario. A class without drops is left out.
+    pub fn drops_by_class(&self) -> BTreeMap<&str, DropCounts> {
+        let of_policies = self.policies.iter().flat_map(|phase| &phase.classes);
+        let of_policies = of_policies.map(|class| (&class.class, class.dropped));
+        let others = self.without_policy.iter().map(|class| (&class.class, class.dropped));
+        let mut sums: BTreeMap<&str, DropCounts> = BTreeMap::new();
+        for (class, dropped) in of_policies.chain(others) {
+            if dropped != DropCounts::default() {
+                let sum = sums.entry(class).or_default();
+                DropPlace::ALL.into_iter().for_each(|place| sum.count(place, dropped.at(place)));
+            }
+        }
+        sums
     }
 
     /// Returns the busy share of a host's processors, summed over them: 1.0 is one processor.

@@ -7,7 +7,7 @@ use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
 use weft_sim::nic::scheduler::{After, NicScheduler, Pick, PolicyScheduler, QueueError};
-use weft_sim::outcome::{Outcome, PolicyPhase};
+use weft_sim::outcome::{DropPlace, Outcome, PolicyPhase};
 use weft_sim::run::{policy_diagnostics, simulate};
 use weft_sim::scenario::{Scenario, read};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
@@ -453,8 +453,9 @@ const MARKS: (&str, &str) = ("dropper late() { fetched { if now - p.arrived > 20
 fn of_web(outcome: &Outcome) -> (u64, u64) {
     let class = outcome.policies[0].classes.iter().find(|class| class.class == "web").expect("the class");
     let rings = outcome.balances.iter().find(|stage| stage.name == "host 0 rings").expect("the rings");
-    assert_eq!(class.dropped, rings.dropped, "the class has all drops of the rings");
-    (class.sent.packets.get(), class.dropped.packets.get())
+    let dropped = class.dropped.at(DropPlace::Dropper);
+    assert_eq!(dropped, rings.dropped, "the class has all drops of the rings");
+    (class.sent.packets.get(), dropped.packets.get())
 }
 
 /// The mean number of bytes that wait in the sender.
@@ -505,8 +506,10 @@ fn a_dropper_that_comes_with_a_change_knows_what_waits() {
     let scenario = read(&text, "a.toml", &mut |path| Err(weft_policy::FileError::Missing(path.to_owned())));
     let outcome = ran(&scenario.unwrap_or_else(|error| panic!("{error}")), 1);
     let phases: Vec<_> = outcome.policies.iter().filter(|phase| phase.host == 0).collect();
-    let dropped =
-        |phase: &PolicyPhase| phase.classes.iter().map(|class| class.dropped.packets.get()).sum::<u64>();
+    let dropped = |phase: &PolicyPhase| {
+        let of_classes = phase.classes.iter().map(|class| class.dropped.at(DropPlace::Dropper).packets.get());
+        of_classes.sum::<u64>()
+    };
     assert_eq!((phases.len(), dropped(phases[0])), (2, 0));
     assert!(dropped(phases[1]) > 100, "{:#?}", phases[1]);
 }

@@ -50,6 +50,21 @@ fn metrics_are_served_on_a_socket() {
     assert!(open.contains("weft_port_sent_packets_total{port=\"weft0\"}"), "{open}");
     assert!(open.contains("weft_uplink_up{device=\"up0\"} 1"), "{open}");
     assert!(read("").contains("# TYPE weft_class_sent_bytes_total counter"));
+    // The document has the same counters of rare events: of a class, of a port and in all. Their values may change meanwhile.
+    let status = service.status();
+    let class = &status["classes"][0];
+    for (prefix, labels, counters) in [
+        ("weft_class_", format!("{{class={}}}", class["class"]), &class["counters"]),
+        ("weft_port_", "{port=\"weft0\"}".to_owned(), &status["ports"][0]["counters"]),
+        ("weft_", String::new(), &status["counters"]),
+    ] {
+        let counters = counters.as_object().expect("counters");
+        assert!(!counters.is_empty(), "{prefix}: {status}");
+        for name in counters.keys() {
+            let sample = format!("{prefix}{name}_total{labels} ");
+            assert!(open.lines().any(|line| line.starts_with(&sample)), "{sample}: {open}");
+        }
+    }
     service.stop(daemon);
     assert!(!path.exists(), "the socket of the metrics remains");
 }

@@ -20,7 +20,9 @@
 
 use super::settings::{namespace, place};
 use super::{Arp, PortKind, PortLimit, PortSettings, Session, SessionError, report};
+use crate::counters::{OF_PORTS, values};
 use core::net::IpAddr;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use weft_host::link::{self, Mac};
 use weft_host::netns::NetNs;
@@ -68,6 +70,8 @@ pub struct PortStatus {
     pub received: Count,
     /// Packets dropped, by reason. The uplink's drops belong to no port.
     pub dropped: RunDrops,
+    /// Packets of rare events, by counter.
+    pub counters: BTreeMap<String, u64>,
     /// Its state.
     pub state: PortState,
 }
@@ -213,6 +217,7 @@ impl SessionPort {
             sent: Count::default(),
             received: Count::default(),
             dropped: RunDrops::default(),
+            counters: BTreeMap::new(),
             state: self.state(port),
         };
         status.with(&port.recent_totals(rest))
@@ -272,6 +277,8 @@ impl PortStatus {
     /// The status with the counts of `totals`.
     fn with(self, totals: &PortTotals) -> Self {
         let (sent, received) = (totals.sum(|class| class.sent), totals.received());
-        Self { sent, received, dropped: report::dropped(&totals.clone().into()), ..self }
+        let totals = totals.clone().into();
+        let (dropped, counters) = (report::dropped(&totals), values(&OF_PORTS, &totals));
+        Self { sent, received, dropped, counters, ..self }
     }
 }

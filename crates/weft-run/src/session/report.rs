@@ -8,6 +8,7 @@ use weft_report::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunRe
 use weft_units::{Bytes, Nanos};
 
 use crate::accounting::{conservation, undelivered, unexplained};
+use crate::counters::{OF_CLASSES, OF_PORTS, values};
 use crate::host_facts;
 
 /// The carrier of received packets, without counts.
@@ -49,6 +50,7 @@ pub(super) fn report(
             bytes: c.sent.bytes.get(),
             dropped_packets: dropped.packets.get(),
             dropped_bytes: dropped.bytes.get(),
+            counters: values(&OF_CLASSES, c),
         }
     });
     RunReport {
@@ -57,6 +59,7 @@ pub(super) fn report(
         duration_s: duration.as_secs_f64(),
         classes: classes.collect(),
         dropped: dropped(totals),
+        counters: values(&OF_PORTS, totals),
         lags: totals.lags.iter().map(lag).collect(),
         uplink: RunUplink {
             observed_bps: totals.observed_rate.map(|rate| rate.get() as f64),
@@ -90,5 +93,33 @@ pub(super) fn dropped(totals: &Totals) -> RunDrops {
         stray: totals.unannounced_drops + totals.obscured_drops,
         uplink: totals.uplink_dropped,
         lost: unexplained(totals),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_nic::nic::ClassTotals;
+    use weft_units::Packets;
+
+    #[test]
+    fn the_document_has_each_counter_of_the_totals() {
+        let class = |packets| ClassTotals { late_claims: Packets(packets), ..ClassTotals::default() };
+        let totals = Totals {
+            classes: vec![class(3), class(0)],
+            cut_packets: 7,
+            unannounced_drops: 2,
+            obscured_drops: 1,
+            ..Totals::default()
+        };
+        let names = ["web", "default"].map(str::to_owned);
+        let report = report(&names, &totals, Duration::from_secs(1), None);
+        let late: Vec<u64> = report.classes.iter().map(|class| class.counters["late_claims"]).collect();
+        assert_eq!(late, [3, 0]);
+        assert_eq!(report.counters, values(&OF_PORTS, &totals));
+        assert_eq!((report.counters["cut_packets"], report.counters["strays"]), (7, 0));
+        // Both kinds of drops are one reason.
+        let stray = report.counters["unannounced_drops"] + report.counters["obscured_drops"];
+        assert_eq!(report.dropped.stray, stray);
     }
 }

@@ -18,6 +18,7 @@ use weft_host::{NetNs, cleanup_stale, link};
 use weft_nic::sojourn::Sojourns;
 use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
 use weft_report::status::{Histogram, Percentiles, WorkerState};
+use weft_run::counters::{OF_CLASSES, values};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
     PortState, PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant,
@@ -281,6 +282,7 @@ impl DataPath for SessionPath {
             classes: status.classes.iter().map(path_class).collect(),
             ports: self.session.ports().into_iter().map(path_port).collect(),
             dropped: status.dropped.by_reason().into_iter().collect(),
+            counters: status.counters,
             untracked: status.untracked,
             change_pause_max: status.change_pause_max,
             draining: status.draining,
@@ -379,6 +381,7 @@ fn path_class(class: &ClassStatus) -> PathClass {
             .map(|(reason, count)| (reason, count.packets.get()))
             .into_iter()
             .collect::<BTreeMap<_, _>>(),
+        counters: values(&OF_CLASSES, counts),
         sojourn: sojourn(&class.sojourns),
     }
 }
@@ -414,6 +417,7 @@ fn path_port(port: PortStatus) -> PathPort {
         sent_bytes: port.sent.bytes,
         received_packets: port.received.packets.get(),
         dropped_packets: port.dropped.total(),
+        counters: port.counters,
         name: port.name,
     }
 }

@@ -151,6 +151,7 @@ impl Uplink {
             classes,
             ports: path.ports.into_iter().map(|port| self.describe_port(port)).collect(),
             dropped: names(path.dropped),
+            counters: path.counters,
             failed_readings: path.failed_readings,
             tenants: self.status_tenants(),
             uplinks: Vec::new(),
@@ -183,6 +184,7 @@ impl Uplink {
             sent_bytes: port.sent_bytes.get(),
             received_packets: port.received_packets,
             dropped_packets: port.dropped_packets,
+            counters: port.counters,
             uplink: self.config.name.clone(),
         }
     }
@@ -213,6 +215,7 @@ fn describe_class(class: PathClass, entitlement: Entitlement) -> StatusClass {
         bytes: class.bytes.get(),
         packets: class.packets,
         dropped: names(class.dropped),
+        counters: class.counters,
         backlog_bytes: class.backlog.get(),
         bps: class.rate.get() as f64,
         entitled_bps,

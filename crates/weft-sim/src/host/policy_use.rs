@@ -1,10 +1,10 @@
-//! The use of the policy of a host's NIC: what each of its classes sends, and the changes that are to come.
+//! The use of the policy of a host's NIC: what each of its classes sends and loses, and the changes that are to come.
 //!
-//! A phase is the time from one change to the next. Its classes' packets are counted as they leave, by the class that the policy in
-//! force gives their stream; the balance of the rings has other counters.
+//! A phase is the time from one change to the next. Its classes' packets are counted as they leave or are dropped, by the class that
+//! the policy in force gives their stream; the balance of the rings has other counters.
 
 use crate::ids::{StreamId, Table};
-use crate::outcome::{Amount, ClassSent, PolicyChanged, PolicyPhase};
+use crate::outcome::{Amount, ClassSent, DropCounts, DropPlace, PolicyChanged, PolicyPhase};
 use crate::packet::Packet;
 use crate::policy::Refusal;
 use std::collections::VecDeque;
@@ -49,7 +49,7 @@ pub(crate) struct PolicyUse {
     classes: Classes,
     /// By class, since the phase began.
     sent: Vec<Amount>,
-    dropped: Vec<Amount>,
+    dropped: Vec<DropCounts>,
     /// The phase in progress, without its end and classes.
     phase: PolicyPhase,
     ended: Vec<PolicyPhase>,
@@ -59,9 +59,10 @@ pub(crate) struct PolicyUse {
 impl PolicyUse {
     /// The use of a host's first policy. The changes are in the order of their times.
     pub(crate) fn new(host: u32, classes: Classes, coming: VecDeque<Coming>) -> Self {
-        let none = vec![Amount::ZERO; classes.names.len()];
+        let sent = vec![Amount::ZERO; classes.names.len()];
+        let dropped = vec![DropCounts::default(); sent.len()];
         let phase = PolicyPhase { host, ..PolicyPhase::default() };
-        Self { classes, sent: none.clone(), dropped: none, phase, ended: Vec::new(), coming }
+        Self { classes, sent, dropped, phase, ended: Vec::new(), coming }
     }
 
     /// The times of the changes to come.
@@ -78,11 +79,11 @@ impl PolicyUse {
         }
     }
 
-    /// Counts a packet that a dropper drops.
-    pub(crate) fn count_dropped(&mut self, packet: &Packet) {
-        let class = self.class_of(packet.stream);
+    /// Counts packets of a stream that are dropped.
+    pub(crate) fn count_dropped(&mut self, place: DropPlace, stream: StreamId, amount: Amount) {
+        let class = self.class_of(stream);
         if let Some(dropped) = self.dropped.get_mut(class.index()) {
-            dropped.count(1, packet.len.into());
+            dropped.count(place, amount);
         }
     }
 
@@ -110,17 +111,18 @@ impl PolicyUse {
             self.classes = classes;
         }
         self.sent = vec![Amount::ZERO; self.classes.names.len()];
-        self.dropped = self.sent.clone();
+        self.dropped = vec![DropCounts::default(); self.classes.names.len()];
     }
 
     fn end(&mut self, phase: PolicyPhase, until: Nanos) {
         let amounts = core::mem::take(&mut self.sent).into_iter().zip(core::mem::take(&mut self.dropped));
-        let of = |(class, (sent, dropped)): (&String, (Amount, Amount))| ClassSent {
+        let of = |(class, (sent, dropped)): (&String, (Amount, DropCounts))| ClassSent {
             class: class.clone(),
             sent,
             dropped,
         };
-        let used = |class: &ClassSent| !class.class.is_empty() || class.sent != Amount::ZERO;
+        let counted = |class: &ClassSent| (class.sent, class.dropped) != Default::default();
+        let used = |class: &ClassSent| !class.class.is_empty() || counted(class);
         let classes = self.classes.names.iter().zip(amounts).map(of).filter(used).collect();
         self.ended.push(PolicyPhase { until, classes, ..phase });
     }

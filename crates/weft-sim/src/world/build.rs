@@ -14,7 +14,7 @@ use crate::host::tcp_sender::{Nagle, SenderParameters, SmallQueue, TcpSender};
 use crate::ids::{CoreId, FlowNumber, GroupId, HostId, ProbeId, RxQueueId, StreamId, Table};
 use crate::measure::{Measured, Measurements};
 use crate::network::{Fabric, Transit};
-use crate::outcome::Counters;
+use crate::outcome::{ClassDrops, Counters};
 use crate::packet::{Acks, Skbs};
 use crate::random::Random;
 use crate::run_error::RunError;
@@ -32,6 +32,7 @@ impl<'a, O: Observer> World<'a, O> {
         let fabric = Fabric::new(&scenario.network, scenario.hosts.len() as u32)?;
         check(scenario)?;
         let weights = scenario.flows.iter().flat_map(|group| (0..group.count).map(|_| group.weight));
+        let no_drops = |class: &String| ClassDrops { class: class.clone(), ..ClassDrops::default() };
         let mut world = World {
             scenario,
             observer,
@@ -53,6 +54,7 @@ impl<'a, O: Observer> World<'a, O> {
             acks: Acks::new(),
             counters: Counters::default(),
             measure: Measurements::new(&measured(scenario), weights),
+            without_policy: scenario.classes.iter().map(no_drops).collect(),
             unfinished: 0,
             ends_with_flows: false,
             freed_by_queue: Vec::new(),

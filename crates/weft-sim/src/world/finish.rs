@@ -27,6 +27,7 @@ impl<O: Observer> World<'_, O> {
                 .filter_map(|host| host.policy.as_mut())
                 .flat_map(|of| of.finish(end))
                 .collect(),
+            without_policy: self.without_policy,
             counters: self.counters,
         };
         (outcome, self.observer)

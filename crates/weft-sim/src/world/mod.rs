@@ -24,8 +24,9 @@
 //!   Those held at the end are found by a walk.
 //!
 //! Rare branches and their counters: drops are counted by the stage that drops, and appear in its balance
-//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). A superseded interrupt, watchdog or transmit event is ignored; it counts
-//! as an event and nowhere else. A refused change of a policy is in [`Outcome::policies`](crate::outcome::Outcome::policies).
+//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). The world counts them once more by class, where it learns of them
+//! (`count_drop`). A superseded interrupt, watchdog or transmit event is ignored; it counts as an event and nowhere else. A refused
+//! change of a policy is in [`Outcome::policies`](crate::outcome::Outcome::policies).
 
 mod build;
 mod finish;
@@ -50,7 +51,7 @@ use crate::host::tcp_sender::TcpSender;
 use crate::ids::{CoreId, FlowNumber, HostId, ProbeId, StreamId, Table};
 use crate::measure::Measurements;
 use crate::network::Transit;
-use crate::outcome::{Counters, Outcome};
+use crate::outcome::{ClassDrops, Counters, Outcome};
 use crate::packet::{Acks, Skbs};
 use crate::random::Random;
 use crate::run_error::RunError;
@@ -81,6 +82,8 @@ pub(crate) struct World<'a, O> {
     acks: Acks,
     counters: Counters,
     measure: Measurements,
+    /// By class of the scenario: what was dropped of hosts without a policy.
+    without_policy: Vec<ClassDrops>,
     /// Number of unfinished flows with an end. The run ends when the last one is finished, if there were any.
     unfinished: u32,
     ends_with_flows: bool,

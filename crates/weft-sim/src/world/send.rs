@@ -7,7 +7,7 @@ use crate::host::Host;
 use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
-use crate::outcome::Counters;
+use crate::outcome::{Amount, Counters, DropPlace};
 use crate::packet::{Body, Outgoing, Skbs};
 use crate::scenario::Doorbells;
 use crate::segment::Segment;
@@ -133,6 +133,9 @@ impl<O: Observer> World<'_, O> {
         let dropped = self.hosts[host].qdiscs.take_dropped();
         for segment in &dropped {
             self.observe_segment(host, PacketEventKind::Dropped, now, (queue, segment));
+            let mut amount = Amount::ZERO;
+            amount.count_segment(segment);
+            self.count_drop(DropPlace::Qdiscs, segment.flow, amount);
             let body = self.release(host, queue, segment, now);
             self.forget(body);
         }

@@ -2,9 +2,11 @@
 
 use super::World;
 use crate::host::nic::Fetched;
-use crate::ids::{HostId, PacketId, SwitchId};
+use crate::host::socket::Stream;
+use crate::ids::{HostId, PacketId, StreamId, SwitchId};
 use crate::network::{Header, Passage};
 use crate::nic::scheduler::Pick;
+use crate::outcome::{Amount, DropPlace};
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
 use weft_sched::Verdict;
@@ -46,6 +48,9 @@ impl<O: Observer> World<'_, O> {
             } else {
                 self.put_on_wire(host, queue, &fetched);
             }
+            if fetched.dropped != Amount::ZERO {
+                self.count_drop(DropPlace::Dropper, packet.stream, fetched.dropped);
+            }
             let state = &mut self.hosts[host];
             if let Some(segment) = fetched.done {
                 state.receive.completes((queue, segment), self.now, &mut self.random, &mut self.agenda);
@@ -75,9 +80,6 @@ impl<O: Observer> World<'_, O> {
 
     /// Handles a packet that a dropper of the host's policy drops.
     fn dropped_by_policy(&mut self, host: HostId, queue: TxQueueId, packet: &Packet) {
-        if let Some(policy) = &mut self.hosts[host].policy {
-            policy.count_dropped(packet);
-        }
         self.observe(host, PacketEventKind::Dropped, self.now, packet, Some(queue));
         self.forget(packet.body);
     }
@@ -99,11 +101,13 @@ impl<O: Observer> World<'_, O> {
             Passage::UnderWay => {}
             Passage::Arrives { host, at } => self.arrive(host, packet, at),
             Passage::Lost { at } => {
+                self.count_drop(DropPlace::Links, packet.stream, Amount::of_packet(packet));
                 let from = self.streams[packet.stream].from;
                 self.observe(from, PacketEventKind::Dropped, at, packet, None);
                 self.forget(packet.body);
             }
             Passage::Dropped => {
+                self.count_drop(DropPlace::SwitchBuffers, packet.stream, Amount::of_packet(packet));
                 let to = self.streams[packet.stream].to;
                 self.observe(to, PacketEventKind::Dropped, self.now, packet, None);
                 self.forget(packet.body);
@@ -123,6 +127,18 @@ impl<O: Observer> World<'_, O> {
         };
         let queue = self.steering.arrives(packet.stream, learnt);
         host.receive.arrives(queue, packet, at, &mut self.random, &mut self.agenda);
+    }
+
+    /// Counts packets of a stream that are dropped, by the class that the policy of their sender's NIC gives them or, without one, by
+    /// that of the scenario.
+    #[cold]
+    pub(super) fn count_drop(&mut self, place: DropPlace, stream: StreamId, amount: Amount) {
+        let Stream { from, class, .. } = self.streams[stream];
+        if let Some(policy) = &mut self.hosts[from].policy {
+            policy.count_dropped(place, stream, amount);
+        } else if let Some(dropped) = self.without_policy.get_mut(usize::from(class)) {
+            dropped.dropped.count(place, amount);
+        }
     }
 
     /// Frees the resources of a packet that is lost for good.

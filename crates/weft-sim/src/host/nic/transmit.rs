@@ -101,6 +101,8 @@ pub(crate) struct Fetched {
     pub(crate) departure: Nanos,
     /// The segment, if this was its last packet: its descriptor is done.
     pub(crate) done: Option<Segment>,
+    /// The packets of that segment that were dropped.
+    pub(crate) dropped: Amount,
 }
 
 /// Parameters of a NIC's transmit side.
@@ -252,23 +254,24 @@ impl NicTransmit {
         if verdict == Verdict::Drop {
             ring.dropped.count(1, packet.len.into());
         }
+        let mut dropped = Amount::ZERO;
         if done.is_some() {
             ring.segments.pop_front();
             ring.posted = ring.posted.saturating_sub(1);
-            let dropped = core::mem::take(&mut ring.dropped);
+            dropped = core::mem::take(&mut ring.dropped);
             self.passed.left.count_segment(&segment);
             self.passed.left.remove(dropped);
             self.passed.dropped.add(dropped);
         }
         let class = segment.class;
         if verdict == Verdict::Drop {
-            return Some(Fetched { packet, verdict, class, start: now, departure: now, done });
+            return Some(Fetched { packet, verdict, class, start: now, departure: now, done, dropped });
         }
         self.turn_bytes += u64::from(packet.len);
         self.sent += packet.bytes();
         let start = now.max(self.wire.free_at());
         let departure = self.wire.transmit(now, packet.bytes() + ethernet::AROUND);
-        Some(Fetched { packet, verdict, class, start, departure, done })
+        Some(Fetched { packet, verdict, class, start, departure, done, dropped })
     }
 
     /// Whether a queue's turn continues after this packet.
