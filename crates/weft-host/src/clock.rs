@@ -7,10 +7,26 @@ use weft_units::Instant;
 
 use crate::error::OsError;
 
-/// The monotonic clock, which `bpf_ktime_get_ns` reads too.
+/// The monotonic clock, which `bpf_ktime_get_ns` reads too, unless [`offset`] says otherwise.
 pub fn now() -> Instant {
     let time = clock_gettime(ClockId::Monotonic);
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// The seconds by which the monotonic clock of this process's time namespace is ahead of the kernel's own, which eBPF programs read:
+/// time_namespaces(7). 0 outside of one, and where the kernel has none.
+pub fn offset() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    text.lines().find_map(monotonic).unwrap_or(0.0)
+}
+
+/// The offset of a line `monotonic SECONDS NANOSECONDS`.
+fn monotonic(line: &str) -> Option<f64> {
+    let mut words = line.split_whitespace();
+    // CLOCK_MONOTONIC is named or numbered, by the kernel's version.
+    words.next().filter(|clock| ["monotonic", "1"].contains(clock))?;
+    let (seconds, nanos): (f64, f64) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    Some(seconds + nanos / 1e9)
 }
 
 /// Limits the delay of the calling thread's timers to 1 ns. The kernel's default of 50 us coalesces wake-ups. Threads that it
@@ -24,6 +40,14 @@ pub fn set_timer_slack() -> Result<(), OsError> {
 mod tests {
     use super::*;
     use weft_units::Nanos;
+
+    #[test]
+    fn an_offset_is_that_of_the_monotonic_clock() {
+        let offsets = |text: &str| text.lines().find_map(monotonic);
+        assert_eq!(offsets("monotonic           0         0\nboottime     500         0\n"), Some(0.0));
+        assert_eq!(offsets("boottime     500         0\nmonotonic   -86400 500000000\n"), Some(-86399.5));
+        assert_eq!(offsets(""), None);
+    }
 
     #[test]
     fn time_goes_on_and_the_slack_is_set_for_this_thread() {

@@ -22,7 +22,6 @@
 use crate::descriptors::{self, Message, PassError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -255,7 +254,7 @@ pub fn serve(listener: &UnixListener, watch: impl Watch) -> io::Result<()> {
             continue;
         }
         let (socket, _) = listener.accept()?;
-        if !socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
+        if !crate::peer::credentials(&socket).is_ok_and(|(_, uid)| uid == own.as_raw()) {
             continue;
         }
         if matches!(server.serve_user(&socket), Ok(After::End)) || server.kept.is_empty() {

@@ -33,6 +33,7 @@ pub mod net_cls;
 mod netlink;
 pub mod netns;
 pub mod netns_number;
+pub mod peer;
 pub mod perf_event;
 pub mod process;
 pub mod programs;

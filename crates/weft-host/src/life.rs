@@ -1,13 +1,14 @@
 //! Proof that a run is alive: a lock on its own file, which ends with the process and is valid in every PID namespace.
 //!
 //! A process number proves nothing if processes of other namespaces are hidden. The file is in [`FOLDER`], beside the named network
-//! namespaces. A run without a file here may be alive in a container with another `/run`; its state is unknown, and its
+//! namespaces, and only its owner may open it: who may read a file may lock it (flock(2)), and would keep what a dead run has left.
+//! A run without a file here may be alive in a container with another `/run`; its state is unknown, and its
 //! objects are left alone.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -85,7 +86,8 @@ pub(crate) fn hold(folder: &Path, id: RunId) -> io::Result<bool> {
     fs::create_dir_all(folder)?;
     let path = path(folder, id);
     loop {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(false),
@@ -148,6 +150,27 @@ mod tests {
         fs::write(path(&folder, id(2)), "").expect("a file that nobody locks");
         assert_eq!(life(&folder, id(2)), Life::Dead);
         assert_eq!(life(&folder, id(2)), Life::Dead, "looking locks nothing for long");
+        fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn another_user_does_not_keep_a_dead_run_alive() {
+        use std::os::unix::process::CommandExt;
+        if !crate::testing::privileged("another_user_does_not_keep_a_dead_run_alive") {
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("weft-life-user-{}", std::process::id()));
+        let id = RunId { pid: 1, start_time: 7 };
+        assert!(hold(&folder, id).expect("made"));
+        HELD.lock().expect("held").retain(|(held, _)| *held != id);
+        assert_eq!(life(&folder, id), Life::Dead);
+        // It locks the file if it can open it, and says so by its exit code.
+        let mut flock = std::process::Command::new("flock");
+        flock.args(["--exclusive", "--nonblock"]).arg(path(&folder, id)).arg("true").uid(65_534);
+        assert!(
+            !flock.output().expect("flock of util-linux").status.success(),
+            "another user locks the file"
+        );
         fs::remove_dir_all(&folder).expect("removed");
     }
 

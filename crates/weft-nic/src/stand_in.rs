@@ -173,3 +173,75 @@ impl Parts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doorbell::Doorbells;
+    use crate::plan::{Mode, RingPlan};
+    use std::os::unix::net::UnixDatagram;
+    use weft_host::testing::privileged;
+    use weft_policy::{CompileOptions, Source, compile};
+
+    fn doorbells() -> std::sync::Arc<Doorbells> {
+        let source = Source { name: "test", text: "class a = udp\nroot = priority { a }" };
+        let policy = compile(source, &CompileOptions::default()).policy.expect("a policy");
+        let plan = RingPlan::new(&policy, Mode::Loom, 4, &[]).expect("plan");
+        Doorbells::load(&plan, &[]).expect("programs")
+    }
+
+    /// Two ends that never block: what is written to one is read from the other, a packet at a time.
+    fn pair() -> [UnixDatagram; 2] {
+        let (a, b) = UnixDatagram::pair().expect("a pair");
+        [a, b].map(|end| {
+            end.set_nonblocking(true).expect("set");
+            end
+        })
+    }
+
+    #[test]
+    fn a_packet_without_room_is_counted_and_sent_once_there_is_some() {
+        if !privileged("a_packet_without_room_is_counted_and_sent_once_there_is_some") {
+            return;
+        }
+        let doorbells = doorbells();
+        let [uplink, wire] = pair();
+        let [ring, port] = pair();
+        let mut kept = Kept::default();
+        let shared = doorbells.maps().descriptors().expect("maps");
+        let named = shared.iter().map(|(name, map)| (format!("map.{name}"), map.as_fd()));
+        let own = doorbells.own_maps().expect("maps");
+        let own = own.iter().map(|(name, map)| (format!("port0.map.{name}"), map.as_fd()));
+        let others = [("uplink".to_owned(), uplink.as_fd()), ("port0.ring0".to_owned(), ring.as_fd())];
+        for (name, fd) in named.chain(own).chain(others) {
+            kept.descriptors.insert(name, fd.try_clone_to_owned().expect("a duplicate"));
+        }
+        let summary = &shared.iter().find(|(name, _)| *name == "summary").expect("summary").1;
+        let summary: SharedValue<Summary> = summary.shared().expect("mapped");
+        summary.pass_to.store(1, Ordering::Release);
+        let drained = || doorbells.shared().rings[0].drained.load(Ordering::Acquire);
+        while uplink.send(&[0; 8]).is_ok() {}
+        let packet = [7; 100];
+        port.send(&packet).expect("a packet in the ring");
+        let mut stand_in = StandIn::default();
+        stand_in.look(&kept, true);
+        assert_eq!(drained(), 0, "a packet that was not sent is counted");
+        // Other descriptors are kept, and the worker is back: no look reads the rings any more.
+        summary.heartbeat.store(u64::MAX, Ordering::Release);
+        stand_in.look(&kept, true);
+        assert_eq!(drained(), 0);
+        let mut arrived = Vec::new();
+        let mut read = || {
+            let mut bytes = [0; 200];
+            while let Ok(length) = wire.recv(&mut bytes) {
+                arrived.extend((length != 8).then(|| bytes[..length].to_vec()));
+            }
+            arrived.clone()
+        };
+        assert_eq!(read(), Vec::<Vec<u8>>::new());
+        stand_in.look(&kept, false);
+        assert_eq!((read(), drained()), (vec![packet.to_vec()], 1));
+        stand_in.look(&kept, true);
+        assert_eq!((read().len(), drained()), (1, 1), "once");
+    }
+}

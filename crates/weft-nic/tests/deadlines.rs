@@ -8,6 +8,7 @@ use bench::{Bench, conserved, set_mark};
 use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use nix::{libc, setsockopt_impl, sockopt_impl};
+use rustix::net::{AddressFamily, SocketType, netlink, socket};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -142,6 +143,35 @@ fn a_process_without_rights_tells_by_each_helper() {
         run(bench, Path::new("python3"), &[&script, &sdk]);
     }));
     by_deadlines(&order_of("tellrs", "edf budget 9s", in_rust));
+}
+
+/// A server writes a message as the socket has room. A socket keeps the last four messages, so each is told once.
+#[test]
+fn a_message_that_is_written_in_parts_is_told_once() {
+    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let sdk = here.join("../../sdk");
+    let compile = |source: &Path, name: &str, arguments: &[&str]| {
+        let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let mut gcc = Command::new("gcc");
+        gcc.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-I"]).arg(&sdk).args(arguments);
+        assert!(gcc.arg("-o").arg(&out).arg(source).status().expect("gcc").success());
+        out
+    };
+    let preload = compile(&sdk.join("preload.c"), "weft-preload.so", &["-shared", "-fPIC"]);
+    let program = compile(&here.join("tests/common/partial.c"), "weft-partial", &["-rdynamic"]);
+    let output = Command::new(program).env("LD_PRELOAD", preload).env("WEFT_BUDGET_MS", "20").output();
+    let output = output.expect("run");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counts: Vec<(u32, u32)> = text
+        .lines()
+        .map(|line| {
+            let numbers: Vec<u32> = line.split(' ').filter_map(|word| word.parse().ok()).collect();
+            (numbers[0], numbers[1])
+        })
+        .collect();
+    assert!(output.status.success() && counts.len() == 3, "{output:?}");
+    assert!(counts[0].1 > 10, "one message in many tries: {text}");
+    assert_eq!([counts[0].0, counts[1].0, counts[2].0], [1, 3, 1], "{text}");
 }
 
 #[test]
@@ -316,31 +346,35 @@ fn a_message_ends_with_its_bytes_and_the_option_with_the_policy_that_reads_it() 
     let reads = plan("class a = udp\nroot = priority { least_slack line 1gbps of a, default }");
     doorbells.maps().offer_messages(&reads);
     assert_eq!(doorbells.maps().messages_missing(), None);
-    let socket = bench::socket(&ns, bench::unspecified(false));
-    socket.connect("10.77.0.2:9").expect("connect");
+    let udp = bench::socket(&ns, bench::unspecified(false));
+    udp.connect("10.77.0.2:9").expect("connect");
     let deadline = within(60);
     let told = || {
         let ring = doorbells.shared().rings.iter().find(|ring| ring.packets.load(Ordering::SeqCst) > 0);
         let ring = ring.expect("the flow's ring");
         (ring.asked.swap(0, Ordering::SeqCst), ring.last_or_left.swap(0, Ordering::SeqCst))
     };
-    socket.send(&[0; PAYLOAD]).expect("send");
+    udp.send(&[0; PAYLOAD]).expect("send");
     assert_eq!(told(), (0, 0));
     let message = Message { deadline: Some(deadline), bytes: Some(2500) };
-    assert_eq!(tell(&socket, message).expect("told"), Heard::Yes);
+    // The number of its protocol is that of TCP, and its family is not (NETLINK_XFRM).
+    let other = ns.run(|| socket(AddressFamily::NETLINK, SocketType::RAW, Some(netlink::XFRM)));
+    let other = other.expect("namespace").expect("a netlink socket");
+    assert_eq!(tell(&other, message).expect("told"), Heard::ByNobody);
+    assert_eq!(tell(&udp, message).expect("told"), Heard::Yes);
     let asked = deadline.as_nanos() as u64;
     for left in [2500, 1500, 500] {
-        socket.send(&[0; PAYLOAD]).expect("send");
+        udp.send(&[0; PAYLOAD]).expect("send");
         assert_eq!(told(), (asked, left));
     }
-    socket.send(&[0; PAYLOAD]).expect("send");
+    udp.send(&[0; PAYLOAD]).expect("send");
     assert_eq!(told(), (0, 0), "the message has been sent");
     // Two datagrams between two looks: the least of each kind.
-    tell(&socket, message).expect("told");
-    (0..2).for_each(|_| _ = socket.send(&[0; PAYLOAD]).expect("send"));
+    tell(&udp, message).expect("told");
+    (0..2).for_each(|_| _ = udp.send(&[0; PAYLOAD]).expect("send"));
     assert_eq!(told(), (asked, 1500));
     doorbells.maps().offer_messages(&plan("class a = udp\nroot = priority { fair of a, default }"));
-    assert_eq!(tell(&socket, message).expect("told"), Heard::ByNobody);
+    assert_eq!(tell(&udp, message).expect("told"), Heard::ByNobody);
 }
 
 /// With more flows than rings, a flow that asks for a late time holds no other flow: its claim is not taken, and counted. A flow that

@@ -1,4 +1,4 @@
-//! What classes use of the match tables of a port: rows, groups of masks, entries.
+//! The use that classes make of the match tables of a port: rows, groups of masks, entries.
 
 use crate::compiled::CompiledPolicy;
 use crate::validate::row_index::Shape;

@@ -110,6 +110,14 @@ pub enum SessionError {
     /// The kernel lacks the kind of port that was asked for.
     #[error("{0}; leave out --port tap")]
     NoSuchPort(TapError),
+    /// The clock of this process is not that of the programs in the kernel, with which it exchanges times.
+    #[error(
+        "the monotonic clock of this time namespace is {ahead} s ahead of the kernel's, by which packets are timed; start weft in the host's time namespace"
+    )]
+    OtherClock {
+        /// The seconds that it is ahead.
+        ahead: f64,
+    },
     /// The uplink's interface does not exist.
     #[error("there is no interface {name} in {place} for the uplink; there are: {there}")]
     NoUplink {

@@ -6,15 +6,17 @@ mod common;
 #[path = "common/numbered.rs"]
 mod numbered;
 
-use common::{FAR, World, connect, finish, flood, policy, resend_lost_only, retransmitted};
+use common::{FAR, World, address, connect, finish, flood, policy, resend_lost_only, retransmitted, udp};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use weft_host::NetNs;
-use weft_host::testing::{privileged, until};
+use weft_host::store::{Store, StoreError};
+use weft_host::testing::{privileged, until, wait_for};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::NicError;
 use weft_nic::plan::PlanError;
-use weft_run::session::{PortTotals, Session, SessionError, WireCounters};
+use weft_run::session::{PolicySource, PortTotals, Session, SessionError, WireCounters};
 use weft_units::{BitsPerSec, Nanos};
 
 const LINK: BitsPerSec = BitsPerSec(300_000_000);
@@ -412,5 +414,82 @@ fn a_drain_below_a_busy_priority_ends_at_its_limit() {
     });
     assert_eq!(session.totals().expect("totals").draining.rings, 0);
     check_port("p0", &session.port_totals("p0").expect("a port"));
+    finish(session);
+}
+
+/// A store that calls its function when it is given a state.
+struct OnState(Box<dyn FnMut() + Send>);
+
+impl std::fmt::Debug for OnState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnState")
+    }
+}
+
+impl Store for OnState {
+    fn keep(&mut self, _: &str, _: BorrowedFd<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn forget(&mut self, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn set_state(&mut self, _: &[u8]) -> Result<(), StoreError> {
+        (self.0)();
+        Ok(())
+    }
+
+    fn clear(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn end(self: Box<Self>) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// A process that is killed after its store has the new numbers leaves packets of the former classes, which its successor knows.
+/// Before that there must be none of the new ones, which it would not know.
+#[test]
+fn a_changed_policy_is_stored_before_any_packet_is_of_its_classes() {
+    if !privileged("a_changed_policy_is_stored_before_any_packet_is_of_its_classes") {
+        return;
+    }
+    let [former, new] = ["first", "second"].map(|class| {
+        format!("class {class} = udp and dport {STEADY}\nroot = wfq {{ {class}: 1, default: 1 }}\n")
+    });
+    let world = World::new();
+    let mut session = world.session(&former, 100);
+    let app = world.add(&mut session, 0);
+    let socket = udp(&app, (address(0), 0));
+    let counters = session.wire_counters();
+    let sent = move || (0..3).map(|class| counters.sent(class).packets.get()).collect::<Vec<_>>();
+    // Sends a packet, and says which class it was sent in.
+    let mut probe = move || {
+        let before = sent();
+        socket.send_to(b"a packet", (FAR, STEADY)).expect("send");
+        wait_for("a packet", || sent() != before);
+        sent().iter().zip(&before).position(|(now, then)| now != then).expect("a class")
+    };
+    let (classes, seen) = std::sync::mpsc::channel();
+    let store = OnState(Box::new(move || classes.send(probe()).expect("the test")));
+    let source = |text: &str| PolicySource {
+        name: "test".to_owned(),
+        text: text.to_owned(),
+        rate_bps: None,
+        port_limits: Vec::new(),
+        tenants: Vec::new(),
+    };
+    session.hold(Box::new(store), source(&former), serde_json::Value::Null).expect("held");
+    let first = number_of(&mut session, "first");
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [first]);
+    let link = LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece: None });
+    let prepared = session.prepare_policy(&policy(&new), (BitsPerSec(100_000_000), link)).expect("prepared");
+    session.change_policy(prepared.with_source(source(&new))).expect("changed");
+    let second = number_of(&mut session, "second");
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [first], "while the change is stored");
+    session.set_note(serde_json::Value::Null);
+    assert_eq!(seen.try_iter().collect::<Vec<_>>(), [second], "afterwards");
     finish(session);
 }

@@ -11,7 +11,7 @@ use weft_policy::promise::Kept;
 use weft_policy::{CompileOptions, CompiledPolicy, NoFiles, Source, compile};
 use weft_replay::{ReplayOptions, replay};
 use weft_run::place::{Answer, Place};
-use weft_run::session::{NicSettings, PortSettings};
+use weft_run::session::{NicSettings, PortSettings, SessionError};
 use weft_sim::run::simulate;
 use weft_sim::scenario::{Scenario, SchedulerKind};
 use weft_titan::host_users::host_users;
@@ -133,4 +133,30 @@ fn workers_and_ports_count() {
     assert!(settings.plan_for_ports(&fair, &names[..64]).is_ok(), "64 rings each");
     let error = settings.plan_for_ports(&fair, &names).expect_err("a port too many");
     assert!(error.to_string().contains("0 left"), "{error}");
+}
+
+/// The variable with which the test below runs itself in a time namespace.
+const OTHER_TIME: &str = "WEFT_TEST_OTHER_TIME";
+
+/// Times that the worker and the programs in the kernel exchange are of one clock, or nothing starts.
+#[test]
+fn a_time_namespace_with_another_clock_is_refused() {
+    const NAME: &str = "a_time_namespace_with_another_clock_is_refused";
+    let settings = NicSettings::of_policy(&compiled("class a = tcp\nroot = fair of a\n").expect("a policy"));
+    let refused = settings.check_host().expect_err("no such interface");
+    if std::env::var_os(OTHER_TIME).is_some() {
+        assert!(matches!(refused, SessionError::OtherClock { ahead } if ahead == 1000.0), "{refused}");
+        return;
+    }
+    assert!(matches!(refused, SessionError::NoUplink { .. }), "{refused}");
+    if !weft_host::testing::privileged(NAME) {
+        return;
+    }
+    let mut inside = std::process::Command::new("unshare");
+    inside
+        .args(["--time", "--monotonic", "1000", "--fork"])
+        .arg(std::env::current_exe().expect("this program"));
+    let output = inside.args(["--exact", NAME]).env(OTHER_TIME, "1").output().expect("unshare of util-linux");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }

@@ -7,13 +7,12 @@
 //! [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
 
 use crate::service::Caller;
-use rustix::net::sockopt::socket_peercred;
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use weft_host::programs;
+use weft_host::{peer, programs};
 
 /// The action of polkit that allows writing.
 pub const ACTION: &str = "io.weft.manage";
@@ -23,8 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(25);
 /// The process at the other end of a socket, when it connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its number.
-    pub pid: Pid,
+    /// Its number; `None` for a process outside this process's PID namespace, where it has none.
+    pub pid: Option<Pid>,
     /// Its user.
     pub uid: u32,
 }
@@ -35,8 +34,8 @@ impl Peer {
     /// # Errors
     /// When the kernel does not say.
     pub fn of(socket: impl AsFd) -> io::Result<Self> {
-        let found = socket_peercred(socket)?;
-        Ok(Self { pid: found.pid, uid: found.uid.as_raw() })
+        let (pid, uid) = peer::credentials(&socket)?;
+        Ok(Self { pid, uid })
     }
 
     /// Whether it may write without asking anybody.
@@ -76,8 +75,9 @@ impl Check {
     /// With the reason for a refusal, in a line.
     pub fn start(peer: Peer) -> Result<Self, NoPolkit> {
         let program = programs::find("pkcheck").ok_or(NoPolkit::Missing)?;
-        let start = start_time(peer.pid).ok_or(NoPolkit::Gone)?;
-        let subject = format!("{},{start},{}", peer.pid.as_raw_nonzero(), peer.uid);
+        let pid = peer.pid.ok_or(NoPolkit::Elsewhere)?;
+        let start = start_time(pid).ok_or(NoPolkit::Gone)?;
+        let subject = format!("{},{start},{}", pid.as_raw_nonzero(), peer.uid);
         let mut command = Command::new(program);
         command.args(["--action-id", ACTION, "--process", &subject, "--allow-user-interaction"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -122,6 +122,9 @@ pub enum NoPolkit {
     /// No `pkcheck`.
     #[error("only root may; there is no polkit here that could allow it to others")]
     Missing,
+    /// The caller has no number here.
+    #[error("only root may; the caller is outside this daemon's PID namespace, so polkit cannot be asked")]
+    Elsewhere,
     /// The caller has ended.
     #[error("only root may; the caller has ended, so polkit cannot be asked")]
     Gone,
@@ -147,9 +150,36 @@ mod tests {
     fn the_peer_of_a_pair_is_this_process() {
         let (a, _b) = UnixStream::pair().expect("a pair");
         let peer = Peer::of(&a).expect("credentials");
-        assert_eq!(peer.pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).expect("a pid"));
+        let pid = peer.pid.expect("it has a number");
+        assert_eq!(pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).expect("a pid"));
         assert!(peer.is_admin(), "the daemon's own user");
-        assert!(start_time(peer.pid).is_some_and(|ticks| ticks > 0));
+        assert!(start_time(pid).is_some_and(|ticks| ticks > 0));
+    }
+
+    /// The name of the test below, and the variable with which it runs itself in another PID namespace.
+    const ELSEWHERE: &str = "access::tests::a_peer_outside_the_pid_namespace_has_no_number";
+    const INSIDE: &str = "WEFT_TEST_PEER_ON_STDIN";
+
+    #[test]
+    fn a_peer_outside_the_pid_namespace_has_no_number() {
+        if std::env::var_os(INSIDE).is_some() {
+            let peer = Peer::of(io::stdin()).expect("credentials");
+            assert_eq!(peer.pid, None);
+            let refused = Check::start(peer).expect_err("nobody to ask about");
+            assert!(matches!(refused, NoPolkit::Elsewhere | NoPolkit::Missing), "{refused}");
+            return;
+        }
+        if !weft_host::testing::privileged("a_peer_outside_the_pid_namespace_has_no_number") {
+            return;
+        }
+        // Made here, so that its peer is this process.
+        let (a, _b) = UnixStream::pair().expect("a pair");
+        let mut inside = Command::new("unshare");
+        inside.args(["--pid", "--fork"]).arg(std::env::current_exe().expect("this program"));
+        inside.args(["--exact", ELSEWHERE, "--nocapture"]).env(INSIDE, "1");
+        let output = inside.stdin(OwnedFd::from(a)).output().expect("unshare of util-linux");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
     }
 
     #[test]

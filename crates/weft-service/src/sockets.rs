@@ -153,7 +153,7 @@ fn lock(path: &Path) -> Result<File, SocketError> {
 
 /// The process that listens at the other end.
 fn listener_of(stream: &UnixStream) -> Option<i32> {
-    Peer::of(stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+    Peer::of(stream).ok()?.pid.map(|pid| pid.as_raw_nonzero().get())
 }
 
 /// The number of a group, by its name or number, from group(5).

@@ -299,10 +299,17 @@ impl Doorbells {
     /// When the kernel refuses an entry.
     pub fn set_lanes(&self, lanes: &[LaneEntry]) -> Result<(), BpfError> {
         let mut known = self.lock_lanes();
-        for (i, lane) in lanes.iter().enumerate().filter(|(i, lane)| known.get(*i) != Some(*lane)) {
+        known.truncate(lanes.len());
+        for (i, lane) in lanes.iter().enumerate() {
+            if known.get(i) == Some(lane) {
+                continue;
+            }
             self.object.set_element("lanes", i as u32, &lane.to_bytes())?;
+            match known.get_mut(i) {
+                Some(known) => *known = *lane,
+                None => known.push(*lane),
+            }
         }
-        lanes.clone_into(&mut known);
         Ok(())
     }
 

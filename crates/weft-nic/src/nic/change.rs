@@ -7,7 +7,8 @@
 //!       to which no packet is led yet.
 //!    2. The worker exchanges the program between two turns (`worker/change.rs`). From then on the new lanes have rings, and
 //!       packets in rings of lanes that are gone are their heirs'.
-//!    3. The match tables are exchanged by one store. Each flow is classified again with its next packet; one that changes its
+//!    3. The caller stores the new numbers for a successor of this process ([`SoftwareNic::change_policy_storing`]).
+//!    4. The match tables are exchanged by one store. Each flow is classified again with its next packet; one that changes its
 //!       ring waits for its packets in the old one.
 //!
 //! Several workers get their change at once, and the match tables are exchanged when the last of them has it. What they share of
@@ -17,8 +18,8 @@
 //! Before that, each is asked whether it would change. The answer depends on its ports, and none comes or goes in between, so either
 //! all workers have the new policy or none has it. A worker that ended in between is the end of the NIC.
 //!
-//! A step that fails leaves the policy in force as it was: until the worker's exchange nothing is visible, and the last step
-//! cannot fail (only the removal of the old tables can, which has no effect on packets).
+//! A step that fails leaves the policy in force as it was: the ports get their former lanes back, and after the worker's exchange
+//! nothing can fail (only the removal of the old tables can, which has no effect on packets).
 //!
 //! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
 
@@ -114,32 +115,45 @@ impl SoftwareNic {
     /// Puts a prepared policy in force. `cgroups` are its cgroups, resolved.
     ///
     /// # Errors
-    /// When the policy, or the ports, have changed since it was prepared, or the kernel refuses the tables; the former policy is
-    /// then in force.
+    /// As [`change_policy_storing`](Self::change_policy_storing).
     pub fn change_policy(
         &mut self,
         prepared: PreparedPolicy,
         cgroups: &[Option<CgroupEntry>],
     ) -> Result<ChangedPolicy, NicError> {
+        self.change_policy_storing(prepared, cgroups, |_| ())
+    }
+
+    /// As [`change_policy`](Self::change_policy), and calls `store` when the worker has the new numbers and no packet is
+    /// classified by them. A successor of a process that is killed from then on must know them.
+    ///
+    /// # Errors
+    /// When the policy, or the ports, have changed since it was prepared, or the kernel refuses the tables; the former policy is
+    /// then in force.
+    pub fn change_policy_storing(
+        &mut self,
+        prepared: PreparedPolicy,
+        cgroups: &[Option<CgroupEntry>],
+        store: impl FnOnce(&Self),
+    ) -> Result<ChangedPolicy, NicError> {
         if prepared.generation != self.generation || prepared.ports.len() != self.ports.len() {
             return Err(NicError::Stale);
         }
         let PreparedPolicy { new, ports, base, programs, shared, config, .. } = prepared;
-        self.maps.note_makers(&base);
-        let tables = self.maps.prepare_tables(&base, cgroups)?;
-        for (port, change) in self.ports.iter().zip(&ports) {
-            port.doorbells.set_lanes(&change.plan.lanes)?;
-        }
+        let maps = Arc::clone(&self.maps);
+        maps.note_makers(&base);
+        let tables = maps.prepare_tables(&base, cgroups)?;
         let of_worker = |(worker, program)| {
             let change = self.worker_change(&base, (&ports, worker), program, &config);
             PolicyChange { shared: shared.clone(), ..change }
         };
-        let pause = self.threads.change(programs.into_iter().enumerate().map(of_worker).collect())?;
-        // Only the removal of the former tables can fail, and only memory is lost then.
-        let _ = tables.commit();
+        let of_workers = programs.into_iter().enumerate().map(of_worker).collect();
+        let exchanged = self.set_lanes(&ports).and_then(|()| self.threads.change(of_workers));
+        if exchanged.is_err() {
+            self.restore_lanes();
+        }
+        let pause = exchanged?;
         self.vacate(&new, clock::now());
-        self.maps.offer_messages(&base);
-        self.maps.forget_makers(&base);
         for (port, change) in self.ports.iter_mut().zip(ports) {
             port.plan = change.plan;
             port.uses = change.uses;
@@ -149,7 +163,25 @@ impl SoftwareNic {
         self.plan =
             NicPlan::changed(NicConfig { cgroups: cgroups.to_vec(), ..config }, base, self.plan.workers());
         self.divide_infrastructure();
+        store(self);
+        // Only the removal of the former tables can fail, and only memory is lost then.
+        let _ = tables.commit();
+        maps.offer_messages(self.plan.rings());
+        maps.forget_makers(self.plan.rings());
         Ok(ChangedPolicy { pause })
+    }
+
+    fn set_lanes(&self, changes: &[PlanChange]) -> Result<(), NicError> {
+        let mut ports = self.ports.iter().zip(changes);
+        Ok(ports.try_for_each(|(port, change)| port.doorbells.set_lanes(&change.plan.lanes))?)
+    }
+
+    /// Gives the ports the lanes of the policy in force. The kernel, which took them before, has no reason to refuse them now:
+    /// an element of an array has its memory.
+    fn restore_lanes(&self) {
+        for port in &self.ports {
+            let _ = port.doorbells.set_lanes(&port.plan.lanes);
+        }
     }
 
     /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.

@@ -31,7 +31,7 @@ pub(super) struct Sharer {
     pub(super) stated: BTreeMap<Quota, Spanned<u32>>,
 }
 
-/// What tenants whose names stand in one file may add to what that file names.
+/// Names that tenants whose names stand in one file may add to what that file names.
 #[derive(Debug)]
 pub(super) struct SharedNames {
     pub(super) cgroups: Vec<String>,

@@ -43,6 +43,8 @@ struct Above<'a> {
     number: Option<usize>,
     /// The most cgroups and ports that it may name, with those below it.
     names: (u64, u64),
+    /// The most classes and nodes that it may have, with those below it.
+    nodes: usize,
 }
 
 impl Above<'_> {
@@ -76,6 +78,7 @@ impl Pass<'_> {
             most,
             number,
             names,
+            nodes: build::NODES_MAX,
         };
         self.put_below(&mut policy, &here);
         (!self.failed()).then_some(policy)
@@ -85,6 +88,7 @@ impl Pass<'_> {
     fn put_below(&mut self, policy: &mut Policy, here: &Above<'_>) {
         let tenants = core::mem::take(&mut policy.tenants);
         let names = self.share_names(policy, &tenants, here.names);
+        let nodes = here.nodes.saturating_sub(nodes_of(policy).len()).checked_div(tenants.len()).unwrap_or(0);
         for (at, tenant) in tenants.into_iter().enumerate() {
             if self.tenants.len() >= TENANTS_MAX {
                 let message = format!("the policy has more than {TENANTS_MAX} tenants");
@@ -109,7 +113,8 @@ impl Pass<'_> {
             self.sharers.push(Sharer { above: here.number, name: own_name, stated });
             let before = self.diagnostics.len();
             // A model with an error is not put in its place, but other files may have errors, too.
-            if let Some(below) = self.model_of(&tenant, &name, number, here, names.most(at))
+            if let Some(mut below) = self.model_of(&tenant, &name, number, here, (names.most(at), nodes))
+                && self.check_nodes(&tenant, &mut below, nodes)
                 && self.check_names_added(
                     number,
                     &below,
@@ -133,7 +138,7 @@ impl Pass<'_> {
         name: &str,
         number: usize,
         here: &Above<'_>,
-        names: (u64, u64),
+        (names, nodes): ((u64, u64), usize),
     ) -> Option<Policy> {
         let file = match self.file_of(tenant, name, here)? {
             Some(file) => file,
@@ -166,6 +171,7 @@ impl Pass<'_> {
             most,
             number: Some(number),
             names,
+            nodes,
         };
         self.put_below(&mut policy, &below);
         if self.errors() > errors {
@@ -179,6 +185,17 @@ impl Pass<'_> {
             slot.quotas = quotas;
         }
         Some(policy)
+    }
+
+    /// Compares the classes and nodes of a tenant's file and of those below it with the tenant's part. Returns whether they are within.
+    fn check_nodes(&mut self, tenant: &TenantDefinition, below: &mut Policy, most: usize) -> bool {
+        let nodes = nodes_of(below);
+        let Some(place) = nodes.get(most) else { return true };
+        let (name, used) = (quoted(&tenant.name.value), nodes.len());
+        let message = format!("the file of {name} has {used} classes and nodes, and {name} may have {most}");
+        let help = "let one class stand for several: all tenants share what the operator's file leaves";
+        self.find(Code::OverQuota, *place, message, help);
+        false
     }
 
     /// The file of a tenant: the outer `None` if it cannot be had, the inner one if the tenant has none.
@@ -321,6 +338,18 @@ impl Pass<'_> {
     pub(super) fn find(&mut self, code: Code, span: Span, message: impl AsRef<str>, help: impl AsRef<str>) {
         self.diagnostics.push(SpannedDiagnostic::new(code, span, message, help));
     }
+}
+
+/// The places of the classes and nodes of a policy, also of those without names.
+fn nodes_of(policy: &mut Policy) -> Vec<Span> {
+    let (graph, _) = build::build(policy, true, &LineIndex::new(""));
+    let of_graph: Vec<Span> = graph.nodes.iter().map(|node| node.span).collect();
+    if !of_graph.is_empty() {
+        return of_graph;
+    }
+    // More than a graph may have.
+    let classes = policy.classes.iter().map(|class| class.name.span);
+    classes.chain(policy.nodes.iter().map(|node| node.name.span)).collect()
 }
 
 /// The cgroup to which the condition of a tenant in `policy` restricts it.

@@ -266,7 +266,7 @@ bound 7 packets of vm1.web
         op.weft:6:35: error[E0609]: `0` is not a number
           help: a quota is a whole number from 1 to 4294967295
         op.weft:6:46: error[E0001]: expected a quota, found `trsut`: did you mean `trust`?
-          help: a quota is one of: classes N, nodes N, limits N, flows N, cost TIME; or `trust`
+          help: a quota is one of: classes N, nodes N, limits N, flows N, cgroups N, ports N, rows N, masks N, entries N, cost TIME; or `trust`
         op.weft:6:62: error[E0208]: `nodes` is stated twice
           help: leave one of them out
         op.weft:7:20: error[E0604]: `vm1.web` belongs to the file of the tenant `vm1`

@@ -109,12 +109,11 @@ impl Session {
         // Before the tables change: the follower would write the former policy's cgroups into them.
         let former = self.nic.plan().whole().clone();
         self.cgroups = None;
-        let changed = self.nic.change_policy(change, &cgroups::entries(&watch));
+        let changed = self.exchange(change, &cgroups::entries(&watch), source);
         let watch = if changed.is_ok() { watch } else { cgroups::watch(&former) };
         let follower = Follower::start(watch, self.nic.cgroups());
         self.cgroups = follower.ok();
-        let pause = changed?.pause;
-        self.keep_policy(source);
+        let pause = changed?;
         let totals = self.nic.totals()?;
         self.names.change(&policy, &totals);
         match self.cgroups {

@@ -7,12 +7,15 @@
 //!   descriptors that the state does not name; the next process removes them.
 //! * Something that goes: the state without it, then its descriptors. Devices that the state names and that are gone are a
 //!   lost port for the next process.
+//! * A changed policy: the worker has it, then the state, then packets are classified by it. Packets of the former classes
+//!   are known to the new state; packets of the new classes would not be known to the former one.
 //!
 //! [`Session::adopt`] takes over what is stored. The numbers of classes and lanes follow from all policies of the past. They are part of
 //! the state beside the text in force, so that the state does not grow with the number of changes.
 //!
 //! A store that fails does not stop the session: its ports then end with the process, and [`Session::warnings`] says so.
 
+use super::arp::Arp;
 use super::settings::namespace;
 use super::{
     NicSettings, PolicySource, PortKind, PortLimit, PortSettings, Session, SessionError, SessionPort,
@@ -27,12 +30,14 @@ use weft_host::link::{self, Mac, Numbered};
 use weft_host::netns::NetNs;
 use weft_host::store::{Kept, Store, StoreError};
 use weft_host::{OsError, RunId};
-use weft_nic::doorbell::RINGS;
-use weft_nic::nic::{Adopted, IN_HAND, KeptNic, NicError, NicPlan, PastPolicy, PortId, SoftwareNic};
+use weft_nic::doorbell::{CgroupEntry, RINGS};
+use weft_nic::nic::{
+    Adopted, IN_HAND, KeptNic, NicError, NicPlan, PastPolicy, PortId, PreparedPolicy, SoftwareNic,
+};
 use weft_nic::plan::PortShare;
 use weft_nic::port::Receive;
 use weft_policy::{CompiledPolicy, Numbers, Resting};
-use weft_units::{ClassId, LaneId};
+use weft_units::{ClassId, LaneId, Nanos};
 
 /// The version of [`State`] and of what it implies: the names of descriptors, the layout of the maps.
 const VERSION: u32 = 2;
@@ -153,11 +158,53 @@ impl PortState {
     }
 }
 
+/// What the state has of the session beside its NIC.
+struct Rest<'a> {
+    uplink: &'a Numbered,
+    arp: Option<&'a Arp>,
+    made: u32,
+    ports: &'a [SessionPort],
+}
+
 impl Hold {
     /// Ends the store, whose descriptors have no devices any more.
     pub(super) fn end(self) {
         // A store that fails keeps descriptors of nothing.
         let _ = self.store.end();
+    }
+
+    fn store_state(&mut self, nic: &SoftwareNic, rest: &Rest<'_>) -> Result<(), SessionError> {
+        let Some(nic) = nic.kept() else {
+            return Err(NicError::Kept("it has a port of another kind than veth".to_owned()).into());
+        };
+        let state = State {
+            version: VERSION,
+            run: self.run.to_string(),
+            uplink: (rest.uplink.index(), rest.uplink.first_name().to_owned()),
+            arp: rest.arp.map(Arp::before),
+            made: rest.made,
+            past: self.past.clone(),
+            numbers: self.numbers.clone(),
+            ports: rest.ports.iter().map(|port| port_state(port.settings())).collect(),
+            nic,
+            note: self.note.clone(),
+        };
+        let bytes = serde_json::to_vec(&state).map_err(|e| NicError::Kept(e.to_string()))?;
+        Ok(self.store.set_state(&bytes)?)
+    }
+
+    /// Stores a changed policy with its numbers.
+    fn store_policy(
+        &mut self,
+        source: Option<PolicySource>,
+        nic: &SoftwareNic,
+        rest: &Rest<'_>,
+    ) -> Result<(), SessionError> {
+        let source =
+            source.ok_or_else(|| NicError::Kept("the text of the policy is not known".to_owned()))?;
+        self.past = vec![past(source)];
+        self.numbers = Some(Numbers::of(nic.plan().whole()));
+        self.store_state(nic, rest)
     }
 }
 
@@ -205,24 +252,8 @@ impl Session {
     }
 
     fn store_state(&mut self) -> Result<(), SessionError> {
-        let Some(nic) = self.nic.kept() else {
-            return Err(NicError::Kept("it has a port of another kind than veth".to_owned()).into());
-        };
-        let Some(hold) = self.hold.as_mut() else { return Ok(()) };
-        let state = State {
-            version: VERSION,
-            run: hold.run.to_string(),
-            uplink: (self.uplink.index(), self.uplink.first_name().to_owned()),
-            arp: self.arp.as_ref().map(super::arp::Arp::before),
-            made: self.made,
-            past: hold.past.clone(),
-            numbers: hold.numbers.clone(),
-            ports: self.ports.iter().map(|port| port_state(port.settings())).collect(),
-            nic,
-            note: hold.note.clone(),
-        };
-        let bytes = serde_json::to_vec(&state).map_err(|e| NicError::Kept(e.to_string()))?;
-        Ok(hold.store.set_state(&bytes)?)
+        let rest = Rest { uplink: &self.uplink, arp: self.arp.as_ref(), made: self.made, ports: &self.ports };
+        self.hold.as_mut().map_or(Ok(()), |hold| hold.store_state(&self.nic, &rest))
     }
 
     /// Stores the state. A store that fails is given up.
@@ -279,16 +310,24 @@ impl Session {
         self.give_up(result);
     }
 
-    /// Stores a changed policy with its numbers.
-    pub(super) fn keep_policy(&mut self, source: Option<PolicySource>) {
-        let Some(hold) = self.hold.as_mut() else { return };
-        let Some(source) = source else {
-            let unknown = NicError::Kept("the text of the policy is not known".to_owned());
-            return self.give_up(Err(unknown.into()));
+    /// Puts a prepared policy in force, whose text is `source`. It is stored with its numbers before a packet is classified by
+    /// them. Returns the time for which the worker sent nothing.
+    pub(super) fn exchange(
+        &mut self,
+        change: PreparedPolicy,
+        cgroups: &[Option<CgroupEntry>],
+        source: Option<PolicySource>,
+    ) -> Result<Nanos, NicError> {
+        let rest = Rest { uplink: &self.uplink, arp: self.arp.as_ref(), made: self.made, ports: &self.ports };
+        let (hold, mut stored) = (self.hold.as_mut(), Ok(()));
+        let store = |nic: &SoftwareNic| {
+            if let Some(hold) = hold {
+                stored = hold.store_policy(source, nic, &rest);
+            }
         };
-        hold.past = vec![past(source)];
-        hold.numbers = Some(Numbers::of(self.nic.plan().whole()));
-        self.keep_state();
+        let changed = self.nic.change_policy_storing(change, cgroups, store);
+        self.give_up(stored);
+        Ok(changed?.pause)
     }
 
     /// Leaves the session, which is held, to a successor: packets stay in their rings, those that were fetched go to the store, and everything else

@@ -5,6 +5,7 @@ use core::net::IpAddr;
 use core::num::NonZeroUsize;
 use serde::{Deserialize, Serialize};
 use weft_host::RunId;
+use weft_host::clock;
 use weft_host::life::Life;
 use weft_host::link::{self, Link, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
@@ -263,6 +264,10 @@ impl NicSettings {
     /// # Errors
     /// When one of these conditions fails.
     pub fn check_host(&self) -> Result<(), SessionError> {
+        let ahead = clock::offset();
+        if ahead != 0.0 {
+            return Err(SessionError::OtherClock { ahead });
+        }
         let links = link::list(&namespace(self.uplink_netns.as_deref())?)?;
         if !links.iter().any(|l| l.name == self.uplink) {
             let there: Vec<_> = links.into_iter().map(|l| l.name).filter(|name| name != "lo").collect();

@@ -13,7 +13,8 @@ use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::ChangeError;
 
 const BEFORE: &str = "class a = udp and port 7000\nclass b = udp and port 7001\nroot = wfq { fair of a: 1, fair of b: 2, fair of default: 1 }\n";
-const AFTER: &str = "class a = udp and port 7000\nroot = wfq { fair of a: 1, fair of default: 1 }\n";
+const AFTER: &str =
+    "class a = udp and port 7000\nbound 77 packets of a\nroot = wfq { fair of a: 1, fair of default: 1 }\n";
 
 fn policy(text: &str) -> CompiledPolicy {
     let compilation = compile(Source { name: "test", text }, &CompileOptions::default());
@@ -53,6 +54,17 @@ fn changes(nic: &SoftwareNic) -> Vec<u64> {
     nic.counters.0.iter().map(|counters| counters.changes.get().packets.get()).collect()
 }
 
+/// The lanes of each port, as the programs at the ports read them.
+fn lanes(nic: &SoftwareNic) -> Vec<Vec<u8>> {
+    let of_port = |port: &NicPort| {
+        let maps = port.doorbells.own_maps().expect("maps");
+        let (_, map) = maps.into_iter().find(|(name, _)| *name == "lanes").expect("lanes");
+        let entry = |lane: u32| map.lookup(&lane.to_ne_bytes()).expect("an array").expect("an element");
+        (0..port.plan.lanes.len() as u32).flat_map(entry).collect()
+    };
+    nic.ports.iter().map(of_port).collect()
+}
+
 #[test]
 fn a_change_that_one_worker_refuses_is_made_by_none() {
     if !privileged("a_change_that_one_worker_refuses_is_made_by_none") {
@@ -61,7 +73,7 @@ fn a_change_that_one_worker_refuses_is_made_by_none() {
     let bed = Testbed::create("wkr").expect("testbed");
     let mut nic = two_workers(&bed);
     let link = (BitsPerSec(100_000_000), LinkKind::Emulated);
-    let rings = nic.plan().rings().lanes.len();
+    let (rings, before) = (nic.plan().rings().lanes.len(), lanes(&nic));
     for refusing in [0, 1] {
         let mut prepared = nic.prepare_policy(&policy(AFTER), link).expect("prepared");
         // Its rings of the class that goes would belong to nobody.
@@ -72,9 +84,11 @@ fn a_change_that_one_worker_refuses_is_made_by_none() {
         assert!(no_heir, "{refused}");
         assert_eq!((changes(&nic), nic.generation()), (vec![0, 0], 0));
         assert_eq!(nic.plan().rings().lanes.len(), rings, "the plan is that of before");
+        assert!(lanes(&nic) == before, "the ports have the lanes, and the bounds, of before");
     }
     let prepared = nic.prepare_policy(&policy(AFTER), link).expect("prepared");
     nic.change_policy(prepared, &[]).expect("all agree");
     assert_eq!((changes(&nic), nic.generation()), (vec![1, 1], 1));
+    assert!(lanes(&nic) != before, "the bound of a class has changed");
     nic.stop(Nanos::ZERO).expect("stop");
 }
