@@ -67,7 +67,7 @@ impl Made {
             .stdout(Output::Capture)
             .start()
             .expect("start");
-        let made = || {
+        let mut made = || {
             let text = run.stdout().text();
             let line = text.split_inclusive('\n').find(|l| l.contains(" orphan ") && l.ends_with('\n'))?;
             let words: Vec<_> = line.trim_end().split(' ').rev().collect();

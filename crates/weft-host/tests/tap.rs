@@ -95,7 +95,10 @@ impl Bench {
     fn read(&self, ring: usize, buffer: &mut [u8]) -> Option<usize> {
         let mut length = None;
         let _ = until(SILENCE, || match rustix::io::read(&self.rings[ring], &mut *buffer) {
-            Ok(bytes) => length.insert(bytes) > &mut 0,
+            Ok(bytes) => {
+                length = Some(bytes);
+                true
+            }
             Err(rustix::io::Errno::AGAIN) => false,
             Err(other) => panic!("read: {other}"),
         });

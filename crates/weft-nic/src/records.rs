@@ -65,7 +65,6 @@ mod tests {
     use core::cell::RefCell;
     use core::net::{IpAddr, Ipv4Addr, SocketAddr};
     use core::sync::atomic::Ordering;
-    use core::time::Duration;
     use std::net::UdpSocket;
     use weft_host::netns::NetNs;
     use weft_host::{Mac, clock, link};
