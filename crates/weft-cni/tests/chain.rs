@@ -26,7 +26,7 @@ impl Pair {
             link::set_up(ns, link).expect("up");
         }
         for (ns, link) in [(&host, "veth1"), (&container, "eth0")] {
-            link::wait_running(ns, link, Duration::from_secs(2)).expect("running");
+            link::wait_running(ns, link, weft_host::testing::PATIENCE).expect("running");
         }
         Self { host, container }
     }

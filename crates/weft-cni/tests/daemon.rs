@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
 use weft_host::link::{self, VethOptions};
 use weft_host::{NetNs, testing};
 use weft_units::testing::skip;
@@ -94,7 +93,7 @@ fn reaches(container: &NetNs, world: &NetNs) -> bool {
     let bind =
         |ns: &NetNs, at: &str| ns.run(|| std::net::UdpSocket::bind(at)).expect("entered").expect("bound");
     let receiver = bind(world, "10.98.9.1:0");
-    receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("set");
+    receiver.set_read_timeout(Some(testing::PATIENCE)).expect("set");
     let sender = bind(container, "10.98.9.7:0");
     sender.send_to(b"x", receiver.local_addr().expect("an address")).expect("sent");
     receiver.recv(&mut [0; 8]).is_ok()

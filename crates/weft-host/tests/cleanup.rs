@@ -1,12 +1,12 @@
 //! The objects of a killed run are removed; those of a live run, and those with similar names, are not.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use weft_host::link::{self, VethOptions};
 use weft_host::netns::NETNS_DIR;
 use weft_host::process::Output;
+use weft_host::testing::PATIENCE;
 use weft_host::{Hierarchy, NetNs, RunId, Spawn, cleanup_stale, testing};
 
 /// Set in a child process that a test makes of this program.
@@ -67,19 +67,15 @@ impl Made {
             .stdout(Output::Capture)
             .start()
             .expect("start");
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while Instant::now() < deadline {
+        let mut made = || {
             let text = run.stdout().text();
-            if let Some(line) =
-                text.lines().find(|l| l.contains(" orphan ") && text.contains(&format!("{l}\n")))
-            {
-                let words: Vec<_> = line.split(' ').rev().collect();
-                let made = Made { id: words[2].parse().expect("id"), orphan: words[0].parse().expect("pid") };
-                return (run, made);
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        panic!("the run did not start: {}", run.stdout().text());
+            let line = text.split_inclusive('\n').find(|l| l.contains(" orphan ") && l.ends_with('\n'))?;
+            let words: Vec<_> = line.trim_end().split(' ').rev().collect();
+            Some(Made { id: words[2].parse().expect("id"), orphan: words[0].parse().expect("pid") })
+        };
+        let _ = testing::until(PATIENCE, || made().is_some());
+        let made = made().unwrap_or_else(|| panic!("the run did not start: {}", run.stdout().text()));
+        (run, made)
     }
 
     /// The existence of its namespace, cgroup, link and orphan.

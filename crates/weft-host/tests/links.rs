@@ -3,18 +3,16 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weft_host::link::{self, LinkError, Route, VethOptions};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode};
 use weft_host::tap::{self, VNET_HEADER_LEN};
+use weft_host::testing::PATIENCE;
 use weft_host::{Mac, NetNs, testing};
 
 const A: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 1));
 const B: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 99, 0, 2));
-
-const SECONDS: Duration = Duration::from_secs(10);
 
 fn pair(options: &VethOptions) -> (NetNs, NetNs) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
@@ -44,7 +42,7 @@ fn a_veth_pair_is_as_it_was_asked_for() {
         link::set_up(ns, name).expect("up");
         assert!(link::show(ns, name).expect("show").up);
     }
-    link::wait_running(&a, "va", SECONDS).expect("running");
+    link::wait_running(&a, "va", PATIENCE).expect("running");
     link::set_mtu(&a, "va", 1400).expect("mtu");
     link::set_mac(&a, "va", Mac::local(9)).expect("mac");
     link::set_alias(&a, "va", "weft test").expect("alias");
@@ -73,8 +71,8 @@ fn packets_pass_between_namespaces_by_both_families() {
         link::add_address(ns, name, six(host), 64).expect("address");
         link::set_up(ns, name).expect("up");
     }
-    link::wait_running(&a, "va", SECONDS).expect("running");
-    link::wait_running(&b, "vb", SECONDS).expect("running");
+    link::wait_running(&a, "va", PATIENCE).expect("running");
+    link::wait_running(&b, "vb", PATIENCE).expect("running");
     let beyond = IpAddr::V4(Ipv4Addr::new(10, 99, 7, 7));
     link::add_address(&b, "lo", beyond, 32).expect("address");
     let route = Route {
@@ -88,7 +86,7 @@ fn packets_pass_between_namespaces_by_both_families() {
     link::add_route(&a, &direct).expect("route through a link");
     for to in [B, six(2), beyond] {
         let receiver = b.run(|| UdpSocket::bind((to, 0))).expect("run").expect("bind");
-        receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+        receiver.set_read_timeout(Some(PATIENCE)).expect("timeout");
         let any: IpAddr =
             if to.is_ipv6() { Ipv6Addr::UNSPECIFIED.into() } else { Ipv4Addr::UNSPECIFIED.into() };
         let sender = a.run(|| UdpSocket::bind((any, 0))).expect("run").expect("bind");
@@ -117,9 +115,9 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
     link::add_neighbor(&far, "tb", A, Mac::local(1)).expect("neighbour");
     let all = [(&a, "va"), (&nic, "vb"), (&nic, "mva"), (&far, "tb")];
     all.iter().for_each(|(ns, name)| link::set_up(ns, name).expect("up"));
-    all.iter().for_each(|(ns, name)| link::wait_running(ns, name, SECONDS).expect("running"));
+    all.iter().for_each(|(ns, name)| link::wait_running(ns, name, PATIENCE).expect("running"));
     let receiver = far.run(|| UdpSocket::bind((B, 4000))).expect("run").expect("bind");
-    receiver.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+    receiver.set_read_timeout(Some(PATIENCE)).expect("timeout");
     let sender = a.run(|| UdpSocket::bind((A, 0))).expect("run").expect("bind");
     let payload: Vec<u8> = (0..1000u32).map(|i| i as u8).collect();
     sender.send_to(&payload, (B, 4000)).expect("send");
@@ -138,7 +136,7 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
     receiver.send_to(b"back", from).expect("answer");
     let answer = read_until(&taps, |p| p.ends_with(b"back"));
     rustix::io::write(&rings[0], &answer).expect("write to the macvtap");
-    sender.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+    sender.set_read_timeout(Some(PATIENCE)).expect("timeout");
     assert_eq!(sender.recv(&mut buffer).expect("receive"), 4);
 
     drop(taps);
@@ -148,21 +146,21 @@ fn a_datagram_waits_in_the_macvtap_and_leaves_through_a_tap() {
 /// Reads packets from any of the queues until one matches.
 #[track_caller]
 fn read_until(queues: &[OwnedFd], wanted: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    let deadline = Instant::now() + Duration::from_secs(5);
-    let mut buffer = vec![0; 70_000];
-    while Instant::now() < deadline {
-        let mut ready: Vec<_> = queues.iter().map(|q| PollFd::new(q, PollFlags::IN)).collect();
-        let limit = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-        poll(&mut ready, Some(&limit)).expect("poll");
+    let (mut buffer, mut found) = (vec![0; 70_000], None);
+    testing::wait_for("the packet", || {
         for queue in queues {
             match rustix::io::read(queue, &mut buffer[..]) {
-                Ok(length) if wanted(&buffer[..length]) => return buffer[..length].to_vec(),
+                Ok(length) if wanted(&buffer[..length]) => {
+                    found = Some(buffer[..length].to_vec());
+                    return true;
+                }
                 Ok(_) | Err(rustix::io::Errno::AGAIN) => {}
                 Err(e) => panic!("read: {e}"),
             }
         }
-    }
-    panic!("the packet did not come");
+        false
+    });
+    found.expect("the packet")
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
 
 use weft_host::sock_diag::{Closed, Closings, SockDiag, Socket, State};
 use weft_host::{NetNs, testing};
@@ -142,16 +141,15 @@ fn a_socket_names_the_cgroup_that_it_was_made_in() {
     assert_eq!(by_inode(&sockets, inode_of(&socket)).cgroup, Some(expected));
 }
 
-/// Reads until this many notices have arrived, or for ten seconds.
+/// Reads until this many notices have arrived.
 fn wait_for(closings: &mut Closings, count: usize) -> Closed {
-    let end = Instant::now() + Duration::from_secs(10);
     let mut all = Closed::default();
-    while all.sockets.len() < count && Instant::now() < end {
+    testing::wait_for(format_args!("{count} notices"), || {
         let more = closings.read().expect("read");
         all.sockets.extend(more.sockets);
         all.missed |= more.missed;
-        std::thread::sleep(Duration::from_millis(5));
-    }
+        all.sockets.len() >= count
+    });
     all
 }
 

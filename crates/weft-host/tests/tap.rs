@@ -3,19 +3,22 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use weft_host::QdiscCounters;
 use weft_host::link::{self, LinkStats, Mac, Numbered};
 use weft_host::mq;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments, VNET_HEADER_LEN};
+use weft_host::testing::{PATIENCE, until};
 use weft_host::{NetNs, sysctl, testing};
 
 /// The packets of a ring.
 const SLOTS: u32 = 8;
 /// The packets of the FIFO above a ring.
 const FIFO: u32 = 200;
+/// The silence after which nothing more is expected.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A TAP of which nobody reads unless a test does.
 struct Bench {
@@ -51,7 +54,7 @@ impl Bench {
         let link = Numbered::named(&ns, "t0").expect("link");
         mq::install(&link, queues, FIFO).expect("qdiscs");
         link.set_up().expect("up");
-        link.wait_running(Duration::from_secs(10)).expect("running");
+        link.wait_running(PATIENCE).expect("running");
         link::add_address(&ns, "t0", "10.88.0.1".parse().expect("address"), 24).expect("address");
         link::add_neighbor(&ns, "t0", "10.88.0.2".parse().expect("address"), Mac::local(9))
             .expect("neighbour");
@@ -88,19 +91,18 @@ impl Bench {
         all
     }
 
-    /// Reads a packet, for which it waits half a second.
+    /// Reads a packet; `None` if none arrives for a while.
     fn read(&self, ring: usize, buffer: &mut [u8]) -> Option<usize> {
-        let until = Instant::now() + Duration::from_millis(500);
-        loop {
-            match rustix::io::read(&self.rings[ring], &mut *buffer) {
-                Ok(length) => return Some(length),
-                Err(rustix::io::Errno::AGAIN) if Instant::now() < until => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(rustix::io::Errno::AGAIN) => return None,
-                Err(other) => panic!("read: {other}"),
+        let mut length = None;
+        let _ = until(SILENCE, || match rustix::io::read(&self.rings[ring], &mut *buffer) {
+            Ok(bytes) => {
+                length = Some(bytes);
+                true
             }
-        }
+            Err(rustix::io::Errno::AGAIN) => false,
+            Err(other) => panic!("read: {other}"),
+        });
+        length
     }
 
     fn waiting(&mut self) -> u64 {
@@ -194,13 +196,12 @@ fn a_ring_without_a_reader_loses_nothing_and_stops_no_other() {
     while of_ring.iter().any(Option::is_none) {
         let socket = bench.socket();
         assert_eq!(bench.send(&socket, 0, 1), 1);
-        std::thread::sleep(Duration::from_millis(2));
-        let mut buffer = [0; 2000];
-        let ring = if rustix::io::read(&bench.rings[0], &mut buffer).is_ok() { 0 } else { 1 };
-        if ring == 1 {
-            bench.read(1, &mut buffer).expect("a packet in one of the rings");
-        }
-        of_ring[ring] = Some(socket);
+        let (mut buffer, mut found) = ([0; 2000], None);
+        testing::wait_for("a packet in one of the rings", || {
+            found = bench.rings.iter().position(|ring| rustix::io::read(ring, &mut buffer).is_ok());
+            found.is_some()
+        });
+        of_ring[found.expect("a ring")] = Some(socket);
     }
     let [stopped, read] = of_ring.map(|socket| socket.expect("a socket"));
     let count = bench.send(&stopped, 0, 60);
@@ -223,15 +224,15 @@ fn there_may_be_256_queues_and_a_lost_carrier_returns() {
     tap::set_carrier(bench.rings[0].as_fd(), Carrier::Off).expect("off");
     assert!(!bench.link.show().expect("link").running);
     tap::set_carrier(bench.rings[0].as_fd(), Carrier::On).expect("on");
-    bench.link.wait_running(Duration::from_secs(10)).expect("running");
+    bench.link.wait_running(PATIENCE).expect("running");
     let socket = bench.socket();
     assert_eq!(bench.send(&socket, 0, 10), 10);
     let mut buffer = [0; 2000];
-    let until = Instant::now() + Duration::from_secs(20);
     let mut found = 0;
-    while found < 10 && Instant::now() < until {
+    testing::wait_for("ten packets in the rings", || {
         found += bench.rings.iter().filter(|ring| rustix::io::read(ring, &mut buffer).is_ok()).count();
-    }
+        found >= 10
+    });
     assert_eq!(found, 10);
     bench.no_drops();
 }

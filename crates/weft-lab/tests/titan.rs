@@ -3,8 +3,7 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
-use weft_host::testing::privileged;
+use weft_host::testing::{PATIENCE, privileged, until};
 use weft_lab::experiments::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
 use weft_lab::traffic::churn::{self, Closings, ShortFlows};
 use weft_lab::traffic::ordered::Mix;
@@ -57,14 +56,16 @@ impl Bench {
     #[track_caller]
     fn settled(&self) {
         let totals = self.titan().totals();
-        let until = Instant::now() + Duration::from_secs(10);
         let accounting = || {
             let unreported = self.reported.unreported().expect("the port's own count");
             self.titan().accounting().expect("accounting").with_unreported(unreported)
         };
-        while !accounting().faults().is_empty() && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let counted_out = || {
+            let accounting = accounting();
+            accounting.faults().is_empty() && (accounting.missed > 0 || self.titan().page().active() == 0)
+        };
+        let _ = until(PATIENCE, counted_out);
+        // What is counted out too much comes now.
         std::thread::sleep(Duration::from_millis(50));
         let accounting = accounting();
         println!("{accounting:?}");
@@ -89,10 +90,8 @@ impl Bench {
     fn settled_by_the_sweep(&self) {
         let page = self.titan().page();
         page.sweep_off.store(0, Ordering::SeqCst);
-        let until = Instant::now() + Duration::from_secs(20);
-        while page.active() > 0 && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let _ = until(PATIENCE, || page.active() == 0);
+        // What is counted out too much comes now.
         std::thread::sleep(Duration::from_millis(50));
         let totals = self.titan().totals();
         let accounting = self.titan().accounting().expect("accounting");

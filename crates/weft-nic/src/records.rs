@@ -65,7 +65,6 @@ mod tests {
     use core::cell::RefCell;
     use core::net::{IpAddr, Ipv4Addr, SocketAddr};
     use core::sync::atomic::Ordering;
-    use core::time::Duration;
     use std::net::UdpSocket;
     use weft_host::netns::NetNs;
     use weft_host::{Mac, clock, link};
@@ -121,7 +120,7 @@ mod tests {
         let index = link::index(&ns, "a").expect("index");
         ns.run(|| doorbells.attach(index)).expect("namespace").expect("attached");
         ["a", "b"].iter().for_each(|name| link::set_up(&ns, name).expect("up"));
-        link::wait_running(&ns, "a", Duration::from_secs(2)).expect("running");
+        link::wait_running(&ns, "a", weft_host::testing::PATIENCE).expect("running");
         link::add_address(&ns, "a", "10.77.0.1".parse().expect("address"), 24).expect("address");
         let to = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
         link::add_neighbor(&ns, "a", to, Mac::local(9)).expect("neighbour");

@@ -11,6 +11,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_host::testing::{PATIENCE, until};
 use weft_nic::doorbell::Shared;
 use weft_nic::plan::RingPlan;
 use weft_nic::testbed::{RECEIVER, Testbed};
@@ -70,7 +71,7 @@ fn a_flood_from_two_cores_has_no_more_than_its_bound_in_the_nic() {
         (sent, watch.join().expect("watch"))
     });
     assert_eq!(most, 5, "the bound is reached and holds, with {sent} packets sent");
-    let settled = bench.settle(Duration::from_secs(20));
+    let settled = bench.settle(PATIENCE);
     let received = bench::arrivals(&sink, settled.classes[class].sent.packets.get() as usize).len() as u64;
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
@@ -103,7 +104,7 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
                 let (mut far, _) = listener.accept().expect("accepted");
                 scope.spawn(move || near.write_all(&vec![7; BYTES]).expect("written"));
                 scope.spawn(move || {
-                    far.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+                    far.set_read_timeout(Some(PATIENCE)).expect("timeout");
                     let mut data = Vec::new();
                     far.read_to_end(&mut data).expect("read");
                     assert_eq!(data.len(), BYTES);
@@ -147,18 +148,18 @@ fn no_place_is_given_twice_and_none_is_lost() {
             })
         };
         let senders: Vec<_> = sockets.into_iter().enumerate().map(send).collect();
-        let until = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + PATIENCE;
         for taken in 1..=5000 {
-            while posted() < taken && Instant::now() < until {
+            // Without the pauses of `until`, which would let the places fill up between two.
+            while posted() < taken && Instant::now() < end {
                 std::thread::yield_now();
             }
             assert!(posted() <= taken - 1 + 5, "{} posted, {taken} taken", posted());
             class.done.store(taken, Ordering::SeqCst);
         }
         // The NIC takes no more packets: the places fill up.
-        while posted() < 5005 && Instant::now() < until {
-            std::thread::yield_now();
-        }
+        let _ = until(PATIENCE, || posted() >= 5005);
+        // What is let in too much comes now.
         std::thread::sleep(Duration::from_millis(50));
         stop.store(true, Ordering::Relaxed);
         senders.into_iter().map(|s| s.join().expect("sender")).sum()

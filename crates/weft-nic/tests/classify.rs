@@ -11,7 +11,6 @@ use proptest::test_runner::{RngAlgorithm, TestRng};
 use std::net::UdpSocket;
 use std::time::Duration;
 use weft_host::link::{self, Route};
-use weft_host::netns::NetNs;
 use weft_host::testing::{PATIENCE, wait_for};
 use weft_host::{Hierarchy, Spawn};
 use weft_nic::doorbell::CgroupEntry;
@@ -384,7 +383,7 @@ fn fragments_and_arp_in_every_kind_of_ring() {
             socket.send_to(&[0; 100], (to, 6000)).expect("send");
             socket.send_to(&[0; 4000], (to, 6000)).expect("send");
         }
-        arp(&bench.bed.sender, &v4);
+        arp(&bench, &v4);
         let totals = bench.settle(PATIENCE);
         let after: Vec<u64> = posted(&totals).iter().zip(&before).map(|(a, b)| a - b).collect();
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
@@ -399,9 +398,11 @@ fn fragments_and_arp_in_every_kind_of_ring() {
 }
 
 /// Makes the sender ask for an address that no host has.
-fn arp(_sender: &NetNs, socket: &UdpSocket) {
+fn arp(bench: &Bench, socket: &UdpSocket) {
+    let all = || posted(&bench.nic.totals().expect("totals")).iter().skip(2).sum::<u64>();
+    let before = all();
     socket.send_to(&[0], ("10.99.77.77", 1)).expect("send");
-    std::thread::sleep(Duration::from_millis(50));
+    wait_for("a request for the address", || all() > before);
 }
 
 /// Neighbour discovery is multicast: without it a port with IPv6 reaches no host.

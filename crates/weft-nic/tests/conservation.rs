@@ -220,7 +220,7 @@ fn forwarded_packets_are_classified_and_counted() {
         link::set_up(ns, name).expect("up");
         link::add_address(ns, name, address.parse().expect("address"), 24).expect("address");
     }
-    link::wait_running(&far, "far0", Duration::from_secs(2)).expect("far");
+    link::wait_running(&far, "far0", weft_host::testing::PATIENCE).expect("far");
     sysctl::set(sender, "net.ipv4.ip_forward", "1").expect("forward");
     let route = |ns: &NetNs, destination: &str, gateway: &str| {
         let (destination, gateway) = (destination.parse().expect("net"), gateway.parse().ok());

@@ -21,6 +21,7 @@ use raw::Raw;
 use std::io::ErrorKind;
 use std::time::Instant;
 use weft_host::link;
+use weft_host::testing::{PATIENCE, until};
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
@@ -158,16 +159,14 @@ fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::T
 
 /// Sends by `send`, and returns the fates of `expected` packets.
 fn tried(bench: &Bench, expected: u64, send: impl FnOnce()) -> Vec<(Fate, u64)> {
-    let before = bench.settle(Duration::from_secs(5));
+    let before = bench.settle(PATIENCE);
     send();
-    let until = Instant::now() + Duration::from_secs(5);
-    loop {
-        let found = fates(bench, &before, &bench.settle(Duration::from_secs(5)));
-        if found.iter().map(|(_, count)| count).sum::<u64>() >= expected || Instant::now() > until {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let mut found = Vec::new();
+    let _ = until(PATIENCE, || {
+        found = fates(bench, &before, &bench.settle(PATIENCE));
+        found.iter().map(|(_, count)| count).sum::<u64>() >= expected
+    });
+    found
 }
 
 #[test]
@@ -279,7 +278,7 @@ fn datagrams_above_the_mtu_keep_to_the_limit_of_their_port() {
     }
     // 0.6 MB, a quarter of which the limit passes in a second.
     let socket = bench.sender(false);
-    let before = bench.of(&bench.settle(Duration::from_secs(5)), "bulk").wire.bytes.get();
+    let before = bench.of(&bench.settle(PATIENCE), "bulk").wire.bytes.get();
     let start = Instant::now();
     for _ in 0..150 {
         socket.send_to(&[7; 4000], (RECEIVER, 9999)).expect("send");

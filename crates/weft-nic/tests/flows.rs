@@ -87,7 +87,7 @@ fn transfer(bed: &Testbed, port: u16, bytes: usize) {
             stream.write_all(&data).expect("written");
         });
         let mut data = Vec::with_capacity(bytes);
-        far.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+        far.set_read_timeout(Some(PATIENCE)).expect("timeout");
         far.read_to_end(&mut data).expect("read");
         assert_eq!(data.len(), bytes);
         let wrong = data.iter().enumerate().find(|(i, b)| **b != pattern(*i));
@@ -274,7 +274,7 @@ fn a_flow_is_looked_at_however_many_there_are() {
     let sockets: Vec<_> = (0..50).map(|_| bench::socket(&ns, bench::unspecified(false))).collect();
     let send = |i: usize| sockets[i].send_to(&[0; 50], ("10.77.0.2", 1)).expect("send");
     (0..50).for_each(|i| _ = send(i));
-    std::thread::sleep(Duration::from_millis(300));
+    // A clock of one kernel: the packets have passed the program when `send_to` returns.
     let silent_since = weft_host::clock::now();
     // Half of them continue to send; the others must be found among them.
     (0..25).for_each(|i| _ = send(i));

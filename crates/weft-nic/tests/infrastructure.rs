@@ -8,7 +8,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
-use weft_host::testing::wait_for;
+use weft_host::testing::{PATIENCE, wait_for};
 use weft_host::{NetNs, Spawn, link};
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::Nanos;
@@ -51,7 +51,7 @@ fn the_peer_finds_us_whatever_the_policy_forgot() {
     }
     let bench = Bench::start("inf", POLICY, &config(20), 2000, |_| ());
     let here = socket(&bench.bed.sender, SocketAddr::new(SENDER, 7000));
-    here.set_read_timeout(Some(Duration::from_secs(5))).expect("timeout");
+    here.set_read_timeout(Some(PATIENCE)).expect("timeout");
     let peer = bench.receiver(false, 7001);
     let address = SENDER.to_string();
     let found = under_load(&bench, || {

@@ -9,9 +9,11 @@ use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 use weft_host::netns::NetNs;
+use weft_host::testing::{PATIENCE, until};
+use weft_nic::counters::Count;
 use weft_nic::testbed::RECEIVER;
 use weft_units::Nanos;
 
@@ -23,18 +25,20 @@ const PORT_IS_FAST: &str = "class fast = udp and dport 6000\nclass slow = any\n\
                             root = priority { fair of fast, limit 20mbps of fair of slow }";
 /// The number of packets posted in the new class from which on a flow counts as moved.
 const MOVED: u64 = 20;
+/// The bytes that the slow class sends in a second, in which a flow moves.
+const SECOND_OF_SLOW: u64 = 20_000_000 / 8;
 
-/// Waits until `packets` more packets of class `name` were posted. Returns the time taken.
-fn until_posted(bench: &Bench, name: &str, packets: u64) -> Option<Duration> {
-    let posted = || bench.of(&bench.nic.totals().expect("totals"), name).posted.packets.get();
-    let (before, started) = (posted(), Instant::now());
-    while started.elapsed() < Duration::from_secs(5) {
-        if posted() >= before + packets {
-            return Some(started.elapsed());
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    None
+/// What class `name` has posted.
+fn posted(bench: &Bench, name: &str) -> Count {
+    bench.of(&bench.nic.totals().expect("totals"), name).posted
+}
+
+/// Waits until the flow has moved from a class to another: until [`MOVED`] more packets were posted there. Returns what was posted
+/// in its former class meanwhile; `None` if it does not move. A time would depend on the speed of the machine.
+fn until_moved(bench: &Bench, from: &str, to: &str) -> Option<Count> {
+    let before = [from, to].map(|name| posted(bench, name));
+    let moved = || posted(bench, to).packets.get() >= before[1].packets.get() + MOVED;
+    until(PATIENCE, moved).then(|| posted(bench, from).minus(before[0]))
 }
 
 /// Segments that the TCP of `ns` received out of order.
@@ -59,7 +63,7 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
     let (mut far, _) = listener.accept().expect("accepted");
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            far.set_read_timeout(Some(Duration::from_secs(20))).expect("timeout");
+            far.set_read_timeout(Some(PATIENCE)).expect("timeout");
             let mut buffer = vec![0; 1 << 16];
             while far.read(&mut buffer).is_ok_and(|n| n > 0) {}
         });
@@ -70,16 +74,22 @@ fn saturating_tcp(role: &str, change: impl Fn(&TcpStream)) {
             }
             let _ = near.shutdown(std::net::Shutdown::Both);
         });
-        std::thread::sleep(Duration::from_millis(400));
+        let saturated = until(PATIENCE, || posted(&bench, "slow").bytes.get() > SECOND_OF_SLOW / 2);
         let before = out_of_order(&bench.bed.receiver);
         change(&near);
-        let took = until_posted(&bench, "fast", MOVED);
-        std::thread::sleep(Duration::from_millis(200));
+        let meanwhile = until_moved(&bench, "slow", "fast");
+        // What could be overtaken has left, and more behind it.
+        let sent = until(PATIENCE, || {
+            let totals = bench.nic.totals().expect("totals");
+            let (slow, fast) = (bench.of(&totals, "slow"), bench.of(&totals, "fast"));
+            slow.sent == slow.posted && fast.sent.packets.get() > 10 * MOVED
+        });
         let after = out_of_order(&bench.bed.receiver);
         stop.store(true, Ordering::Relaxed);
         sender.join().expect("sender");
-        let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(saturated && sent, "{:#?}", bench.nic.totals());
+        let meanwhile = meanwhile.unwrap_or_else(|| panic!("not moved: {:#?}", bench.nic.totals()));
+        assert!(meanwhile.bytes.get() < SECOND_OF_SLOW, "{meanwhile:?} in the former class");
         assert_eq!(after - before, 0, "nothing overtakes");
     });
     bench.wait_closed();
@@ -106,12 +116,13 @@ fn saturating_tcp_moves_when_its_priority_changes() {
     saturating_tcp("mvp", |stream| setsockopt(stream, sockopt::Priority, &3).expect("priority"));
 }
 
-/// Sends numbered packets at intervals of `pause` until `stop`.
-fn send_numbered(socket: &UdpSocket, to: u16, pause: Duration, stop: &AtomicBool) {
+/// Sends numbered packets at intervals of at least `pause` until `stop`, and counts them in `sent`.
+fn send_numbered(socket: &UdpSocket, to: u16, pause: Duration, (stop, sent): (&AtomicBool, &AtomicU64)) {
     for number in 0_u32.. {
         if stop.load(Ordering::Relaxed) {
             return;
         }
+        sent.fetch_add(1, Ordering::SeqCst);
         let mut packet = [0; 1200];
         packet[..4].copy_from_slice(&number.to_ne_bytes());
         socket.send_to(&packet, (RECEIVER, to)).expect("send");
@@ -127,6 +138,9 @@ fn change(bench: &mut Bench, megabits: u64, text: &str) {
     bench.nic.change_policy(prepared, &[]).expect("changed");
 }
 
+/// The pause between two packets of the flood.
+const PAUSE: Duration = Duration::from_micros(100);
+
 #[test]
 fn a_udp_flood_moves_in_order() {
     if !weft_host::testing::privileged("a_udp_flood_moves_in_order") {
@@ -135,21 +149,24 @@ fn a_udp_flood_moves_in_order() {
     let mut bench = Bench::roomy("mvu", POLICY, 100);
     let sink = bench.receiver(false, 6000);
     let socket = bench.sender(false);
-    let stop = AtomicBool::new(false);
+    let (stop, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
         let received = scope.spawn(|| in_order(&sink, Until::Stopped(&stop)));
-        scope.spawn(|| send_numbered(&socket, 6000, Duration::from_micros(100), &stop));
-        std::thread::sleep(Duration::from_millis(400));
+        scope.spawn(|| send_numbered(&socket, 6000, PAUSE, (&stop, &sent)));
+        let saturated = until(PATIENCE, || posted(&bench, "slow").packets.get() > 2000);
         change(&mut bench, 100, PORT_IS_FAST);
-        let there = until_posted(&bench, "fast", MOVED);
+        let there = until_moved(&bench, "slow", "fast");
         change(&mut bench, 100, POLICY);
-        let back = until_posted(&bench, "slow", MOVED);
+        let back = until_moved(&bench, "fast", "slow");
         change(&mut bench, 100, PORT_IS_FAST);
-        let again = until_posted(&bench, "fast", MOVED);
+        let again = until_moved(&bench, "slow", "fast");
         stop.store(true, Ordering::Relaxed);
-        for took in [there, back, again] {
-            let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
-            assert!(took < Duration::from_secs(1), "{took:?}");
+        assert!(saturated, "{:#?}", bench.nic.totals());
+        for meanwhile in [there, back, again] {
+            let meanwhile = meanwhile.unwrap_or_else(|| panic!("not moved: {:#?}", bench.nic.totals()));
+            // No more than are sent in a second.
+            let most = (Duration::from_secs(1).as_micros() / PAUSE.as_micros()) as u64;
+            assert!(meanwhile.packets.get() < most, "{meanwhile:?} in the former class");
         }
         assert!(received.join().expect("in order") > 100);
     });
@@ -169,21 +186,32 @@ fn a_flow_moves_out_of_a_ring_that_overflows() {
     let mut bench = Bench::start("mvo", &policy("mark 7"), &config(20), 50, |_| ());
     let sink = bench.receiver(false, 6000);
     let (stop, socket) = (AtomicBool::new(false), bench.sender(false));
-    let (stop, moving) = (&stop, &socket);
+    let (sent, of_others) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (stop, moving, sent, of_others) = (&stop, &socket, &sent, &of_others);
     std::thread::scope(|scope| {
         for _ in 0..2 {
             let socket = bench.sender(false);
             setsockopt(&socket, sockopt::SndBufForce, &(8 << 20)).expect("buffer");
-            scope.spawn(move || send_numbered(&socket, 6001, Duration::from_micros(50), stop));
+            scope.spawn(move || send_numbered(&socket, 6001, Duration::from_micros(50), (stop, of_others)));
         }
         let received = scope.spawn(|| in_order(&sink, Until::Stopped(stop)));
-        scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), stop));
-        std::thread::sleep(Duration::from_millis(600));
+        let sender =
+            scope.spawn(move || send_numbered(moving, 6000, Duration::from_millis(10), (stop, sent)));
+        let overflows = until(PATIENCE, || {
+            let totals = bench.nic.totals().expect("totals");
+            let full = totals.drops.ring_full + bench.of(&totals, "slow").full.packets.get();
+            full > 1000 && sent.load(Ordering::SeqCst) > 2 * MOVED
+        });
         change(&mut bench, 20, &policy("udp and dport 6000"));
-        let took = until_posted(&bench, "fast", MOVED);
+        let before = (sent.load(Ordering::SeqCst), posted(&bench, "fast").packets.get());
+        let moved = until_moved(&bench, "slow", "fast").is_some();
         stop.store(true, Ordering::Relaxed);
-        let took = took.unwrap_or_else(|| panic!("not moved in 5 s: {:#?}", bench.nic.totals()));
-        assert!(took < Duration::from_secs(1), "{took:?}");
+        sender.join().expect("sender");
+        assert!(overflows && moved, "not moved: {:#?}", bench.nic.totals());
+        let after = (sent.load(Ordering::SeqCst), posted(&bench, "fast").packets.get());
+        let elsewhere = (after.0 - before.0).saturating_sub(after.1 - before.1);
+        // It sends a hundred in a second.
+        assert!(elsewhere < 100, "{elsewhere} of its packets were not posted in its new class");
         // The packets that it sent into the full ring before may all be lost.
         assert!(received.join().expect("in order") >= MOVED as usize);
     });

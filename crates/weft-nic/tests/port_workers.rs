@@ -14,7 +14,7 @@ use std::net::UdpSocket;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use weft_host::testing::privileged;
+use weft_host::testing::{PATIENCE, privileged, until};
 use weft_host::{Mac, NetNs, RunId, link};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NicConfig, NicPlan, PortParts, SoftwareNic, Totals, WorkersError};
@@ -33,8 +33,6 @@ const FIRST: u16 = 7000;
 const LINK: u64 = 100;
 /// The pause between two readings.
 const PAUSE: Duration = Duration::from_millis(4);
-/// The longest time for which a test waits for what it judges.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// The packets of a span that is judged: one packet of error is far below the tolerance.
 const SPAN: u64 = 600;
 /// The number of spans that are judged together.
@@ -90,7 +88,7 @@ impl Rig {
     }
 
     fn connect_second(&self) {
-        link::wait_running(&self.second, "port1", Duration::from_secs(2)).expect("running");
+        link::wait_running(&self.second, "port1", PATIENCE).expect("running");
         link::add_address(&self.second, "port1", "10.99.0.3".parse().expect("address"), 16).expect("address");
         let wire = link::get_mac(&self.bed.receiver, WIRE).expect("wire").expect("mac");
         link::add_neighbor(&self.second, "port1", RECEIVER, wire).expect("neighbour");
@@ -185,12 +183,10 @@ impl Reading {
 /// Reads until `count` spans were found in which each of `backlogged`, a class and a port, had packets all the time.
 /// Returns the packets of each class in each.
 fn spans(rig: &Rig, classes: usize, backlogged: &[(usize, usize)], count: usize) -> Vec<Vec<u64>> {
-    let (until, mut found) = (Instant::now() + PATIENCE, Vec::new());
+    let mut found = Vec::new();
     let mut first = rig.read(classes);
     let mut last = first.clone();
-    while found.len() < count {
-        assert!(Instant::now() < until, "{} of {count} spans in {PATIENCE:?}: {last:?}", found.len());
-        std::thread::sleep(PAUSE);
+    let enough = until(PATIENCE, || {
         let now = rig.read(classes);
         if !backlogged.iter().all(|of| last.waits_until(&now, *of)) {
             first = now.clone();
@@ -201,7 +197,9 @@ fn spans(rig: &Rig, classes: usize, backlogged: &[(usize, usize)], count: usize)
             first = now.clone();
         }
         last = now;
-    }
+        found.len() >= count
+    });
+    assert!(enough, "{} of {count} spans in {PATIENCE:?}: {last:?}", found.len());
     found
 }
 

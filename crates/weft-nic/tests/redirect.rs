@@ -165,7 +165,7 @@ fn a_port_that_is_down_or_moves_elsewhere_is_followed() {
         let elsewhere = wire::silent("else");
         link::move_to(&wire.host, "port0", &elsewhere).expect("move");
         link::set_up(&elsewhere, "port0").expect("up");
-        link::wait_running(&elsewhere, "port0", Duration::from_secs(2)).expect("running");
+        link::wait_running(&elsewhere, "port0", weft_host::testing::PATIENCE).expect("running");
         let counter = Counter::at(&elsewhere, "port0");
         wire.arrive(&frame(PORT, &[], IPV4, 102));
         assert_eq!(counter.wait(1).get(&(102, 0, HOST)), Some(&1), "{way:?}");

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::sync::atomic::Ordering;
 use weft_host::Spawn;
 use weft_host::process::Output;
-use weft_host::testing::privileged;
+use weft_host::testing::{PATIENCE, privileged, until};
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::Inner;
@@ -69,7 +69,12 @@ fn flows_spread_over_the_queues_and_every_queue_reads_zero_at_the_end() {
     });
     let even = seen.iter().filter(|flows| flows.iter().all(|count| (1..=2).contains(count))).count();
     assert!(!seen.is_empty() && even * 2 > seen.len(), "{even} of {}: {seen:?}", seen.len());
-    std::thread::sleep(Duration::from_millis(500));
+    // The connections' last packets follow the end of the programs.
+    let counted_out = || {
+        let accounting = watch.titan().accounting().expect("accounting");
+        accounting.faults().is_empty() && (accounting.missed > 0 || watch.titan().page().active() == 0)
+    };
+    let _ = until(PATIENCE, counted_out);
     let accounting = watch.titan().accounting().expect("accounting");
     assert!(accounting.faults().is_empty(), "{:#?}, {accounting:?}", accounting.faults());
     // If the kernel did not report a departure on this host, it may have been one of these.

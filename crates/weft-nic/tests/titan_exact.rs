@@ -14,7 +14,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 use weft_host::Spawn;
 use weft_host::process::Output;
-use weft_host::testing::{privileged, wait_for};
+use weft_host::testing::{PATIENCE, privileged, wait_for};
 use weft_nic::multiqueue::Multiqueue;
 use weft_nic::testbed::RECEIVER;
 use weft_titan::settings::Settings;
@@ -128,10 +128,10 @@ fn a_reset_that_the_kernel_answers_with_is_no_packet_of_the_flow() {
         // Closed with much unsent data: packets from the other end are answered with a reset, which carries the socket
         // and is not charged to it (skb_set_owner_edemux in ip_send_unicast_reply, net/ipv4/ip_output.c).
         out.write_all(&[5; 60_000]).expect("written");
-        std::thread::sleep(Duration::from_millis(30));
+        end.set_read_timeout(Some(PATIENCE)).expect("timeout");
+        end.peek(&mut [0]).expect("the first data");
         drop(out);
         end.write_all(&[6; 100]).expect("written");
-        end.set_read_timeout(Some(Duration::from_secs(2))).expect("timeout");
         let mut buffer = vec![0; 1 << 16];
         let ended = loop {
             match end.read(&mut buffer) {
@@ -163,8 +163,10 @@ fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
         let active = assigned.active();
         assert_eq!(active, 2, "the FIN waits");
         // Data for a closed socket: the reset is not charged to it, so that the FIN's charge may look like its own.
+        let posted = || assigned.nic().totals().expect("totals").sum(|class| class.posted).packets.get();
+        let before = posted();
         end.write_all(&[6; 100]).expect("written");
-        std::thread::sleep(Duration::from_millis(5));
+        wait_for("the reset is sent", || posted() > before);
         assert_eq!(assigned.active(), 2, "the FIN waits still: {:?}", assigned.titan().totals());
         assert_eq!(get(&assigned.titan().totals().repaired), 0, "{:?}", assigned.titan().totals());
         assigned.settled();
@@ -185,8 +187,10 @@ fn a_flow_that_waits_for_long_stays_counted() {
     first.send(1);
     // The first flow that ends starts the sweep.
     assigned.quiet();
-    flow.send(10);
-    std::thread::sleep(Duration::from_secs(4));
+    flow.send(15);
+    // For four seconds of the link; the others wait for four more, however late the test looks.
+    let sent = || assigned.nic().totals().expect("totals").sum(|class| class.sent).packets.get();
+    wait_for("seven datagrams are sent", || sent() >= 1 + 7);
     assert!(assigned.record(&flow).is_active(), "{:?}", assigned.titan().totals());
     assert_eq!(get(&assigned.titan().totals().swept), 0, "its socket's charge says that it waits");
     assigned.settled();

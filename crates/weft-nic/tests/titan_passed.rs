@@ -38,7 +38,7 @@ fn host_behind(bed: &Testbed) -> NetNs {
         link::set_up(ns, name).expect("up");
         link::add_address(ns, name, address.parse().expect("address"), 24).expect("address");
     }
-    link::wait_running(&far, "far0", Duration::from_secs(2)).expect("far");
+    link::wait_running(&far, "far0", weft_host::testing::PATIENCE).expect("far");
     sysctl::set(sender, "net.ipv4.ip_forward", "1").expect("forward");
     let (destination, gateway) = ("10.99.0.0".parse().expect("net"), "10.98.0.1".parse().ok());
     link::add_route(&far, &Route { destination, prefix_len: 24, link: None, gateway }).expect("route");

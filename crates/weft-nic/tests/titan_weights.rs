@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use weft_host::process::Output;
-use weft_host::testing::{privileged, unique, wait_for};
+use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
 use weft_host::{Hierarchy, Spawn, clock};
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_nic::multiqueue::Multiqueue;
@@ -20,7 +20,7 @@ use weft_nic::testbed::RECEIVER;
 use weft_policy::{NoFiles, Source};
 use weft_titan::settings::{Parts, Settings};
 use weft_titan::weights::WeightTable;
-use weft_units::{BitsPerSec, Instant, Nanos};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 const MARKS: &str = "default = 3\n[[flow]]\nmark = \"1\"\nweight = 1\n[[flow]]\nmark = \"2\"\nweight = 2\n\
                      [[flow]]\nmark = \"0x10/0xf0\"\nweight = 4\n";
@@ -338,7 +338,7 @@ fn look(assigned: &Assigned, flows: u32) -> Option<Option<usize>> {
 /// Watches the queues until `flows` flows have stayed where they were for half a second in all. A sender that is not
 /// scheduled leaves its queue and may be assigned to the other: such times are in no stretch.
 fn watch(assigned: &Assigned, flows: u32) -> Vec<Stretch> {
-    let (mut stretches, until) = (Vec::<Stretch>::new(), clock::now() + Nanos::from_millis(20_000));
+    let (mut stretches, until) = (Vec::<Stretch>::new(), clock::now() + Nanos::from_secs(PATIENCE.as_secs()));
     let mut goes_on = false;
     while stretches.iter().map(|stretch| stretch.length().get()).sum::<u64>() < 500_000_000 {
         let from = clock::now();
@@ -354,6 +354,13 @@ fn watch(assigned: &Assigned, flows: u32) -> Vec<Stretch> {
         goes_on = true;
     }
     stretches
+}
+
+/// Waits until the NIC has sent nearly `bytes` bytes more: they are counted without the headers of the link.
+fn wait_for_sent(assigned: &Assigned, bytes: Bytes) {
+    let sent = || assigned.nic().totals().expect("totals").sum(|class| class.sent).bytes.get();
+    let wanted = sent() + bytes.get() * 9 / 10;
+    wait_for(format_args!("{bytes} sent"), || sent() >= wanted);
 }
 
 /// The share of bytes that left in chunks of more than 16 KB: of the shared queue in these stretches, or of the others.
@@ -382,13 +389,16 @@ fn shared_queues_send_pieces_and_others_send_whole_packets() {
     let wanted = Multiqueue { queues: 2, departures: Some(1_000_000), ..Multiqueue::new(rate) };
     let assigned = Assigned::start("tws", &wanted, &Settings::default());
     let mut streams: Vec<Stream> = (0..3).map(|_| Stream::start(&assigned)).collect();
-    std::thread::sleep(Duration::from_millis(1500));
+    // Slow start is over.
+    wait_for_sent(&assigned, rate.bytes_in(Nanos::from_millis(1500)));
     let before = watch(&assigned, 3);
     // One of the two ends; the other has its own queue then.
     let queues: Vec<usize> = streams.iter().map(|stream| stream.queue(&assigned)).collect();
     let is_shared = |queue: &usize| queues.iter().filter(|other| *other == queue).count() > 1;
     streams.remove(queues.iter().position(is_shared).expect("three in two queues")).end();
-    std::thread::sleep(Duration::from_millis(500));
+    wait_for("two flows remain", || assigned.active() == 2);
+    // What the three left in the queues, pieces of packets, has gone.
+    wait_for_sent(&assigned, rate.bytes_in(Nanos::from_millis(500)));
     let after = watch(&assigned, 2);
     streams.into_iter().for_each(Stream::end);
     assigned.settled();

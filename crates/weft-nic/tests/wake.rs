@@ -8,9 +8,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+use weft_host::testing::{PATIENCE, wait_for};
 use weft_nic::doorbell::protocol;
 use weft_nic::testbed::RECEIVER;
-use weft_units::Nanos;
 
 const POLICY: &str = "class u = udp\nroot = fair of u";
 
@@ -22,7 +22,7 @@ fn each_single_packet_wakes_a_sleeping_nic() {
     let bench = Bench::roomy("wak", POLICY, 100);
     let far = bench.receiver(false, 6000);
     let near = bench.sender(false);
-    near.set_read_timeout(Some(Duration::from_secs(1))).expect("timeout");
+    near.set_read_timeout(Some(PATIENCE)).expect("timeout");
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = [0; 100];
@@ -34,39 +34,38 @@ fn each_single_packet_wakes_a_sleeping_nic() {
         });
         for number in 0..200_u32 {
             std::thread::sleep(Duration::from_micros(500 + u64::from(number) * 37 % 4000));
-            let sent = Instant::now();
             near.send_to(&number.to_ne_bytes(), (RECEIVER, 6000)).expect("ping");
             let mut answer = [0; 4];
             let answered = near.recv(&mut answer);
             assert!(answered.is_ok(), "ping {number}: {answered:?}, {:#?}", bench.nic.totals());
             assert_eq!(u32::from_ne_bytes(answer), number);
-            assert!(sent.elapsed() < Duration::from_millis(500), "{:?} for ping {number}", sent.elapsed());
         }
     });
     let totals = bench.nic.totals().expect("totals");
+    // What the end of a sleep finds, no doorbell has woken the NIC for: so no time has to be bound.
     assert_eq!(totals.wakeups_lost, 0, "found by the end of a sleep: {totals:#?}");
     assert!((100..=200).contains(&totals.wakeups), "at most one for each packet: {}", totals.wakeups);
     assert!(totals.wakeups <= totals.sleeps);
     // It may not have been given the processor yet to go to sleep.
-    let (mut before, until) = (totals, Instant::now() + Duration::from_secs(20));
-    loop {
+    let mut before = totals;
+    wait_for("the NIC sleeps", || {
         std::thread::sleep(Duration::from_millis(50));
         let now = bench.nic.totals().expect("totals");
         let asleep = now.turns == before.turns;
         before = now;
-        if asleep || Instant::now() > until {
-            break;
-        }
-    }
+        asleep
+    });
+    let begin = Instant::now();
     std::thread::sleep(Duration::from_millis(300));
     let after = bench.nic.totals().expect("totals");
+    let span = begin.elapsed();
     assert_eq!(
         (after.wakeups, after.turns),
         (before.wakeups, before.turns),
         "nothing happens, nobody is woken"
     );
     let idle = after.worker_cpu.saturating_sub(before.worker_cpu);
-    assert!(idle < Nanos::from_millis(60), "{idle:?} of processor time in 300 ms of idleness");
+    assert!(Duration::from(idle) < span / 5, "{idle:?} of processor time in {span:?} of idleness");
 }
 
 #[test]
@@ -112,7 +111,7 @@ fn a_full_record_ring_swallows_no_wake_up() {
         assert!(protocol::prepare_sleep(&summary.ready_ports, &summary.sleeping));
         socket.send_to(&[0; 20], ("10.77.0.2", 1)).expect("send");
         assert_eq!(summary.sleeping.load(Ordering::SeqCst), 0, "the doorbell was seen");
-        let timeout = rustix::time::Timespec { tv_sec: 2, tv_nsec: 0 };
+        let timeout = rustix::time::Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 };
         let mut fds = [PollFd::from_borrowed_fd(records.wake_fd(), PollFlags::IN)];
         assert_eq!(poll(&mut fds, Some(&timeout)).expect("poll"), 1, "wake-up {round}");
         records.consume();

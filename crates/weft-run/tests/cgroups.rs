@@ -2,7 +2,7 @@
 
 use core::num::NonZeroU32;
 use std::time::{Duration, Instant};
-use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
+use weft_host::testing::{PATIENCE, privileged, unique, until, wait_for};
 use weft_host::{Cgroup, Hierarchy, Spawn, link};
 use weft_nic::doorbell::CgroupEntry;
 use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic};
@@ -123,12 +123,9 @@ fn a_storm_of_directories_costs_a_bounded_number_of_looks_and_changes() {
     // What comes after the storm is found.
     let before = table.generation();
     let service = slice.child("service").expect("cgroup");
-    let until = Instant::now() + Duration::from_secs(10);
     // The first look that began after the cgroup was made has ended.
     let from = follower.looks();
-    while follower.looks() < from + 2 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    let _ = until(PATIENCE, || follower.looks() >= from + 2);
     let known = table.generation();
     assert_ne!(known, before, "the cgroup that remains");
     // Its own number once more is no change.

@@ -6,7 +6,7 @@ use common::{FAR, GRACE, World, policy, udp};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use weft_host::testing::{privileged, until};
+use weft_host::testing::{PATIENCE, privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_run::session::{ClassStatus, Session};
 use weft_units::{BitsPerSec, Nanos};
@@ -70,7 +70,7 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     });
     let drained =
         |session: &mut Session| class(session, "slow").counts.posted == class(session, "slow").counts.sent;
-    assert!(until(Duration::from_secs(5), || drained(&mut session)));
+    assert!(until(PATIENCE, || drained(&mut session)));
     let [slow, quick] = ["slow", "quick"].map(|name| class(&mut session, name));
     for class in [&slow, &quick] {
         assert_eq!(class.sojourns.count(), class.packets, "every packet is measured: {}", class.name);

@@ -240,6 +240,12 @@ fn odd_clients_stop_nobody() {
     let service = Service::bare("");
     let daemon = service.start();
     let connect = || UnixStream::connect(&service.socket).expect("connect");
+    let twenty_calls = || {
+        let begin = Instant::now();
+        (0..20).for_each(|_| assert_eq!(service.status()["generation"], 1));
+        begin.elapsed()
+    };
+    let alone = twenty_calls();
     // Half-open connections, more than there is room for.
     let half: Vec<UnixStream> = (0..200)
         .map(|_| {
@@ -248,11 +254,9 @@ fn odd_clients_stop_nobody() {
             stream
         })
         .collect();
-    let begin = Instant::now();
-    for _ in 0..20 {
-        assert_eq!(service.status()["generation"], 1);
-    }
-    assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
+    // A call that waits for the half-open ones would take seconds; the start of the client takes what it took without them.
+    let beside = twenty_calls();
+    assert!(beside < 5 * alone + Duration::from_secs(8), "{beside:?}, {alone:?} without the others");
     // One that asks without end and never reads.
     let mut deaf = connect();
     deaf.set_nonblocking(true).expect("set");
@@ -409,9 +413,15 @@ fn the_service_manager_is_told() {
         found.unwrap_or_else(|| panic!("no {word}"))
     };
     assert!(until_one("READY=1").contains("STATUS=policy "));
-    let begin = Instant::now();
-    (0..3).for_each(|_| drop(until_one("WATCHDOG=1")));
-    assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
+    // One comes within each second, but where the machine keeps the daemon or this test from running.
+    until_one("WATCHDOG=1");
+    let in_time = || {
+        let begin = Instant::now();
+        until_one("WATCHDOG=1");
+        begin.elapsed() < Duration::from_secs(1)
+    };
+    let found = (0..30).filter(|_| in_time()).take(3).count();
+    assert_eq!(found, 3, "notices that come in time");
     daemon.signal(Signal::HUP);
     assert!(until_one("RELOADING=1").contains("MONOTONIC_USEC="));
     until_one("READY=1");

@@ -88,11 +88,12 @@ fn a_killed_run_is_cleaned_up_by_the_next() {
     world.assert_clean();
 }
 
-/// The bytes that arrive in `span`, in the order of the load's ports.
-fn arrived_in(load: &Load<'_>, span: Duration) -> Vec<u64> {
-    let before = load.arrived();
+/// The bytes that arrive in about `span`, in the order of the load's ports, and the span.
+fn arrived_in(load: &Load<'_>, span: Duration) -> (Vec<u64>, Duration) {
+    let (before, begin) = (load.arrived(), Instant::now());
     std::thread::sleep(span);
-    load.arrived().iter().zip(before).map(|(after, before)| after - before).collect()
+    let bytes = load.arrived().iter().zip(before).map(|(after, before)| after - before).collect();
+    (bytes, begin.elapsed())
 }
 
 #[test]
@@ -118,9 +119,9 @@ fn shipped_algorithms_share_the_link_as_the_built_in_ones_do() {
         for port in 5201..=5205 {
             load.start(scope, (port, 4), load.stop());
         }
-        std::thread::sleep(Duration::from_millis(700));
-        let span = Duration::from_secs(2);
-        let bytes = arrived_in(&load, span);
+        // The slowest, of 8 Mb/s, has sent for half a second.
+        load.wait_for_more(&[5201, 5202, 5203, 5204, 5205], 500_000);
+        let (bytes, span) = arrived_in(&load, Duration::from_secs(2));
         println!("{bytes:?}");
         let ratio = bytes[1] as f64 / bytes[2] as f64;
         assert!((1.9..=2.1).contains(&ratio), "a and b as {ratio:.3}: {bytes:?}");
@@ -131,8 +132,9 @@ fn shipped_algorithms_share_the_link_as_the_built_in_ones_do() {
         let guarded = (bytes[4] + bytes[5]) as f64 / bytes[1] as f64;
         assert!((0.95..=1.05).contains(&guarded), "guarded and a as {guarded:.3}: {bytes:?}");
         load.start(scope, (5200, 2), load.stop());
-        std::thread::sleep(Duration::from_millis(400));
-        let bytes = arrived_in(&load, Duration::from_millis(600));
+        // 0.4 s of the link.
+        load.wait_for_more(&[5200], 9_000_000);
+        let (bytes, _) = arrived_in(&load, Duration::from_millis(600));
         assert!(bytes[0] > 20 * bytes[1..].iter().sum::<u64>(), "strict priority: {bytes:?}");
         load.stop().store(true, Ordering::Relaxed);
     });
@@ -142,19 +144,20 @@ fn shipped_algorithms_share_the_link_as_the_built_in_ones_do() {
     }
 }
 
-/// The time in which a new connection to `port` carries `bytes` bytes.
-fn short_transfer(world: &World, port: u16, bytes: usize) -> Duration {
+/// The bytes that `load` carries while a new connection to `port` carries `bytes` bytes.
+fn beside_short_transfer(load: &Load<'_>, world: &World, port: u16, bytes: usize) -> u64 {
     let at = SocketAddr::new(FAR, port);
     let listener = world.far.run(|| TcpListener::bind(at)).expect("enter").expect("bind");
-    let begin = Instant::now();
+    let before = load.arrived()[0];
     let stream = world.app.run(|| TcpStream::connect_timeout(&at, SOON));
     let mut stream = stream.expect("enter").expect("connect");
     let (mut accepted, _) = listener.accept().expect("accept");
     let sender = std::thread::spawn(move || stream.write_all(&vec![7; bytes]).expect("send"));
     let mut arrived = vec![0; bytes];
     accepted.read_exact(&mut arrived).expect("receive");
+    let beside = load.arrived()[0] - before;
     sender.join().expect("sender");
-    begin.elapsed()
+    beside
 }
 
 #[test]
@@ -171,14 +174,14 @@ fn the_flow_that_has_had_least_passes_beside_bulk() {
     std::thread::scope(|scope| {
         let _ends = load.stop_at_end();
         load.start(scope, (5201, 9), load.stop());
-        std::thread::sleep(Duration::from_millis(500));
-        let before = load.arrived()[0];
-        // A fair tenth of the link would take 0.8 s.
-        let mut times = [(); 3].map(|()| short_transfer(&world, 5202, 1_000_000));
-        times.sort();
-        println!("{times:?}");
-        assert!(times[1] < Duration::from_millis(400), "{times:?}");
-        assert!(load.arrived()[0] > before, "bulk goes on");
+        // Each of the nine has had more than a short transfer, which passes them for all of its length.
+        load.wait_for_more(&[5201], 9 * 1_500_000);
+        // In a fair tenth of the link nine times as much would pass beside it.
+        let mut beside = [(); 3].map(|()| beside_short_transfer(&load, &world, 5202, 1_000_000));
+        beside.sort_unstable();
+        println!("{beside:?}");
+        assert!(beside[1] < 4_000_000, "{beside:?}");
+        load.wait_for_more(&[5201], 1);
         load.stop().store(true, Ordering::Relaxed);
     });
     end(running, &counters);

@@ -19,16 +19,26 @@ use weft_host::{NetNs, tap};
 use weft_units::{BitsPerSec, Bytes};
 use world::{FAR, World};
 
-/// The bytes by port that arrive in `span`, and the largest backlog of `queue` in that time.
-fn measure(load: &Load<'_>, span: Duration, mut queue: Option<&mut Reader>) -> (Vec<u64>, Bytes) {
-    let (before, end, mut most) = (load.arrived(), Instant::now() + span, Bytes::ZERO);
-    while Instant::now() < end {
+/// What arrives in a while, and what waits meanwhile.
+struct Measured {
+    /// The bytes by port.
+    bytes: Vec<u64>,
+    span: Duration,
+    /// The largest backlog of the queue.
+    most: Bytes,
+}
+
+/// Measures for `span`, and for as long as the machine makes of it.
+fn measure(load: &Load<'_>, span: Duration, mut queue: Option<&mut Reader>) -> Measured {
+    let (before, begin, mut most) = (load.arrived(), Instant::now(), Bytes::ZERO);
+    while begin.elapsed() < span {
         if let Some(reader) = queue.as_mut() {
             most = most.max(reader.read().expect("the TBF's counters").backlog);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    (load.arrived().iter().zip(before).map(|(after, before)| after - before).collect(), most)
+    let bytes = load.arrived().iter().zip(before).map(|(after, before)| after - before).collect();
+    Measured { bytes, span: begin.elapsed(), most }
 }
 
 fn bottleneck(megabits: u64) -> Tbf {
@@ -70,27 +80,28 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
         for port in [5201, 5202, 5203] {
             load.start(scope, (port, 4), load.stop());
         }
-        std::thread::sleep(Duration::from_millis(1500));
+        // The slowest, of 8 Mb/s, has sent for a second.
+        load.wait_for_more(&[5201, 5202, 5203], 1_000_000);
         for megabits in [300, 50] {
             tbf::change(&world.host, "up0", &bottleneck(megabits)).expect("change");
-            // The old rate's queue drains, and the new rate is observed.
-            std::thread::sleep(Duration::from_millis(1500));
-            let span = Duration::from_secs(3);
-            let (bytes, most) = measure(&load, span, Some(&mut queue));
+            // The old rate's queue drains, and the new rate is observed: for 1.5 s, of which the limited class has 8 Mb/s.
+            load.wait_for_more(&[5203], 1_400_000);
+            let Measured { bytes, span, most } = measure(&load, Duration::from_secs(3), Some(&mut queue));
             shares(&format!("{megabits} Mb/s"), &bytes, span);
             let all = bytes.iter().sum::<u64>() as f64 * 8.0 / span.as_secs_f64();
             assert!(all > megabits as f64 * 0.85e6, "{megabits} Mb/s: only {all:.0} b/s");
             assert!(most <= standing_bound(megabits), "{most} wait below at {megabits} Mb/s");
         }
         load.start(scope, (5200, 2), &first_stops);
-        std::thread::sleep(Duration::from_secs(1));
-        let (bytes, _) = measure(&load, Duration::from_secs(2), None);
+        // A second of the link.
+        load.wait_for_more(&[5200], 5_500_000);
+        let bytes = measure(&load, Duration::from_secs(2), None).bytes;
         assert!(bytes[0] > 20 * (bytes[1] + bytes[2] + bytes[3]), "strict priority: {bytes:?}");
         first_stops.store(true, Ordering::Relaxed);
         tbf::remove(&world.host, "up0").expect("remove");
-        std::thread::sleep(Duration::from_millis(2500));
-        let span = Duration::from_secs(2);
-        let (bytes, _) = measure(&load, span, None);
+        // The strict class ends, and the others observe the new rate for some seconds, of which the limited class has 8 Mb/s.
+        load.wait_for_more(&[5203], 2_400_000);
+        let bytes = measure(&load, Duration::from_secs(2), None).bytes;
         // The applications' processors are the limit now: a class whose rings are empty at times has less than its
         // weight, and is due no more. The lag, below, says whether any class had less while its packets waited.
         println!("no bottleneck: {bytes:?}");
@@ -156,16 +167,16 @@ fn small_requests_overdraw_the_clock_within_its_bound_and_every_class_says_its_l
         let more = ["--rate", "200mbps", "--json", counters.to_str().expect("UTF-8")];
         let running = world.start_with(&policy, &more);
         let load = Load::new(&world, &[5201, 5202]);
-        let (mut bytes, mut done) = (Vec::new(), 0);
-        let span = Duration::from_secs(3);
+        let (mut bytes, mut span, mut done) = (Vec::new(), Duration::ZERO, 0);
         std::thread::scope(|scope| {
             let _ends = load.stop_at_end();
             for port in [5201, 5202] {
                 load.start(scope, (port, 4), load.stop());
             }
-            std::thread::sleep(Duration::from_secs(1));
+            // A second of the link, of which the lighter has a third at least.
+            load.wait_for_more(&[5201, 5202], 7_000_000);
             let requests = scope.spawn(|| requests(&world, 5200, load.stop()));
-            bytes = measure(&load, span, None).0;
+            Measured { bytes, span, .. } = measure(&load, Duration::from_secs(3), None);
             load.stop().store(true, Ordering::Relaxed);
             done = requests.join().expect("requests");
         });

@@ -9,8 +9,11 @@ mod world;
 use common::{Said, until, weft};
 use load::{Load, SOON, end};
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 use weft_host::link;
 use weft_host::tbf::{self, Tbf};
 use weft_host::testing::privileged;
@@ -54,7 +57,8 @@ fn an_uplink_slower_than_the_rate_keeps_the_shares_and_loses_nothing() {
             for port in [5201, 5202] {
                 load.start(scope, (port, 4), load.stop());
             }
-            std::thread::sleep(Duration::from_millis(1500));
+            // A second of the slower one.
+            load.wait_for_more(&[5201, 5202], 9_000_000);
             let before = load.arrived();
             std::thread::sleep(Duration::from_secs(4));
             let [a, b] = std::array::from_fn(|i| load.arrived()[i] - before[i]);
@@ -302,7 +306,10 @@ fn the_live_line_says_what_was_dropped_and_why() {
     let world = World::new();
     let counters = world.folder.path().join("counters.json");
     let policy = "class u = udp\nroot = wfq { u: 1, default: 1 }\n";
-    let running = world.start_with(policy, &["--rate", "1mbps", "--json", counters.to_str().expect("UTF-8")]);
+    let mut running =
+        world.start_with(policy, &["--rate", "1mbps", "--json", counters.to_str().expect("UTF-8")]);
+    let lines = BufReader::new(running.0.stderr.take().expect("standard error")).lines();
+    let (told, seen) = (&AtomicBool::new(false), &Mutex::new(Vec::new()));
     // A ring holds 2000 packets, and a socket's send buffer fewer.
     let sockets: Vec<UdpSocket> = (0..24)
         .map(|_| world.app.run(|| UdpSocket::bind((NEAR, 0))).expect("enter").expect("bind"))
@@ -310,16 +317,24 @@ fn the_live_line_says_what_was_dropped_and_why() {
     for socket in &sockets {
         socket.set_nonblocking(true).expect("nonblocking");
     }
-    let until = Instant::now() + Duration::from_millis(2500);
-    while Instant::now() < until {
-        for socket in &sockets {
-            let _ = socket.send_to(&[1; 100], (FAR, 7000));
-        }
-        std::thread::sleep(Duration::from_micros(100));
-    }
-    let (said, document) = end(running, &counters);
-    let lines: Vec<&str> = said.err.lines().filter(|line| line.contains(" in the NIC, ")).collect();
-    let told = lines.iter().any(|line| line.contains(" dropped (") && line.contains("ring full "));
-    assert!(told, "{said:?}");
+    let document = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for line in lines.map(|line| line.expect("UTF-8")) {
+                let says = |words| line.contains(words);
+                if says(" in the NIC, ") && says(" dropped (") && says("ring full ") {
+                    told.store(true, Ordering::Relaxed);
+                }
+                seen.lock().expect("lines").push(line);
+            }
+        });
+        let _ = until(SOON, || {
+            let send = |socket: &UdpSocket| socket.send_to(&[1; 100], (FAR, 7000)).is_ok();
+            (0..50).for_each(|_| sockets.iter().for_each(|socket| _ = send(socket)));
+            told.load(Ordering::Relaxed)
+        });
+        // Standard error ends with it, and the reader.
+        end(running, &counters).1
+    });
+    assert!(told.load(Ordering::Relaxed), "{:?}", seen.lock());
     assert!(document["conservation"]["dropped_packets"].as_u64().is_some_and(|n| n > 0), "{document}");
 }

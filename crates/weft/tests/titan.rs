@@ -15,7 +15,7 @@ use std::process::Command;
 use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
-use weft_host::testing::{privileged, skip, unique};
+use weft_host::testing::{PATIENCE, privileged, skip, unique};
 use weft_host::{NetNs, RunId, tap, tc_filter};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
@@ -57,7 +57,7 @@ impl World {
         let ours = || link::alias(&self.app, "weft0").ok().flatten().and_then(|a| RunId::owner_of_alias(&a));
         let up = || link::show(&self.app, "weft0").is_ok_and(|l| l.running);
         let started = || up() && ours().is_some_and(|run| run.pid == running.0.id());
-        assert!(until(Duration::from_secs(20), started), "the port does not come up");
+        assert!(until(PATIENCE, started), "the port does not come up");
         running
     }
 
@@ -293,7 +293,7 @@ fn it_is_switched_on_carries_traffic_and_is_switched_off_without_a_trace() {
         ["flows", "weight", "standing_bytes"].iter().all(|field| numbers(queues, field) == [0; 4])
     };
     let mut last = Value::Null;
-    let rest = until(Duration::from_secs(5), || {
+    let rest = until(PATIENCE, || {
         last = world.status("weft0");
         at_rest(&last)
     });
@@ -343,7 +343,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
         link::add_address(ns, name, address(at), 24).expect("address");
         link::set_up(ns, name).expect("up");
     }
-    assert!(until(Duration::from_secs(5), || link::show(&world.app, "many0").is_ok_and(|l| l.running)));
+    assert!(until(PATIENCE, || link::show(&world.app, "many0").is_ok_and(|l| l.running)));
     let sizes = || link::gso_sizes(&world.app, "many0").expect("sizes");
     let before = sizes();
     let on = world.titan(&["attach", "many0"]);
@@ -364,7 +364,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     assert!(tc_filter::has_clsact(&world.app, "many0").expect("clsact"));
     world.transfer("10.98.1.2");
     let mut last = Value::Null;
-    let rest = until(Duration::from_secs(5), || {
+    let rest = until(PATIENCE, || {
         last = world.status("many0");
         ["flows", "weight"].iter().all(|field| numbers(&last["devices"][0]["queues"], field) == [0; 4])
     });

@@ -182,7 +182,7 @@ mod tests {
         a.set_mtu(1300).expect("mtu");
         a.set_up().expect("up");
         set_up(&ns, "b0").expect("up");
-        a.wait_running(Duration::from_secs(5)).expect("running");
+        a.wait_running(crate::testing::PATIENCE).expect("running");
         assert_eq!(a.show().map(|l| (l.name, l.mtu)).expect("link"), ("c0".to_owned(), 1300));
         assert_eq!(query::show(&ns, "a0").expect("another").mtu, 1500);
         a.delete().expect("delete");

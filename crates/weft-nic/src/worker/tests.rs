@@ -20,6 +20,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_host::testing::{PATIENCE, wait_for};
 use weft_packet::vnet::VnetHeader;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_sched::PolicyTree;
@@ -192,7 +193,9 @@ struct Finished {
 
 const SOON: Duration = Duration::from_millis(10);
 /// The time allowed for a packet that must arrive. No bound on its delay, since a busy machine may take its time.
-const LONG: Duration = Duration::from_secs(2);
+const LONG: Duration = PATIENCE;
+/// The silence after which nothing more is expected.
+const SILENCE: Duration = Duration::from_secs(2);
 
 fn wait(milliseconds: u64) {
     std::thread::sleep(Duration::from_millis(milliseconds));
@@ -246,11 +249,7 @@ fn doorbells_without_packets_cost_a_bounded_number_of_reads() {
             rings.iter().for_each(|ring| bench.ring(*ring));
             wait(40);
         }
-        let until = Instant::now() + Duration::from_secs(20);
-        while bench.port.lost.get().packets.get() < 5 * rings.len() as u64 {
-            assert!(Instant::now() < until, "{:?}", bench.port.lost);
-            wait(1);
-        }
+        wait_for("all are given up", || bench.port.lost.get().packets.get() >= 5 * rings.len() as u64);
         bench.finish().nic.late_reads.get().packets.get()
     };
     for rings in [&[RING_A][..], &[0, 1, 2, 3, 4]] {
@@ -291,16 +290,20 @@ fn after_a_stray_packet_the_ring_is_in_step_again() {
         assert_eq!(bench.receive(LONG), Some((RING_A, i)));
     }
     wait(250);
-    let started = Instant::now();
-    for round in 0..20 {
+    let round = |round: u32| {
+        let started = Instant::now();
         bench.put(RING_A);
         bench.put(RING_A);
         bench.ring(RING_A);
         bench.ring(RING_A);
         assert_eq!(bench.receive(LONG), Some((RING_A, 10 + 2 * round)));
         assert_eq!(bench.receive(LONG), Some((RING_A, 11 + 2 * round)));
-    }
-    assert!(started.elapsed() < Duration::from_millis(200), "not by the sweep: {:?}", started.elapsed());
+        started.elapsed()
+    };
+    let mut times: Vec<Duration> = (0..20).map(round).collect();
+    times.sort_unstable();
+    // The sweep would make each but the first take its full interval; a machine with other load only some.
+    assert!(times[5] < Duration::from(SWEEP) / 2, "not by the sweep: {times:?}");
     let counters = bench.finish();
     assert_eq!((counters.port.strays.get().packets.get(), counters.port.lost.get().packets.get()), (10, 0));
 }
@@ -402,7 +405,7 @@ fn in_any_order_none_is_lost_none_overtakes() {
         (0..ahead).for_each(|_| bench.put(ring));
         (ahead..0).for_each(|_| bench.ring(ring));
     }
-    while take(&bench, LONG).is_some() {}
+    while take(&bench, SILENCE).is_some() {}
     assert_eq!(next.to_vec(), bench.sent, "every packet has left");
     wait(250);
     let counters = bench.finish();
@@ -423,7 +426,7 @@ fn an_uplink_without_room_is_waited_for_and_the_engine_asked_anew() {
     // The wire is not read: the socket fills up, and ring A's packets wait in their ring.
     let counters = Arc::clone(&bench.counters);
     let failed = || counters.uplink_failed.get().packets.get();
-    let end = Instant::now() + Duration::from_secs(20);
+    let end = Instant::now() + PATIENCE;
     while failed() == 0 && Instant::now() < end {
         bench.send(RING_A);
         std::thread::sleep(Duration::from_micros(50));
@@ -510,7 +513,7 @@ fn urgent_packets(send: impl Fn(&mut Bench)) -> Finished {
 
 /// The bulk packets that arrive before the first packet of `RING_A`.
 fn bulk_before_a(bench: &Bench) -> usize {
-    let arrived = std::iter::from_fn(|| bench.receive(LONG));
+    let arrived = std::iter::from_fn(|| bench.receive(SILENCE));
     arrived.take_while(|(ring, _)| *ring == RING_BULK).count()
 }
 

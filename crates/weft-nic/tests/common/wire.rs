@@ -79,7 +79,7 @@ impl Wire {
         let [host, nic, app] = ["host", "nic", "app"].map(silent);
         let wire = tap::create(&host, "up0", 1).expect("tap").pop().expect("a queue");
         link::set_up(&host, "up0").expect("up");
-        link::wait_running(&host, "up0", Duration::from_secs(2)).expect("running");
+        link::wait_running(&host, "up0", PATIENCE).expect("running");
         Self { host, nic, app, wire }
     }
 

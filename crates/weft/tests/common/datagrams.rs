@@ -7,12 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_host::testing::PATIENCE;
 
 const PORT: u16 = 5300;
 /// The number of the datagrams before the others.
 const FIRST: u64 = u64::MAX;
-/// The longest wait for the last datagram.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A sender and a receiver.
 pub(crate) struct Datagrams {

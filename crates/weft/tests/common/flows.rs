@@ -1,6 +1,7 @@
 //! TCP connections of a test that are watched one by one, and the longest pause of all together.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+use crate::common::until;
 use crate::world::{FAR, World};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,9 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use weft_host::testing::PATIENCE;
 
-/// The longest time for which a connection may stand still.
-const PATIENCE: Duration = Duration::from_secs(40);
 const PORT: u16 = 5201;
 
 /// Connections that send without a pause. Dropping them ends them.
@@ -93,13 +93,12 @@ impl Flows {
     pub(crate) fn assert_all_go_on(&self) {
         let before: Vec<u64> = self.arrived.iter().map(|bytes| bytes.load(Ordering::Relaxed)).collect();
         let still = |at: &usize| self.arrived[*at].load(Ordering::Relaxed) == before[*at];
-        let begin = Instant::now();
         let mut left: Vec<usize> = (0..before.len()).collect();
-        while !left.is_empty() {
+        let all = until(PATIENCE, || {
             left.retain(still);
-            assert!(begin.elapsed() < PATIENCE, "{} of {} connections stand still", left.len(), before.len());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+            left.is_empty()
+        });
+        assert!(all, "{} of {} connections stand still", left.len(), before.len());
         assert_eq!(self.failed.load(Ordering::Relaxed), 0, "connections were reset");
     }
 }

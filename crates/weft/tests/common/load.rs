@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::Duration;
+use weft_host::testing::wait_for;
 
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = weft_host::testing::PATIENCE;
 
 /// Bulk connections, and the bytes that arrived by TCP port.
 pub(crate) struct Load<'a> {
@@ -50,6 +51,16 @@ impl<'a> Load<'a> {
     /// The bytes that have arrived, in the order of the ports.
     pub(crate) fn arrived(&self) -> Vec<u64> {
         self.arrived.iter().map(|(_, bytes)| bytes.load(Ordering::Relaxed)).collect()
+    }
+
+    /// Waits until each of `ports` has carried `bytes` bytes more.
+    #[track_caller]
+    pub(crate) fn wait_for_more(&self, ports: &[u16], bytes: u64) {
+        let carried = || ports.iter().map(|port| self.port(*port).load(Ordering::Relaxed));
+        let wanted: Vec<u64> = carried().map(|before| before + bytes).collect();
+        wait_for(format_args!("{bytes} bytes at each of {ports:?}"), || {
+            carried().zip(&wanted).all(|(now, wanted)| now >= *wanted)
+        });
     }
 
     fn port(&self, port: u16) -> &AtomicU64 {
@@ -93,7 +104,7 @@ impl<'a> Load<'a> {
 /// Ends a run and returns its output and its document; its accounting must be exact.
 pub(crate) fn end(running: Running, counters: &Path) -> (Said, serde_json::Value) {
     running.signal(Signal::TERM);
-    let said = running.wait(Duration::from_secs(30));
+    let said = running.wait(SOON);
     assert_eq!(said.code, 143, "{said:?}");
     let document = json(counters);
     for stage in document["conservation"]["stages"].as_array().expect("stages") {

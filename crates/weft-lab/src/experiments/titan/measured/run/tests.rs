@@ -87,7 +87,7 @@ fn pair() -> Pair {
         link::add_address(ns, name, IpAddr::V4(address), 24).expect("an address");
         link::set_up(ns, name).expect("up");
     }
-    link::wait_running(&sender, "a", Duration::from_secs(5)).expect("running");
+    link::wait_running(&sender, "a", weft_host::testing::PATIENCE).expect("running");
     Pair { sender, receiver, log_from: Instant::ZERO, connections: Vec::new(), lost: 0, limit: Rc::default() }
 }
 
