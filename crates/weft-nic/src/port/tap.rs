@@ -44,7 +44,7 @@ pub struct TapConfig<'a> {
     /// The number of packets in a ring, at least 2: with one, the ring is empty while its queue continues.
     pub slots: u32,
     /// The treatment of packets at a full ring. [`FullRing::Drops`] works on any kernel, and needs
-    /// [`ring_slots`](super::ring_slots) for what may wait.
+    /// slots for what may wait and for a batch more (`ring_slots`).
     pub full_ring: FullRing,
 }
 
