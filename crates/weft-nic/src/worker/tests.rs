@@ -11,6 +11,7 @@ use crate::layout::Shared;
 use crate::link::{DeviceLink, LinkRate};
 use crate::nic::limited;
 use crate::plan::{Mode, RingPlan};
+use crate::sampler::Sample;
 use crate::sync::Ordering;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,6 +19,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use std::cell::RefCell;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_host::testing::{PATIENCE, wait_for};
@@ -62,6 +64,7 @@ struct Bench {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<()>,
     sent: Vec<u32>,
+    samples: Receiver<Sample>,
 }
 
 impl Bench {
@@ -79,7 +82,7 @@ impl Bench {
         let (uplink, wire) = pair();
         let (counters, port) =
             (Arc::new(Counters::new(0, plan.class_slots())), Arc::new(PortCounters::new(plan.classes())));
-        let (out, _) = std::sync::mpsc::channel();
+        let (out, samples) = std::sync::mpsc::channel();
         let now = clock::now();
         let parts = WorkerParts {
             uplink: Arc::new(uplink),
@@ -115,7 +118,20 @@ impl Bench {
         });
         let classes = plan.rings.iter().map(|r| r.class.expect("one class")).collect();
         let sent = vec![0; plan.rings.len()];
-        Self { summary, shared, wake, rings: ends, classes, wire, counters, port, stop, thread, sent }
+        Self {
+            summary,
+            shared,
+            wake,
+            rings: ends,
+            classes,
+            wire,
+            counters,
+            port,
+            stop,
+            thread,
+            sent,
+            samples,
+        }
     }
 
     /// Rings the doorbell of one packet.
@@ -277,6 +293,28 @@ fn a_doorbell_behind_its_packet_is_matched_to_it() {
         let counters = bench.finish();
         assert_eq!(counters.port.lost.get().packets.get(), 0, "after {delay} ms");
     }
+}
+
+/// A port that a former process used comes with that process's counts in its page.
+#[test]
+fn the_backlog_leaves_out_what_a_former_process_sent() {
+    let mut bench = Bench::new();
+    let class = bench.classes[RING_A].index();
+    let page = &bench.shared.classes[class];
+    [&page.packets, &page.done].iter().for_each(|count| count.store(1_000, Ordering::SeqCst));
+    [&page.bytes, &page.done_bytes].iter().for_each(|count| count.store(60_000, Ordering::SeqCst));
+    let samples: Vec<Sample> = (0..20)
+        .flat_map(|number| {
+            bench.ring(RING_A);
+            bench.put(RING_A);
+            assert_eq!(bench.receive(LONG), Some((RING_A, number)));
+            wait(10);
+            bench.samples.try_iter().collect::<Vec<_>>()
+        })
+        .collect();
+    assert!(!samples.is_empty(), "windows of 50 ms end within 200 ms");
+    assert!(samples.iter().all(|sample| sample.standing[class] == Bytes(0)), "{samples:?}");
+    bench.finish();
 }
 
 #[test]

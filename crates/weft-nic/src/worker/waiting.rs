@@ -1,6 +1,7 @@
 //! The packets that wait in the NIC, by class: as backlogged rings where rings have a class of their own, and as packets
 //! posted less those completed where classes share rings.
 
+use super::ports::WorkerPort;
 use super::{Engine, Worker};
 use crate::records::RecordSource;
 use crate::sampler::Standing;
@@ -113,14 +114,8 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
 
     /// The current backlog of the NIC.
     pub(super) fn standing(&self) -> Standing {
-        let bytes = |class: usize| {
-            let of_port = |port: &super::ports::WorkerPort| {
-                let counted = &port.counters.classes[class];
-                let gone = counted.sent.get().bytes + counted.refused.get().bytes;
-                Bytes(port.page.classes[class].bytes.load(Ordering::Relaxed)).saturating_sub(gone)
-            };
-            self.ports.iter().flatten().map(of_port).sum()
-        };
+        let of_port = if self.shares_rings { waiting_bytes_of_shared_rings } else { waiting_bytes };
+        let bytes = |class: usize| self.ports.iter().flatten().map(|port| of_port(port, class)).sum();
         let classes = 0..self.parts.classes;
         Standing {
             backlogged_rings: self.all_backlogged + self.late.len() as u32,
@@ -129,4 +124,23 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
             lost: self.parts.link.lost(),
         }
     }
+}
+
+/// The frame bytes of `class` posted to `port` and not yet completed. They are read from the page, which outlives a worker
+/// and so has what a former process completed, unlike this worker's counters. A lost packet is completed without its bytes.
+fn waiting_bytes(port: &WorkerPort, class: usize) -> Bytes {
+    let page = &port.page.classes[class];
+    if page.done.load(Ordering::Relaxed) >= page.packets.load(Ordering::Relaxed) {
+        return Bytes(0);
+    }
+    let done = Bytes(page.done_bytes.load(Ordering::Relaxed));
+    Bytes(page.bytes.load(Ordering::Relaxed)).saturating_sub(done)
+}
+
+/// As [`waiting_bytes`], where classes share rings: the page does not count completed packets by class there. Such a port
+/// does not outlive its process.
+fn waiting_bytes_of_shared_rings(port: &WorkerPort, class: usize) -> Bytes {
+    let counted = &port.counters.classes[class];
+    let gone = counted.sent.get().bytes + counted.refused.get().bytes;
+    Bytes(port.page.classes[class].bytes.load(Ordering::Relaxed)).saturating_sub(gone)
 }
