@@ -336,7 +336,7 @@ class = "bulk"
         assert!(drops["web"]["dropper"].packets > 300, "{drops:?}");
         assert_eq!(of_all_classes(&outcome), conservation(&outcome).drops);
         // Of segments with several packets a dropper may take some, and the run ends between them.
-        let outcome = with_policy("codel target 1ms interval 10ms", "count = 4");
+        let outcome = with_policy("codel target 1ms interval 10ms", "count = 24");
         let accounting = conservation(&outcome);
         assert_eq!(accounting.violations(), [""; 0]);
         assert_eq!(accounting.drops.keys().collect::<Vec<_>>(), ["dropper", "links"]);

@@ -221,7 +221,8 @@ mod tests {
         summary.pass_to.store(1, Ordering::Release);
         let drained = || doorbells.shared().rings[0].drained.load(Ordering::Acquire);
         while uplink.send(&[0; 8]).is_ok() {}
-        let packet = [7; 100];
+        // To one station, from one.
+        let packet = [6; 100];
         port.send(&packet).expect("a packet in the ring");
         let mut stand_in = StandIn::default();
         stand_in.look(&kept, true);

@@ -28,7 +28,7 @@ const MOVED: u64 = 20;
 /// The bytes that the slow class sends in a second, in which a flow moves.
 const SECOND_OF_SLOW: u64 = 20_000_000 / 8;
 
-/// What class `name` has posted.
+/// The packets that class `name` has posted.
 fn posted(bench: &Bench, name: &str) -> Count {
     bench.of(&bench.nic.totals().expect("totals"), name).posted
 }

@@ -258,7 +258,9 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     };
     let table = Categories::shipped().expect("table");
     let attached = |of: Of, span, stop: &(dyn Fn() -> bool + Sync)| {
-        let run = || attach::run(&options(of, span), &table, Host::default(), &|| stop()).expect("a profile");
+        let run = || {
+            attach::run(&options(of, span), &table, Host::default(), (&|| (), &|| stop())).expect("a profile")
+        };
         ns.run(run).expect("enter").report
     };
     let report = attached(Of::Device("lo".to_owned()), Nanos::from_millis(800), &|| false);
@@ -293,10 +295,8 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
         report.network_s.get(&direction).map_or(0.0, |categories| categories.values().sum())
     });
     assert!(received > sent && report.span_s < 30.0, "it ended early with what it had: {sent} {received}");
-    assert!(
-        attach::run(&options(Of::Process(u32::MAX), Nanos::from_secs(1)), &table, Host::default(), &|| false)
-            .is_err()
-    );
+    let missing = options(Of::Process(u32::MAX), Nanos::from_secs(1));
+    assert!(attach::run(&missing, &table, Host::default(), (&|| (), &|| false)).is_err());
 }
 
 /// The programs at the tracepoints take less than 3 % of the processors' time, by the kernel's own statistics (which add their own

@@ -11,7 +11,7 @@ use weft_nic::nic::{ClassTotals, Totals};
 pub struct Counter<T> {
     /// Its name in documents. The name of its metric ends in it, before `_total`.
     pub name: &'static str,
-    /// What it counts: the help of its metric, and the description in the schemas.
+    /// The things that it counts: the help of its metric, and the description in the schemas.
     pub help: &'static str,
     /// Its source.
     read: fn(&T) -> u64,

@@ -2,8 +2,10 @@
 
 mod common;
 
-use common::{Running, Said, file, left_by, links, run, until, wait_for_handler, weft, weft_without_rights};
+use common::{Running, Said, file, left_by, links, run, until, weft, weft_without_rights};
 use rustix::process::Signal;
+use std::io::{BufRead, BufReader};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::testing::{has_program, privileged};
 use weft_report::json::to_json_pretty;
@@ -79,8 +81,21 @@ fn an_attached_profile_needs_no_traffic_and_ends_when_asked() {
     assert!(judged.err.contains("innermost functions without a rule"), "{judged:?}");
 
     let mut interrupted = Running(weft().args(attach).args(["--span", "60s"]).spawn().expect("start weft"));
-    wait_for_handler(interrupted.0.id(), Signal::INT);
-    assert!(interrupted.0.try_wait().expect("wait").is_none());
+    // An idle machine has no samples.
+    let errors = interrupted.0.stderr.take().expect("standard error");
+    let busy = &AtomicBool::new(true);
+    let first = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while busy.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        let first = BufReader::new(errors).lines().next();
+        busy.store(false, Ordering::Relaxed);
+        first
+    });
+    let first = first.expect("a line").expect("UTF-8");
+    assert!(first.contains("measuring for 60 s; Ctrl-C ends it and reports"), "{first}");
     interrupted.signal(Signal::INT);
     let said = interrupted.wait(Duration::from_secs(30));
     assert!(said.code == 0 && said.out.contains("Mode: attached"), "{said:?}");

@@ -19,7 +19,7 @@ use weft_host::{NetNs, tap};
 use weft_units::{BitsPerSec, Bytes};
 use world::{FAR, World};
 
-/// What arrives in a while, and what waits meanwhile.
+/// The bytes that arrive in a while, and those that wait meanwhile.
 struct Measured {
     /// The bytes by port.
     bytes: Vec<u64>,

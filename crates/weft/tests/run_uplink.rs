@@ -336,5 +336,5 @@ fn the_live_line_says_what_was_dropped_and_why() {
         end(running, &counters).1
     });
     assert!(told.load(Ordering::Relaxed), "{:?}", seen.lock());
-    assert!(document["conservation"]["dropped_packets"].as_u64().is_some_and(|n| n > 0), "{document}");
+    assert!(document["dropped"]["ring_full"].as_u64().is_some_and(|n| n > 0), "{document}");
 }

@@ -145,8 +145,8 @@ fn a_policy_or_queues_and_not_both() {
             &["run", "--uplink", "lo", "--queues", "4", "--grain", "8", "--rate", "1gbps"],
             "--segments-per-turn",
         ),
-        (&["run", "--uplink", "lo", "--queues", "0", "--rate", "1gbps"], "1..=256"),
-        (&["run", "--uplink", "lo", "--queues", "257", "--rate", "1gbps"], "1..=256"),
+        (&["run", "--uplink", "lo", "--queues", "0", "--rate", "1gbps"], "a number from 1 to 256"),
+        (&["run", "--uplink", "lo", "--queues", "257", "--rate", "1gbps"], "a number from 1 to 256"),
         (
             &["run", "--uplink", "lo", "--queues", "4", "--inner", "lifo", "--rate", "1gbps"],
             "`fifo` or `sfq`",

@@ -120,7 +120,8 @@ pub struct Attached {
     pub senders: Vec<Sender>,
 }
 
-/// Samples what runs until the span is over or `stop` says so.
+/// Samples what runs until the span is over or `stop` says so. Calls `measuring` once, with the first sample: from then on a
+/// stop leaves a profile.
 ///
 /// # Errors
 /// If rights are missing, the subject does not exist, or sampling fails.
@@ -128,19 +129,19 @@ pub fn run(
     options: &Options,
     categories: &Categories,
     host: Host,
-    stop: &dyn Fn() -> bool,
+    (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
 ) -> Result<Attached, AttachError> {
     let namespace = NetNs::current()?;
     let scope = scope(&options.of, &namespace)?;
     let probes = Probes::attach(scope);
     // After the probes were attached, so that their own functions have names.
     let symbols = KernelSymbols::load()?;
-    let mut measuring = Measuring::begin(options, namespace)?;
+    let mut samples = Measuring::begin(options, namespace)?;
     let before = NetCounters::of_host();
-    measuring.windows(options.span, stop)?;
+    samples.windows(options.span, (measuring, stop))?;
     let retransmitted = retransmitted(&before, &NetCounters::of_host());
     let probed = probes.and_then(|probes| Probed::read(&probes, stop));
-    Ok(measuring.conclude(options, categories, &symbols, (host, retransmitted, probed)))
+    Ok(samples.conclude(options, categories, &symbols, (host, retransmitted, probed)))
 }
 
 /// Checks that the subject exists, and returns the packets that count.
@@ -219,19 +220,27 @@ impl Measuring {
     }
 
     /// Measures all windows, or those until the caller asks to stop.
-    fn windows(&mut self, span: Nanos, stop: &dyn Fn() -> bool) -> Result<(), AttachError> {
+    fn windows(
+        &mut self,
+        span: Nanos,
+        (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
+    ) -> Result<(), AttachError> {
         let windows = (span.get() / WINDOW_LEAST.get()).clamp(1, WINDOWS);
         let begin = clock::now();
         let mut since = begin;
         for window in 1..=windows {
             let until = begin + Nanos(span.get() * window / windows);
-            since = self.window(since, until, stop)?;
+            since = self.window(since, until, (measuring, stop))?;
             if stop() {
                 break;
             }
         }
-        let nothing = self.parts.iter().all(|part| part.trace.samples() == 0);
-        if nothing && stop() { Err(AttachError::Stopped) } else { Ok(()) }
+        if self.is_empty() && stop() { Err(AttachError::Stopped) } else { Ok(()) }
+    }
+
+    /// Whether no sample was taken in the windows that have ended.
+    fn is_empty(&self) -> bool {
+        self.parts.iter().all(|part| part.trace.samples() == 0)
     }
 
     /// Measures a window; returns its end.
@@ -239,13 +248,17 @@ impl Measuring {
         &mut self,
         since: Instant,
         until: Instant,
-        stop: &dyn Fn() -> bool,
+        (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
     ) -> Result<Instant, AttachError> {
-        let mut trace = Trace::default();
+        let (mut trace, mut told) = (Trace::default(), !self.is_empty());
         let (sampler, accounts) = (&mut self.sampler, &mut self.accounts);
         while clock::now() < until && !stop() {
             std::thread::sleep(Duration::from(until.saturating_since(clock::now())).min(LOOK));
             sampler.drain(|sample| trace.add_to(accounts.of(sample), sample));
+            if !told && trace.samples() > 0 {
+                told = true;
+                measuring();
+            }
         }
         let now = Devices::read(&self.namespace, self.only.as_deref())?;
         let [_, last] = &mut self.devices;

@@ -288,6 +288,8 @@ impl Uplink {
 
     /// Removes a port that was closed.
     fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
+        // A port whose devices were deleted since the last look is told before it is gone.
+        self.alarms.warn(self.path.warnings());
         let removed = self.path.remove_port(name).map_err(refused);
         let limit = self.ports.remove(name).and_then(|known| known.spec.egress);
         self.forget_limit(limit.map(|limit| of_port(name, limit)).as_ref());

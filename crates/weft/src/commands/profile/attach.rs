@@ -83,8 +83,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let options = options(args);
     let stop = Stop::install(Removes::Nothing)?;
     let before = daemon(&args.attach.socket)?;
+    let measuring = || output::note(&format!("measuring for {}; Ctrl-C ends it and reports", options.span));
+    let steps: (&dyn Fn(), &dyn Fn() -> bool) = (&measuring, &|| stop.asked());
     let Attached { mut report, flames, senders } =
-        attach::run(&options, &categories, host_facts::detect(), &|| stop.asked())?;
+        attach::run(&options, &categories, host_facts::detect(), steps)?;
     if let Some(before) = &before {
         let ran: Vec<Ran<'_>> =
             senders.iter().map(|sender| Ran { task: sender.task.as_ref(), time: &sender.time }).collect();
