@@ -123,8 +123,9 @@ fn a_short_demo_holds_all_its_verdicts() {
     let folder = tempfile::tempdir().expect("folder");
     let path = folder.path().join("demo.json");
     let mut weft = weft();
+    // All send for 4 s: beside other programs the one that asks may have no processor for a second or two.
     weft.args(["demo", "--strict", "--plain", "--no-html", "--modes", "qpf,loom", "--rate", "10mbps"]);
-    weft.args(["--flows", "96,16,8,6", "--duration", "12", "--json"]).arg(&path);
+    weft.args(["--flows", "96,16,8,6", "--duration", "24", "--json"]).arg(&path);
     let said = Running(weft.spawn().expect("start weft")).wait(Duration::from_secs(180));
     assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     assert!(!said.out.contains("SHORT") && !said.out.contains("cannot be shown"), "{}", said.out);
@@ -134,7 +135,7 @@ fn a_short_demo_holds_all_its_verdicts() {
         // The document has backlog and departures, from which all verdicts follow.
         let fine = &mode["fine"];
         let windows = fine["bytes"].as_array().expect("windows").len();
-        assert!(windows >= 900 && fine["waiting"].as_array().expect("sets").len() == windows, "{windows}");
+        assert!(windows >= 1_900 && fine["waiting"].as_array().expect("sets").len() == windows, "{windows}");
     }
 }
 

@@ -171,9 +171,7 @@ impl Flows {
         let deadline = clock::now() + CONNECT_WAIT;
         self.0.iter_mut().for_each(|pair| pair.started = None);
         loop {
-            let path = table_of(senders.address);
-            let read = senders.receiver.run(|| std::fs::read_to_string(path))?;
-            let table = read.map_err(|e| OsError::new("read the receiver's TCP connections", e))?;
+            let table = table(senders.receiver, senders.address)?;
             let now = clock::now();
             for pair in self.0.iter_mut().filter(|pair| pair.started.is_none()) {
                 pair.started = ready(pair, &table).then_some(now);
@@ -282,6 +280,32 @@ impl Drop for Flows {
             let _ = process.signal(Signal::KILL);
         }
     }
+}
+
+/// Waits until a server in `receiver` listens at `port` of `address`.
+pub(crate) fn wait_until_listening(
+    receiver: &NetNs,
+    address: IpAddr,
+    port: u16,
+    cancelled: &dyn Fn() -> bool,
+) -> Result<(), IperfError> {
+    let deadline = clock::now() + CONNECT_WAIT;
+    while connections(&table(receiver, address)?, port, LISTEN) == 0 {
+        if cancelled() {
+            return Err(IperfError::Stopped);
+        }
+        if clock::now() > deadline {
+            return Err(IperfError::Late("a server to listen"));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+/// Reads the receiver's connection table.
+fn table(receiver: &NetNs, address: IpAddr) -> Result<String, IperfError> {
+    let read = receiver.run(|| std::fs::read_to_string(table_of(address)))?;
+    Ok(read.map_err(|e| OsError::new("read the receiver's TCP connections", e))?)
 }
 
 /// Returns the connection table of the address's family, for this thread: `/proc/net` is that of the process's first

@@ -37,6 +37,7 @@ pub use summary::report;
 pub use traffic::Request;
 pub use trial::trial;
 
+use crate::traffic::iperf::IperfError;
 use core::num::NonZeroU32;
 pub(crate) use run::Bench;
 pub(crate) use trial::{Carried, carry};
@@ -169,9 +170,21 @@ pub enum DemoError {
     /// The NIC's worker ended before the run did.
     #[error("the software NIC ended before the run did; its devices were removed")]
     NicEnded,
+    /// The server of requests does not listen.
+    #[error(transparent)]
+    Server(IperfError),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<IperfError> for DemoError {
+    fn from(error: IperfError) -> Self {
+        match error {
+            IperfError::Stopped => Self::Interrupted,
+            error => Self::Server(error),
+        }
+    }
 }
 
 /// Makes the testbed and the cgroups `names`, and calls `f` with them. All of it is removed when `f` returns.

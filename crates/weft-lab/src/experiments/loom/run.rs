@@ -3,7 +3,7 @@
 use super::core_waits::Reading;
 use super::qdisc;
 use super::scenario::Scenario;
-use super::traffic::{BulkRun, LatencyRun, Request, SOCKPERF_LEAD};
+use super::traffic::{BulkRun, LatencyRun, Request};
 use super::{DemoError, DemoEvent, DemoOptions, Live};
 use std::path::Path;
 use std::time::Duration;
@@ -203,7 +203,6 @@ impl<'a> Run<'a> {
             bulk.push(BulkRun::prepare(sender, i as u32, bench.testbed)?);
             bench.class_of(sender.name)?;
         }
-        let now = clock::now();
         let latency = match scenario.latency {
             Some(name) => Some(LatencyRun::start(
                 bench.testbed,
@@ -212,12 +211,12 @@ impl<'a> Run<'a> {
                 options.requests_per_s,
                 options.request_bytes,
                 scenario.duration,
-                now,
+                bench.stop,
             )?),
             None => None,
         };
-        let lead = if latency.is_some() { SOCKPERF_LEAD } else { Nanos::from_millis(300) };
-        let origin = now + lead;
+        let origin =
+            latency.as_ref().map_or(clock::now() + Nanos::from_millis(300), LatencyRun::first_message);
         let (fine, notes) = (Vec::new(), Vec::new());
         let (worker_cpu, readings) = ([None, None], [None, None]);
         Ok(Self { nic, bulk, latency, origin, fine, shown: 0, notes, worker_cpu, readings })

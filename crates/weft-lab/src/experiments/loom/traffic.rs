@@ -2,19 +2,20 @@
 
 use super::DemoError;
 use super::scenario::{Bulk, processes};
+use crate::traffic::iperf;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_host::process::Output;
-use weft_host::{Cgroup, NetNs, Process, Spawn};
+use weft_host::{Cgroup, NetNs, Process, Spawn, clock};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_units::{Instant, Nanos};
 
 /// The first TCP port of the iperf3 servers.
 const IPERF_PORT: u32 = 5201;
 /// sockperf's TCP port, its own default.
-const SOCKPERF_PORT: &str = "11111";
-/// Time that sockperf takes before its first message: it calibrates its clock and waits.
-pub(super) const SOCKPERF_LEAD: Nanos = Nanos::from_millis(2400);
+const SOCKPERF_PORT: u16 = 11111;
+/// Time that sockperf's client takes before its first message.
+const SOCKPERF_LEAD: Nanos = Nanos::from_millis(2400);
 
 /// The processes of a bulk sender.
 #[derive(Debug)]
@@ -113,7 +114,7 @@ pub struct Request {
 }
 
 impl LatencyRun {
-    /// Starts sockperf: TCP ping-pong, `rate` messages a second of `size` bytes for `span`.
+    /// Starts sockperf: TCP ping-pong, `rate` messages a second of `size` bytes for `span`. `stop` ends the wait for its server.
     pub(super) fn start(
         testbed: &Testbed,
         cgroup: &Cgroup,
@@ -121,18 +122,19 @@ impl LatencyRun {
         rate: u32,
         size: u32,
         span: Nanos,
-        now: Instant,
+        stop: &dyn Fn() -> bool,
     ) -> Result<Self, DemoError> {
-        let address = RECEIVER.to_string();
+        let (address, port) = (RECEIVER.to_string(), SOCKPERF_PORT.to_string());
         let server = Spawn::new("sockperf")
-            .args(["server", "--tcp", "-i", &address, "-p", SOCKPERF_PORT])
+            .args(["server", "--tcp", "-i", &address, "-p", &port])
             .netns(&testbed.receiver)
             .start()?;
-        std::thread::sleep(Duration::from_millis(200));
+        iperf::wait_until_listening(&testbed.receiver, RECEIVER, SOCKPERF_PORT, stop)?;
         let log = folder.join("sockperf.csv");
+        let origin = clock::now();
         let seconds = span.get().div_ceil(1_000_000_000) + 1;
         let client = Spawn::new("sockperf")
-            .args(["ping-pong", "--tcp", "-i", &address, "-p", SOCKPERF_PORT])
+            .args(["ping-pong", "--tcp", "-i", &address, "-p", &port])
             .args(["-t", &seconds.to_string(), "--mps", &rate.to_string(), "-m", &size.to_string()])
             .arg("--full-rtt")
             .arg("--full-log")
@@ -142,7 +144,12 @@ impl LatencyRun {
             .stdout(Output::Capture)
             .stderr(Output::Capture)
             .start()?;
-        Ok(Self { server, client, log, origin: now + Nanos::from_millis(200) })
+        Ok(Self { server, client, log, origin })
+    }
+
+    /// The first message's time: the client calibrates its clock and waits before it.
+    pub(super) fn first_message(&self) -> Instant {
+        self.origin + SOCKPERF_LEAD
     }
 
     /// Returns the process ids of client and server.
