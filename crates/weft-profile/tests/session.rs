@@ -259,7 +259,8 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     let table = Categories::shipped().expect("table");
     let attached = |of: Of, span, stop: &(dyn Fn() -> bool + Sync)| {
         let run = || {
-            attach::run(&options(of, span), &table, Host::default(), (&|| (), &|| stop())).expect("a profile")
+            let caller = attach::Caller { measuring: &|| (), stop: &|| stop() };
+            attach::run(&options(of, span), &table, Host::default(), caller).expect("a profile")
         };
         ns.run(run).expect("enter").report
     };
@@ -296,7 +297,8 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     });
     assert!(received > sent && report.span_s < 30.0, "it ended early with what it had: {sent} {received}");
     let missing = options(Of::Process(u32::MAX), Nanos::from_secs(1));
-    assert!(attach::run(&missing, &table, Host::default(), (&|| (), &|| false)).is_err());
+    let caller = attach::Caller { measuring: &|| (), stop: &|| false };
+    assert!(attach::run(&missing, &table, Host::default(), caller).is_err());
 }
 
 /// The programs at the tracepoints take less than 3 % of the processors' time, by the kernel's own statistics (which add their own

@@ -120,8 +120,22 @@ pub struct Attached {
     pub senders: Vec<Sender>,
 }
 
-/// Samples what runs until the span is over or `stop` says so. Calls `measuring` once, with the first sample: from then on a
-/// stop leaves a profile.
+/// The caller of a profile that runs.
+#[derive(Clone, Copy)]
+pub struct Caller<'a> {
+    /// Called once, with the first sample: from then on a stop leaves a profile.
+    pub measuring: &'a dyn Fn(),
+    /// Whether to stop before the span is over.
+    pub stop: &'a dyn Fn() -> bool,
+}
+
+impl std::fmt::Debug for Caller<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").finish_non_exhaustive()
+    }
+}
+
+/// Samples what runs until the span is over or the caller stops it.
 ///
 /// # Errors
 /// If rights are missing, the subject does not exist, or sampling fails.
@@ -129,7 +143,7 @@ pub fn run(
     options: &Options,
     categories: &Categories,
     host: Host,
-    (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
+    caller: Caller<'_>,
 ) -> Result<Attached, AttachError> {
     let namespace = NetNs::current()?;
     let scope = scope(&options.of, &namespace)?;
@@ -138,9 +152,9 @@ pub fn run(
     let symbols = KernelSymbols::load()?;
     let mut samples = Measuring::begin(options, namespace)?;
     let before = NetCounters::of_host();
-    samples.windows(options.span, (measuring, stop))?;
+    samples.windows(options.span, caller)?;
     let retransmitted = retransmitted(&before, &NetCounters::of_host());
-    let probed = probes.and_then(|probes| Probed::read(&probes, stop));
+    let probed = probes.and_then(|probes| Probed::read(&probes, caller.stop));
     Ok(samples.conclude(options, categories, &symbols, (host, retransmitted, probed)))
 }
 
@@ -220,22 +234,18 @@ impl Measuring {
     }
 
     /// Measures all windows, or those until the caller asks to stop.
-    fn windows(
-        &mut self,
-        span: Nanos,
-        (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
-    ) -> Result<(), AttachError> {
+    fn windows(&mut self, span: Nanos, caller: Caller<'_>) -> Result<(), AttachError> {
         let windows = (span.get() / WINDOW_LEAST.get()).clamp(1, WINDOWS);
         let begin = clock::now();
         let mut since = begin;
         for window in 1..=windows {
             let until = begin + Nanos(span.get() * window / windows);
-            since = self.window(since, until, (measuring, stop))?;
-            if stop() {
+            since = self.window(since, until, caller)?;
+            if (caller.stop)() {
                 break;
             }
         }
-        if self.is_empty() && stop() { Err(AttachError::Stopped) } else { Ok(()) }
+        if self.is_empty() && (caller.stop)() { Err(AttachError::Stopped) } else { Ok(()) }
     }
 
     /// Whether no sample was taken in the windows that have ended.
@@ -244,20 +254,15 @@ impl Measuring {
     }
 
     /// Measures a window; returns its end.
-    fn window(
-        &mut self,
-        since: Instant,
-        until: Instant,
-        (measuring, stop): (&dyn Fn(), &dyn Fn() -> bool),
-    ) -> Result<Instant, AttachError> {
-        let (mut trace, mut told) = (Trace::default(), !self.is_empty());
+    fn window(&mut self, since: Instant, until: Instant, caller: Caller<'_>) -> Result<Instant, AttachError> {
+        let (mut trace, mut nothing) = (Trace::default(), self.is_empty());
         let (sampler, accounts) = (&mut self.sampler, &mut self.accounts);
-        while clock::now() < until && !stop() {
+        while clock::now() < until && !(caller.stop)() {
             std::thread::sleep(Duration::from(until.saturating_since(clock::now())).min(LOOK));
             sampler.drain(|sample| trace.add_to(accounts.of(sample), sample));
-            if !told && trace.samples() > 0 {
-                told = true;
-                measuring();
+            if nothing && trace.samples() > 0 {
+                nothing = false;
+                (caller.measuring)();
             }
         }
         let now = Devices::read(&self.namespace, self.only.as_deref())?;

@@ -288,7 +288,7 @@ impl Uplink {
 
     /// Removes a port that was closed.
     fn take_port(&mut self, name: &str) -> Result<(), ControlError> {
-        // A port whose devices were deleted since the last look is told before it is gone.
+        // The log says that its devices were deleted, even since the last look.
         self.alarms.warn(self.path.warnings());
         let removed = self.path.remove_port(name).map_err(refused);
         let limit = self.ports.remove(name).and_then(|known| known.spec.egress);

@@ -166,12 +166,16 @@ impl LatencyRun {
             let _ = self.client.wait_timeout(Duration::from_secs(3))?;
         }
         let said = [self.client.stderr().text(), self.client.stdout().text()].concat();
+        let error = said.lines().rfind(|l| l.contains("ERROR"));
+        let failed = |said: &str| DemoError::Application { program: "sockperf", said: said.to_owned() };
         let _ = self.server.stop(Duration::from_millis(500));
-        let text = std::fs::read_to_string(&self.log).map_err(|_| DemoError::Application {
-            program: "sockperf",
-            said: said.lines().rfind(|l| l.contains("ERROR")).unwrap_or("no log was written").to_owned(),
-        })?;
-        Ok(parse_log(&text, self.origin, begin))
+        let text =
+            std::fs::read_to_string(&self.log).map_err(|_| failed(error.unwrap_or("no log was written")))?;
+        // sockperf 3.7 makes its log before it connects, and its exit code is 0 also when it cannot.
+        match error {
+            Some(error) if text.is_empty() => Err(failed(error)),
+            _ => Ok(parse_log(&text, self.origin, begin)),
+        }
     }
 }
 
@@ -192,6 +196,8 @@ pub(super) fn parse_log(text: &str, origin: Instant, begin: Instant) -> Vec<Requ
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_host::testing::{has_program, privileged, unique};
+    use weft_host::{Hierarchy, link};
 
     #[test]
     fn the_log_of_sockperf_3_7() {
@@ -203,6 +209,25 @@ mod tests {
         assert_eq!(requests.len(), 2);
         assert_eq!(requests[0].at, Nanos(102_401_699_119));
         assert!((requests[1].round_trip_s - 60.34e-6).abs() < 1e-9);
+    }
+
+    /// The client finds no way to its server.
+    #[test]
+    fn a_client_that_fails_is_an_error_and_not_a_run_without_requests() {
+        let name = "a_client_that_fails_is_an_error_and_not_a_run_without_requests";
+        if !privileged(name) || !has_program(name, "sockperf") {
+            return;
+        }
+        let testbed = Testbed::create("").expect("testbed");
+        link::set_up(&testbed.receiver, "lo").expect("up");
+        link::add_address(&testbed.receiver, "lo", RECEIVER, 32).expect("address");
+        let cgroup = Hierarchy::detect().and_then(|h| h.create(&unique("log"))).expect("cgroup");
+        let folder = tempfile::tempdir().expect("folder");
+        let second = Nanos::from_secs(1);
+        let run = LatencyRun::start(&testbed, &cgroup, folder.path(), 10, 64, second, &|| false);
+        let requests = run.expect("started").finish(Instant::ZERO, Duration::from_secs(10));
+        let error = requests.expect_err("no way").to_string();
+        assert!(error.starts_with("sockperf failed: ") && error.contains("ERROR"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::signals::{Removes, Stop};
 use std::process::ExitCode;
 use weft_control::ClientError;
 use weft_host::perf_event::Clock;
-use weft_profile::attach::{self, Attached, By, Of, Options};
+use weft_profile::attach::{self, Attached, By, Caller, Of, Options};
 use weft_profile::stacks;
 use weft_report::profile::attached::{AttachedReport, PolicyUse, RowKind, attached_html};
 use weft_report::record::Document;
@@ -84,9 +84,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::install(Removes::Nothing)?;
     let before = daemon(&args.attach.socket)?;
     let measuring = || output::note(&format!("measuring for {}; Ctrl-C ends it and reports", options.span));
-    let steps: (&dyn Fn(), &dyn Fn() -> bool) = (&measuring, &|| stop.asked());
+    let caller = Caller { measuring: &measuring, stop: &|| stop.asked() };
     let Attached { mut report, flames, senders } =
-        attach::run(&options, &categories, host_facts::detect(), steps)?;
+        attach::run(&options, &categories, host_facts::detect(), caller)?;
     if let Some(before) = &before {
         let ran: Vec<Ran<'_>> =
             senders.iter().map(|sender| Ran { task: sender.task.as_ref(), time: &sender.time }).collect();
