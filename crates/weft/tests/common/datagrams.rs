@@ -2,6 +2,9 @@
 
 use crate::common::until;
 use crate::world::{FAR, World};
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,19 +15,26 @@ use weft_host::testing::PATIENCE;
 const PORT: u16 = 5300;
 /// The number of the datagrams before the others.
 const FIRST: u64 = u64::MAX;
+/// The room of the receiver's socket: what arrives while a busy machine does not run the receiver must not count as lost on the way.
+const ROOM: usize = 16 << 20;
 
 /// A sender and a receiver.
 pub(crate) struct Datagrams {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<u64>,
-    receiver: JoinHandle<Vec<u64>>,
+    receiver: JoinHandle<(Vec<u64>, UdpSocket)>,
+    /// `/proc/net/udp` of the receiver's namespace.
+    sockets: File,
 }
 
 impl Datagrams {
     /// Starts to send datagrams of `bytes` bytes from the port to the other end of the uplink, one each `period`. The sender waits
     /// while its socket has as many packets in the NIC as it may.
     pub(crate) fn start(world: &World, bytes: usize, period: Duration) -> Self {
-        let receiver = world.far.run(|| UdpSocket::bind((FAR, PORT))).expect("enter").expect("bind");
+        let bind = || (UdpSocket::bind((FAR, PORT)), File::open("/proc/thread-self/net/udp"));
+        let (receiver, sockets) = world.far.run(bind).expect("enter");
+        let (receiver, sockets) = (receiver.expect("bind"), sockets.expect("the namespace's sockets"));
+        set_socket_recv_buffer_size_force(&receiver, ROOM).expect("room");
         receiver.set_read_timeout(Some(Duration::from_millis(100))).expect("timeout");
         let sender = world.app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
         sender.connect((FAR, PORT)).expect("connect");
@@ -49,8 +59,8 @@ impl Datagrams {
             sent
         });
         let ended = Arc::clone(&stop);
-        let receiver = std::thread::spawn(move || receive(&receiver, (&ended, &total)));
-        Self { stop, sender, receiver }
+        let receiver = std::thread::spawn(move || (receive(&receiver, (&ended, &total)), receiver));
+        Self { stop, sender, receiver, sockets }
     }
 
     /// Ends the sender, and asserts that each datagram has arrived, once. Returns their number.
@@ -58,10 +68,11 @@ impl Datagrams {
     pub(crate) fn assert_each_arrived_once(self) -> u64 {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().expect("sender");
-        let mut arrived = self.receiver.join().expect("receiver");
+        let (mut arrived, _open) = self.receiver.join().expect("receiver");
         arrived.sort_unstable();
         let twice: Vec<u64> = arrived.windows(2).filter(|two| two[0] == two[1]).map(|two| two[0]).collect();
         arrived.dedup();
+        assert_eq!(no_room(self.sockets), 0, "datagrams came, and the receiver's socket had no room");
         let missing: Vec<u64> = (0..sent).filter(|number| arrived.binary_search(number).is_err()).collect();
         assert!(
             missing.is_empty() && twice.is_empty(),
@@ -69,6 +80,18 @@ impl Datagrams {
         );
         sent
     }
+}
+
+/// The datagrams that the receiver's socket dropped since it had no room: the last column of its line.
+fn no_room(mut sockets: File) -> u64 {
+    let mut text = String::new();
+    sockets.rewind().expect("the beginning");
+    sockets.read_to_string(&mut text).expect("the sockets");
+    let port = format!(":{PORT:04X}");
+    let line =
+        text.lines().find(|line| line.split_whitespace().nth(1).is_some_and(|local| local.ends_with(&port)));
+    let drops = line.and_then(|line| line.split_whitespace().last()?.parse().ok());
+    drops.unwrap_or_else(|| panic!("no socket at port {PORT}: {text}"))
 }
 
 /// The numbers that arrive until the sender has ended and nothing follows. `sent` is the number of datagrams once it is known.
