@@ -22,13 +22,21 @@ setup: ## Install what is missing: Debian packages and Rust
 build: setup ## Build the command, target/release/weft
 	$(CARGO) build --locked --release --package weft
 
+.PHONY: build-demo
+build-demo: setup
+	$(CARGO) build --locked --profile demo --no-default-features --package weft
+
 .PHONY: demo
-demo: build ## Show a policy at work on real traffic; options by ARGS='--duration 30'
+demo: build-demo ## Show a policy at work on real traffic; options by ARGS='--duration 30'
 	@scripts/demo $(ARGS)
 
 .PHONY: test
 test: setup ## Run all checks and all tests
 	@scripts/test
+
+.PHONY: test-long
+test-long: setup ## All checks and all tests, with those that take minutes, and loops of changed inputs
+	@scripts/test --long
 
 .PHONY: test-kernels
 test-kernels: setup ## Test on two newer kernels in an emulated machine (fetches them; needs root; exit 3: skipped)
@@ -77,7 +85,7 @@ image: setup ## Make an image of the daemon as an OCI archive, and run it with p
 .PHONY: lint
 lint: setup ## Run the format check and the lints only
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets --features weft-fuzz/targets -- -D warnings
 
 .PHONY: fmt
 fmt: setup ## Format the sources

@@ -2,7 +2,8 @@
 //!
 //! `cargo run -p weft-report --example fixture_page [11] > page.html`
 
-#[path = "../tests/fixture/mod.rs"]
+#[path = "../tests/suite/fixture/mod.rs"]
+#[allow(dead_code, reason = "it uses a part")]
 mod fixture;
 
 fn main() {

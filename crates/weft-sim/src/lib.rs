@@ -41,7 +41,7 @@ pub mod trace;
 mod world;
 
 /// The version of the model. Outcomes of one version are comparable, and stored ones are not made again; a change of the outcome of any
-/// scenario is a new version. Held by `tests/model_version.rs`.
+/// scenario is a new version. Held by `tests/suite/model_version.rs`.
 pub const MODEL_VERSION: u32 = 2;
 
 pub use engine::EngineRefusal;

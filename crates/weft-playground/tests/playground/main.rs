@@ -5,5 +5,5 @@ mod browser;
 mod chromium;
 mod random;
 mod samples;
-#[path = "../../../weft-report/tests/schema/mod.rs"]
+#[path = "../../../weft-report/tests/suite/schema.rs"]
 mod schema;

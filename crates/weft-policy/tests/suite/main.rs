@@ -3,7 +3,7 @@
 mod change;
 mod common;
 mod live_changes;
-#[path = "../../../weft-sched/tests/reference/mod.rs"]
+#[path = "../../../weft-sched/tests/suite/slow/mod.rs"]
 #[expect(dead_code, reason = "its random programs are for the engine's own tests")]
 mod slow;
 
