@@ -31,7 +31,7 @@ def value(of):
 
 
 def settings(parameters, preset, row):
-    """What a row of a table changes in the scenario, in order (`Parameters::over` of weft-lab)."""
+    """What a row of a table changes in the scenario, in order (`Parameters::over` of weft-experiments)."""
     changes = list(parameters["presets"][preset].items())
 
     def configure(name):

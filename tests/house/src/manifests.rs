@@ -13,7 +13,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["weft-lsp", "weft-sim", "weft-titan"],
     &["weft-nic", "weft-replay", "weft-campaign"],
     &["weft-run", "weft-profile"],
-    &["weft-lab", "weft-service"],
+    &["weft-experiments", "weft-service"],
     &["weft", "weft-cni", "weft-playground", "weft-python"],
 ];
 
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(above("weft-new", &built(&[])).len(), 1, "no floor");
         let mut dev = built(&[]);
         dev.dev.insert("weft".to_owned());
-        assert_eq!(above("weft-lab", &dev).len(), 1, "tests too");
+        assert_eq!(above("weft-experiments", &dev).len(), 1, "tests too");
     }
 
     #[test]

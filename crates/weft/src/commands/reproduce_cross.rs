@@ -5,7 +5,7 @@ use crate::progress;
 use crate::signals::{Removes, Stop};
 use std::path::Path;
 use std::process::ExitCode;
-use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
+use weft_experiments::reproduce::{Cross, CrossOptions, ReproduceError};
 use weft_report::record::Document;
 use weft_report::reproduce::CrossReport;
 use weft_run::host_facts;

@@ -9,7 +9,7 @@ use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Cell, Chart, Dataset, Gauge, GraphType, Paragraph, Row, Table};
 use std::time::Instant;
-use weft_lab::experiments::loom::Live;
+use weft_experiments::experiments::loom::Live;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Windows of 50 ms in the current rate.

@@ -78,7 +78,7 @@ const PROMISED: [&str; 26] = [
 
 /// Documents of commands that need more than a machine or this test has; their own tests check them. A probe needs a
 /// NIC that takes rules: see `crates/weft-run/src/steering/device/tests.rs`. Scores out of sample take minutes: see
-/// `crates/weft-lab/tests/suite/cross.rs`, and `crates/weft-report/tests/suite/schemas.rs` for the document. Documents of a daemon: see
+/// `crates/weft-experiments/tests/suite/cross.rs`, and `crates/weft-report/tests/suite/schemas.rs` for the document. Documents of a daemon: see
 /// `crates/weft/tests/suite/daemon.rs` and `crates/weft/tests/suite/tenants.rs`; answers of the playground: `crates/weft-playground/tests/playground`.
 const ELSEWHERE: [&str; 6] =
     ["weft-config", "weft-cross", "weft-playground", "weft-status", "weft-steer-probe", "weft-tenants"];

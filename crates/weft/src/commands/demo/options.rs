@@ -1,7 +1,7 @@
 //! The demo's options, computed from the flags.
 
 use super::{Args, ModeName, failure};
-use weft_lab::experiments::loom::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+use weft_experiments::experiments::loom::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
 use weft_nic::plan::Mode;
 use weft_units::Nanos;
 

@@ -5,7 +5,7 @@ use crate::live::meter::Meter;
 use crate::live::screen::Screen;
 use crate::output;
 use crate::signals::Stop;
-use weft_lab::experiments::loom::{DemoEvent, DemoOptions, Live};
+use weft_experiments::experiments::loom::{DemoEvent, DemoOptions, Live};
 use weft_nic::plan::Mode;
 use weft_policy::CompiledPolicy;
 use weft_units::{Bytes, Nanos};

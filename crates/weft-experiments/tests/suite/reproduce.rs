@@ -1,6 +1,6 @@
 //! Experiments: all files are consistent, and a small reproduction has the expected cells.
 
-use weft_lab::reproduce::{self, Options, ReproduceError};
+use weft_experiments::reproduce::{self, Options, ReproduceError};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::Claim;
 

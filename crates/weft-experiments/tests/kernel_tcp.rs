@@ -4,7 +4,7 @@
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_lab::experiments::kernel_tcp::{Bottleneck, Measured, Progress, QueueSample, measure};
+use weft_experiments::experiments::kernel_tcp::{Bottleneck, Measured, Progress, QueueSample, measure};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -1,11 +1,11 @@
 //! Candidates, ranking and verdict of `weft tune` on invented hosts whose answer is known.
 
 use std::collections::BTreeMap;
+use weft_experiments::catalogue::overlay::Setting;
+use weft_experiments::tune::{Options, Progress, QDISCS, TuneError, Tuned, run};
 use weft_host::ethtool::{Limited, Moderation};
 use weft_host::qdiscs::Qdiscs;
 use weft_host::transmit::{ByteLimits, Facts, Segments};
-use weft_lab::catalogue::overlay::Setting;
-use weft_lab::tune::{Options, Progress, QDISCS, TuneError, Tuned, run};
 use weft_report::record::Host;
 use weft_report::tune::{Conclusion, Wish};
 use weft_sim::scenario;

@@ -3,10 +3,10 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_experiments::experiments::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
+use weft_experiments::traffic::churn::{self, Closings, ShortFlows};
+use weft_experiments::traffic::ordered::Mix;
 use weft_host::testing::{PATIENCE, privileged, until};
-use weft_lab::experiments::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
-use weft_lab::traffic::churn::{self, Closings, ShortFlows};
-use weft_lab::traffic::ordered::Mix;
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::nic::SoftwareNic;
 use weft_nic::testbed::{RECEIVER, SENDER, Testbed};

@@ -1,7 +1,7 @@
 //! Scores out of sample, on two rows of the real tables: the fits use the stated cells, and each kind of parameters
 //! has its scores.
 
-use weft_lab::reproduce::{Cross, CrossOptions, ReproduceError};
+use weft_experiments::reproduce::{Cross, CrossOptions, ReproduceError};
 use weft_report::reproduce::Sample;
 
 fn options() -> CrossOptions {

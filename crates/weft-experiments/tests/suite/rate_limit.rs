@@ -1,6 +1,6 @@
 //! Loom's Figure 2 on real packets: a class spread over many queues, flows and processes is limited as a whole.
 
-use weft_lab::experiments::loom::{DemoOptions, Outcome, run};
+use weft_experiments::experiments::loom::{DemoOptions, Outcome, run};
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -1,8 +1,8 @@
 //! Plans on packets: the planner's placement, the model graph's, and the software NIC's receive side.
 
+use weft_experiments::experiments::dragonet::search_cost;
+use weft_experiments::experiments::dragonet::verification::verify_plan;
 use weft_host::testing::privileged;
-use weft_lab::experiments::dragonet::search_cost;
-use weft_lab::experiments::dragonet::verification::verify_plan;
 use weft_packet::{Field, HeaderMatch};
 use weft_run::steering::input;
 use weft_run::steering::planning::plan;
@@ -60,12 +60,12 @@ fn every_shipped_model_sends_packets_where_planner_and_graph_say() {
 
 #[test]
 fn the_search_s_table_has_its_cells_and_what_was_published() {
-    let options = weft_lab::reproduce::Options {
+    let options = weft_experiments::reproduce::Options {
         ids: vec![search_cost::ID.to_owned()],
         flows: Some(100),
         ..Default::default()
     };
-    let done = weft_lab::reproduce::run(&options, &|| false, |_, _| ()).expect("runs");
+    let done = weft_experiments::reproduce::run(&options, &|| false, |_, _| ()).expect("runs");
     let cell = |row: &str, column: &str| {
         done[0].cells.iter().find(|cell| cell.row == row && cell.column == column).expect(column)
     };

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use weft_lab::experiments::titan::measured::experiment::{Key, Measure, Results, fill, measure};
-use weft_lab::experiments::titan::measured::nic;
-use weft_lab::experiments::titan::measured::settings::RunSettings;
-use weft_lab::reproduce::{self, Measured, Options};
+use weft_experiments::experiments::titan::measured::experiment::{Key, Measure, Results, fill, measure};
+use weft_experiments::experiments::titan::measured::nic;
+use weft_experiments::experiments::titan::measured::settings::RunSettings;
+use weft_experiments::reproduce::{self, Measured, Options};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_units::{BitsPerSec, Nanos};
