@@ -19,12 +19,12 @@ setup: ## Install what is missing: Debian packages and Rust
 	@scripts/setup
 
 .PHONY: build
-build: setup ## Build the command, target/release/weft
-	$(CARGO) build --locked --release --package weft
+build: setup ## Build the commands, target/release/weft and weft-lab
+	$(CARGO) build --locked --release --package weft --package weft-lab
 
 .PHONY: build-demo
 build-demo: setup
-	$(CARGO) build --locked --profile demo --no-default-features --package weft
+	$(CARGO) build --locked --profile demo --no-default-features --package weft-lab
 
 .PHONY: demo
 demo: build-demo ## Show a policy at work on real traffic; options by ARGS='--duration 30'

@@ -65,6 +65,13 @@ pub struct CompileOptions {
     pub steps: Steps,
 }
 
+impl CompileOptions {
+    /// The options by which the policies of simulated hosts compile, on a link of `rate`. Simulated hosts have no users.
+    pub fn of_simulated(rate: Option<BitsPerSec>) -> Self {
+        Self { link: rate, ..Self::default() }
+    }
+}
+
 /// A limit of a port's packets that is not part of the policy's text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortLimit {

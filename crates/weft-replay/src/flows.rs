@@ -1,12 +1,12 @@
 //! Flows of a run, each with its queue, and the lanes of packets.
 
 use crate::ReplayError;
+use crate::link::Scheduler;
 use core::hash::Hash;
 use std::collections::HashMap;
 use weft_packet::AttributeTests;
 use weft_policy::CompiledPolicy;
 use weft_sched::LeafDiscipline;
-use weft_sim::Scheduler;
 use weft_units::{ClassId, FlowId, FlowKey, LaneId, PacketMeta, Weight};
 
 /// The fields by which packets are of one flow: the five-tuple, and the attributes that the policy tests.

@@ -26,6 +26,7 @@
 //! the report of the written packets.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
+use crate::link::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use thiserror::Error;
@@ -34,10 +35,11 @@ use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
 use weft_sched::PacketScheduler;
-use weft_sim::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, ClassId, Instant, LaneId, PacketMeta};
 
+mod engine;
 mod flows;
+pub mod link;
 mod order;
 mod report;
 

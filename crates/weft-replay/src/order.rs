@@ -1,11 +1,11 @@
 //! The order of packets that are known by their metadata: nothing is read or written.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
+use crate::link::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use crate::{DROPPER, PROGRESS_INTERVAL, Progress, ReplayError, ReplayOptions};
 use std::collections::BTreeMap;
 use weft_policy::CompiledPolicy;
 use weft_sched::PacketScheduler;
-use weft_sim::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, Nanos, PacketMeta};
 
 /// A packet that arrives.

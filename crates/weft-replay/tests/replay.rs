@@ -6,12 +6,12 @@ use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
 use weft_policy::trial::{Departure as TrialDeparture, TrialPacket, Trials};
 use weft_policy::{ClassInfo, CompileOptions, CompiledPolicy, Destination, Rule, Source, compile};
+use weft_replay::link::{Dequeue, Scheduler};
 use weft_replay::{
     Arrival, Count, DROPPER, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayReport, order,
     replay, replay_with,
 };
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
-use weft_sim::{Dequeue, Scheduler};
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`Place::Port`] | rings of the port, lanes, algorithms, match tables, workers | [`NicSettings::plan`] |
 //! | [`Place::Daemon`] | the same for each of its ports, with the share of a port | [`NicSettings::plan_for_ports`] |
-//! | [`Place::Sim`] | no users | [`weft_sim::run::policy_options`] |
+//! | [`Place::Sim`] | no users | [`CompileOptions::of_simulated`] |
 //! | [`Place::Replay`] | the link's rate | [`weft_replay::can_replay`] |
 //! | [`Place::Tc`] | the link's rate, the classes and filters of HTB | [`weft_policy::export::to_tc`] |
 
@@ -178,7 +178,7 @@ fn with_rate(policy: &CompiledPolicy) -> CompiledPolicy {
 
 /// Asks the simulator, which compiles policies for hosts of its own.
 fn simulator(link: Option<BitsPerSec>, source: Source<'_>, files: &dyn TenantFiles) -> Option<Refusal> {
-    let compilation = compile_with(source, files, &weft_sim::run::policy_options(link));
+    let compilation = compile_with(source, files, &CompileOptions::of_simulated(link));
     let error = compilation.diagnostics.iter().find(|diagnostic| diagnostic.is_error())?;
     let reason = format!("{} (simulated hosts have no users)", error.message);
     Some(Refusal { about: About::Surroundings, reason, instead: error.help.clone() })

@@ -7,7 +7,6 @@
 //! | `world`, `host` | a run's events, and the parts of a simulated host |
 //! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one file each, listed in a `build` function |
 //! | [`network`] | links, switches and routes |
-//! | [`link`], [`engine`] | a single link in virtual time, scheduled by the engine |
 //! | [`trace`] | the events of a run for observers, as CSV or pcap |
 #![forbid(unsafe_code)]
 
@@ -17,13 +16,10 @@ pub mod assignment;
 pub mod byte_queue_limit;
 pub mod congestion;
 pub mod cost;
-pub mod engine;
 mod event;
 pub mod event_queue;
 mod host;
 pub mod ids;
-pub mod link;
-mod link_transmitter;
 mod measure;
 pub mod network;
 pub mod nic;
@@ -43,6 +39,3 @@ mod world;
 /// The version of the model. Outcomes of one version are comparable, and stored ones are not made again; a change of the outcome of any
 /// scenario is a new version. Held by `tests/suite/model_version.rs`.
 pub const MODEL_VERSION: u32 = 2;
-
-pub use engine::EngineRefusal;
-pub use link::{Departure, Dequeue, Fate, Framing, Scheduler, VirtualLink};

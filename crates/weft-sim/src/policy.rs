@@ -17,12 +17,6 @@ use weft_policy::{
     is_below, is_given, renumber, texts_of,
 };
 use weft_sched::ProgramError;
-use weft_units::BitsPerSec;
-
-/// The options by which the policies of simulated hosts compile, on a link of `rate`. Simulated hosts have no users.
-pub fn policy_options(rate: Option<BitsPerSec>) -> CompileOptions {
-    CompileOptions { link: rate, ..CompileOptions::default() }
-}
 
 /// Files given to tenants, by the tenants' names; `None` for a tenant whose file was taken away.
 type Given = BTreeMap<String, Option<FileText>>;

@@ -1,6 +1,5 @@
 //! Running scenarios.
 
-pub use crate::policy::policy_options;
 pub use crate::run_error::{PolicyDiagnostic, RunError};
 
 use crate::outcome::Outcome;

@@ -9,6 +9,7 @@
 mod exact_rate;
 mod ids;
 mod instant;
+mod link_transmitter;
 pub mod meant;
 mod packet;
 mod quantity;
@@ -18,5 +19,6 @@ pub mod testing;
 pub use exact_rate::{BIT_NANOS_PER_BYTE, Divided, ExactRate};
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, LoggedFlowId, NodeId, RingId, RxQueueId, TxQueueId};
 pub use instant::Instant;
+pub use link_transmitter::LinkTransmitter;
 pub use packet::{FlowKey, PacketMeta, ProcessName, Protocol, VlanTag};
 pub use quantity::{BitsPerSec, Bytes, Nanos, Packets, ParseUnitError, Weight};

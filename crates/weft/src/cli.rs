@@ -1,9 +1,11 @@
 //! The subcommands, and the options of the program itself.
 
 use crate::commands;
+use crate::commands::laboratory::{self, Laboratory};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use weft_cli::manual::{Completions, Manual};
 
 /// A programmable packet scheduler: a policy in a small language, enforced on real traffic by a software NIC.
 #[derive(Debug, Parser)]
@@ -39,7 +41,6 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Demo(commands::demo::Args),
     Run(commands::run::Args),
     Daemon(commands::daemon::Args),
     Keeper(commands::keeper::Args),
@@ -49,18 +50,14 @@ pub(crate) enum Command {
     Tenant(commands::tenant::Args),
     Config(commands::config::Args),
     Replay(commands::replay::Args),
-    Sim(commands::sim::Args),
-    Campaign(commands::campaign::Args),
-    Reproduce(commands::reproduce::Args),
     Steer(commands::steer::Args),
     Titan(commands::titan::Args),
     Policy(commands::policy::Args),
     Doctor(commands::doctor::Args),
-    Bench(commands::bench::Args),
-    Profile(commands::profile::Args),
-    Tune(commands::tune::Args),
-    Completions(commands::completions::Args),
-    Man(commands::man::Args),
+    Completions(Completions),
+    Man(Manual),
+    #[command(flatten)]
+    Laboratory(Laboratory),
 }
 
 /// The arguments with `policy` before `check` and `explain`, which no other group of commands has.
@@ -76,7 +73,6 @@ impl Command {
     /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Demo(args) => commands::demo::run(args),
             Self::Run(args) => commands::run::run(args),
             Self::Daemon(args) => commands::daemon::run(&args),
             Self::Keeper(args) => commands::keeper::run(&args),
@@ -86,18 +82,13 @@ impl Command {
             Self::Tenant(args) => commands::tenant::run(args),
             Self::Config(args) => commands::config::run(&args),
             Self::Replay(args) => commands::replay::run(args),
-            Self::Sim(args) => commands::sim::run(args),
-            Self::Campaign(args) => commands::campaign::run(args),
-            Self::Reproduce(args) => commands::reproduce::run(args),
             Self::Steer(args) => commands::steer::run(args),
             Self::Titan(args) => commands::titan::run(args),
             Self::Policy(args) => commands::policy::run(args),
             Self::Doctor(args) => commands::doctor::run(args),
-            Self::Bench(args) => commands::bench::run(args),
-            Self::Profile(args) => commands::profile::run(args),
-            Self::Tune(args) => commands::tune::run(args),
-            Self::Completions(args) => commands::completions::run(args, Cli::command()),
-            Self::Man(args) => commands::man::run(args, Cli::command()),
+            Self::Completions(args) => args.run(Cli::command()),
+            Self::Man(args) => args.run(Cli::command()),
+            Self::Laboratory(_) => laboratory::run(),
         }
     }
 }
@@ -124,30 +115,18 @@ mod tests {
         Cli::command().debug_assert();
     }
 
-    /// The commands at and below `command` whose help has no example; a group's commands have theirs.
-    fn without_example(command: &mut clap::Command, path: &str) -> Vec<String> {
-        if command.has_subcommands() {
-            let below = command.get_subcommands_mut();
-            return below.flat_map(|c| without_example(c, &format!("{path} {}", c.get_name()))).collect();
-        }
-        let help = command.render_long_help().to_string();
-        let lacks = !help.contains(&format!("\n  {path}")) && !help.contains(&format!("\n  sudo {path}"));
-        if lacks { vec![path.to_owned()] } else { Vec::new() }
-    }
-
     #[test]
     fn every_subcommand_has_an_example_and_stands_in_the_readme() {
-        assert_eq!(
-            without_example(&mut Cli::command(), "weft"),
-            Vec::<String>::new(),
-            "no example in the help"
-        );
-        let path = format!("{}/../../README.md", env!("CARGO_MANIFEST_DIR"));
-        let readme = std::fs::read_to_string(path).expect("the README is there");
+        let without = weft_cli::usage::without_example(&mut Cli::command(), "weft");
+        let expected: Vec<_> = laboratory::COMMANDS.iter().map(|words| format!("weft {words}")).collect();
+        assert_eq!(without, expected, "no example in the help; those of the laboratory are in its own");
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             assert!(command.get_about().is_some(), "`weft help` does not say what `{name}` does");
-            assert!(readme.contains(&format!("weft {name}")), "README.md does not name `weft {name}`");
+            assert!(
+                weft_cli::usage::README.contains(&format!("weft {name}")),
+                "README.md does not name `weft {name}`"
+            );
         }
     }
 }

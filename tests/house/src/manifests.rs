@@ -5,16 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Table;
 
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
-pub const FLOORS: [&[&str]; 9] = [
+pub const FLOORS: [&[&str]; 10] = [
     &["weft-message", "weft-units"],
     &["weft-rank", "weft-packet", "weft-text", "weft-trace"],
     &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
     &["weft-control", "weft-policy", "weft-host"],
-    &["weft-lsp", "weft-sim", "weft-titan"],
-    &["weft-nic", "weft-replay", "weft-campaign"],
+    &["weft-lsp", "weft-replay", "weft-sim", "weft-titan"],
+    &["weft-nic", "weft-campaign"],
     &["weft-run", "weft-profile"],
     &["weft-experiments", "weft-service"],
-    &["weft", "weft-cni", "weft-playground", "weft-python"],
+    &["weft-cli"],
+    &["weft", "weft-lab", "weft-cni", "weft-playground", "weft-python"],
+];
+
+/// The laboratory: experiments, simulations and measurements. No crate of the product is built with one of these.
+pub const LABORATORY: [&str; 7] = [
+    "weft-sim",
+    "weft-campaign",
+    "weft-profile",
+    "weft-experiments",
+    "weft-lab",
+    "weft-playground",
+    "weft-python",
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.

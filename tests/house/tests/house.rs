@@ -97,6 +97,19 @@ fn built_with(name: &str) -> BTreeSet<String> {
     found
 }
 
+/// The laboratory may be left away: nothing of the product is built with it.
+#[test]
+fn the_product_knows_nothing_of_the_laboratory() {
+    let all = crates();
+    let laboratory = |name: &str| manifests::LABORATORY.contains(&name);
+    assert!(manifests::LABORATORY.iter().all(|name| all.iter().any(|(other, _)| other == name)));
+    assert!(built_with("weft-lab").contains("weft-sim"), "the check sees nothing");
+    for (name, _) in all.iter().filter(|(name, _)| !laboratory(name)) {
+        let with: Vec<_> = built_with(name).into_iter().filter(|other| laboratory(other)).collect();
+        assert_eq!(with, Vec::<String>::new(), "{name} is of the product");
+    }
+}
+
 #[test]
 fn a_replay_builds_no_ebpf() {
     let host = |name: &str| built_with(name).contains("weft-host");

@@ -118,7 +118,7 @@ fn hold_one(experiment: &mut Experiment, stored: &Scores) {
 pub fn stored_text(experiments: &[Experiment], seeds: u32, seed: u64) -> String {
     let mut text = String::from(
         "# Scores that may not fall: `weft reproduce --strict` compares runs with these settings, and so does the test\n\
-         # `stored_scores_do_not_fall` of weft-lab, which writes this file anew when UPDATE_SCORES is set.\n",
+         # `stored_scores_do_not_fall` of weft-experiments, which writes this file anew when UPDATE_SCORES is set.\n",
     );
     // Writing to a `String` cannot fail.
     let _ = writeln!(text, "seeds = {seeds}\nseed = {seed}");

@@ -2,9 +2,9 @@
 
 use super::{Hop, Port, Switch, SwitchId, impossible};
 use crate::ids::{HostId, Table};
-use crate::link_transmitter::LinkTransmitter;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
+use weft_units::LinkTransmitter;
 use weft_units::{BitsPerSec, Bytes};
 
 /// The maximum number of ports; a guard against a mistyped number of spines, not a limit of the model.

@@ -12,13 +12,13 @@ mod port;
 mod transit;
 
 use crate::ids::{HostId, Table};
-use crate::link::Framing;
 use crate::outcome::StageBalance;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use layout::{Attachment, Layout};
 use port::Port;
 pub(crate) use transit::{Header, Passage, Transit};
+use weft_packet::ethernet;
 use weft_units::{Bytes, Nanos};
 
 pub use crate::ids::SwitchId;
@@ -64,7 +64,7 @@ struct Switch {
 /// The network: a pure state machine.
 ///
 /// Store and forward: a packet is at a hop after the arrival of its last bit. Every link has the delay [`Network::delay`],
-/// including those between switches. Packets occupy links with Ethernet's framing ([`Framing::ETHERNET`]) and buffers without it.
+/// including those between switches. Packets occupy links with Ethernet's framing ([`ethernet::wire_of`]) and buffers without it.
 /// A packet occupies the buffer until its last bit has left the port.
 #[derive(Clone, Debug)]
 pub struct Fabric {
@@ -171,7 +171,7 @@ impl Fabric {
         state.used += len;
         let marked = ecn_capable && held > self.mark_above;
         let port = &mut self.ports[index];
-        let departs = port.enqueue(now, len, Framing::ETHERNET.wire_bytes(len));
+        let departs = port.enqueue(now, len, ethernet::wire_of(len));
         Forward::Queued { arrives: departs + self.delay, at: port.far_end(), marked }
     }
 

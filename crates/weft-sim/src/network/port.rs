@@ -1,9 +1,9 @@
 //! An output port: a FIFO whose departures are known in advance.
 
 use super::Hop;
-use crate::link_transmitter::LinkTransmitter;
 use crate::outcome::{Amount, StageBalance};
 use std::collections::VecDeque;
+use weft_units::LinkTransmitter;
 use weft_units::{Bytes, Nanos, Packets};
 
 /// A packet in the port, or one whose departure has not been processed.

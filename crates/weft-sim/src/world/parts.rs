@@ -11,12 +11,12 @@ use crate::host::socket::Stream;
 use crate::host::tcp_sender::Tasklet;
 use crate::host::{Host, Settings};
 use crate::ids::{HostId, StreamId, Table};
-use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler::{self, NicScheduler};
 use crate::qdisc;
 use crate::random::Random;
 use crate::run_error::RunError;
 use crate::scenario::{self, ReceiveSteering, Scenario, SchedulerKind};
+use weft_units::LinkTransmitter;
 use weft_units::{Nanos, TxQueueId};
 
 /// Builds a host.

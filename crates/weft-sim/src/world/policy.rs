@@ -8,7 +8,7 @@ use crate::host::socket::Stream;
 use crate::ids::{HostId, StreamId, Table};
 use crate::nic::scheduler::PolicyScheduler;
 use crate::outcome::PolicyChanged;
-use crate::policy::{Change, InForce, Refusal, policy_options};
+use crate::policy::{Change, InForce, Refusal};
 use crate::run_error::{PolicyDiagnostic, RunError};
 use crate::scenario::{Files, Host, INLINE, PolicyChange, Scenario, SchedulerKind, Traffic};
 use crate::trace::Observer;
@@ -100,7 +100,7 @@ fn source<'a>(scenario: &'a Scenario, host: &'a Host) -> Result<Option<Source<'a
 }
 
 fn options(scenario: &Scenario) -> CompileOptions {
-    policy_options(Some(scenario.network.rate))
+    weft_policy::CompileOptions::of_simulated(Some(scenario.network.rate))
 }
 
 /// Returns the diagnostics of the hosts' first policies, each once, with the text in which it is.

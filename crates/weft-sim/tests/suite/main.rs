@@ -5,7 +5,6 @@ mod byte_queue_limit;
 mod congestion;
 mod drops;
 pub mod guide;
-mod link;
 mod model_version;
 mod network;
 mod nic_policy;

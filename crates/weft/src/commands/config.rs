@@ -1,9 +1,9 @@
 //! `weft config`: the policy that a running daemon enforces.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output::{self, Target};
 use weft_control::interface;
 use weft_report::config::{ConfigReport, ConfigTenant};
 use weft_report::record::Document;

@@ -1,9 +1,9 @@
 //! `weft daemon`: a policy enforced as a service, controlled over a socket.
 
-use crate::failure::{self, Reported};
-use crate::output;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::failure::{self, Reported};
+use weft_cli::output;
 use weft_host::require_network_rights;
 use weft_service::daemon::gate::{self, Report};
 use weft_service::daemon::{self, DaemonError, Options};

@@ -1,8 +1,8 @@
 //! `weft doctor`: the facilities of this host.
 
-use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
 use weft_host::doctor::{State, survey};
 use weft_report::doctor::{DoctorReport, Facility, FacilityState};
 use weft_report::human;

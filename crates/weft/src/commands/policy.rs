@@ -12,10 +12,10 @@ mod serve;
 mod test;
 
 use super::{policy_change, policy_diff};
-use crate::output;
-use crate::policy_file::PolicyText;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::output;
+use weft_cli::policy_file::PolicyText;
 use weft_policy::{CompileOptions, describe, describe_infrastructure};
 
 /// Check, format, explain, draw, compare or export policies, or replace that of a running daemon.

@@ -1,11 +1,11 @@
 //! `weft policy load` and `restore`: the policy of a running daemon.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output;
-use crate::policy_file::PolicyText;
-use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output;
+use weft_cli::policy_file::PolicyText;
+use weft_cli::values;
 use weft_control::interface::{ChangeReply, LoadPolicy};
 use weft_policy::CompileOptions;
 use weft_run::place::Place;

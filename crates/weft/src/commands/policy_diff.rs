@@ -1,11 +1,11 @@
 //! `weft policy diff`: the differences between two policies, and what their author may not have meant.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
 use weft_control::interface::PolicySource;
 use weft_nic::counters::DRAIN;
 use weft_policy::change::{Kept, Phase, Step, Warning};

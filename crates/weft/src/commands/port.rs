@@ -1,9 +1,9 @@
 //! `weft port`: the ports of a running daemon.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::{output, values};
 use core::net::IpAddr;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::{output, values};
 use weft_control::interface::{AddPort, PortLimit};
 use weft_host::Mac;
 use weft_report::status::ServiceStatus;

@@ -1,15 +1,15 @@
 //! `weft replay`: a capture through a policy, in virtual time.
 
-use crate::output::{self, Target};
-use crate::policy_file::{Algorithms, PolicyText};
-use crate::progress;
-use crate::values;
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::{Algorithms, PolicyText};
+use weft_cli::progress;
+use weft_cli::values;
 use weft_policy::CompileOptions;
 use weft_replay::{Count, Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
 use weft_report::human;

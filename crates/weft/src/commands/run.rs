@@ -22,12 +22,6 @@
 mod log;
 
 use crate::live::run::RunView;
-use crate::live::screen::Screen;
-use crate::output::{self, Target};
-use crate::policy_file::{Algorithms, PolicyText};
-use crate::signals::{Removes, Stop};
-use crate::terminal;
-use crate::{failure, values};
 use core::net::IpAddr;
 use core::num::NonZeroUsize;
 use log::Log;
@@ -35,6 +29,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::{Algorithms, PolicyText};
+use weft_cli::screen::Screen;
+use weft_cli::signals::{Removes, Stop};
+use weft_cli::terminal;
+use weft_cli::{failure, values};
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
 use weft_nic::departures::DepartureLog;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};

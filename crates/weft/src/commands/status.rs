@@ -1,9 +1,9 @@
 //! `weft status`: the counters of a running daemon.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output::{self, Target};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output::{self, Target};
 use weft_report::record::Document;
 use weft_report::status::StatusReport;
 use weft_run::host_facts;

@@ -1,10 +1,10 @@
 //! `weft tenant`: the files of tenants at a running daemon.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
 use weft_control::interface::{TenantFile, TenantName, TenantReply};
 use weft_report::record::Document;
 use weft_report::tenants::TenantsReport;

@@ -1,11 +1,11 @@
 //! `weft titan`: queue assignment on a multiqueue device of this host.
 
-use crate::output::{self, Target};
-use crate::signals::{Removes, Stop};
-use crate::values;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weft_cli::output::{self, Target};
+use weft_cli::signals::{Removes, Stop};
+use weft_cli::values;
 use weft_host::bpffs::BpfFs;
 use weft_host::{NetNs, require_network_rights};
 use weft_report::record::Document;

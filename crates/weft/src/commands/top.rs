@@ -2,15 +2,15 @@
 //!
 //! A thread of its own waits for the daemon's replies, so that a key or a signal ends the command at once.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::live::screen::Screen;
 use crate::live::top::TopView;
-use crate::output;
-use crate::signals::{Removes, Stop};
-use crate::{terminal, values};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output;
+use weft_cli::screen::Screen;
+use weft_cli::signals::{Removes, Stop};
+use weft_cli::{terminal, values};
 use weft_control::ClientError;
 use weft_control::interface::ServiceStatus;
 use weft_report::human;

@@ -1,11 +1,11 @@
 //! The live view of `weft run`: a table of classes.
 
-use super::screen::View;
 use ratatui::Frame;
 use ratatui::layout::Constraint;
 use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Row, Table};
+use weft_cli::screen::View;
 use weft_report::human;
 use weft_run::session::Status;
 

@@ -1,11 +1,11 @@
 //! The live view of `weft top`: classes against their shares, limits, ports.
 
-use super::screen::View;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Row, Table};
+use weft_cli::screen::View;
 use weft_control::interface::ServiceStatus;
 use weft_report::human;
 use weft_report::status::{StatusClass, reasons};

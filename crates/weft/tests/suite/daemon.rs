@@ -3,8 +3,7 @@
 use crate::common;
 use crate::common::service::{PATIENCE, Service, port};
 use crate::common::world::{BYTES, FAR, POLICY, transfer};
-use crate::common::{assert_head, file, left_by, until, weft};
-use crate::schema;
+use crate::common::{assert_fits, assert_head, file, left_by, until, weft};
 use rustix::process::Signal;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -13,12 +12,6 @@ use std::time::{Duration, Instant};
 use weft_control::Client;
 use weft_host::link;
 use weft_host::testing::{has_program, privileged};
-
-/// Asserts that a document fits the schema of this name.
-fn assert_fits(document: &serde_json::Value, name: &str) {
-    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
-    assert_eq!(schema::errors(&common::json(path), document), Vec::<String>::new(), "{name}");
-}
 
 #[test]
 fn a_daemon_carries_traffic_and_counts_it() {
@@ -56,37 +49,6 @@ fn a_daemon_carries_traffic_and_counts_it() {
     assert_eq!(lines.lines().filter(|line| line.starts_with("class web ")).count(), 2, "{lines}");
     service.stop(daemon);
     assert!(left_by(pid).is_empty());
-}
-
-#[test]
-fn an_attached_profile_names_the_classes() {
-    if !privileged("an_attached_profile_names_the_classes") {
-        return;
-    }
-    let service = Service::new();
-    let daemon = service.start();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
-    let args = ["profile", "--attach", "--span", "1500ms", "--json", "-"];
-    let said = std::thread::scope(|scope| {
-        let profile = scope.spawn(|| service.client(&args));
-        // The span begins when the profile has started, and lasts for several of these.
-        while !profile.is_finished() {
-            transfer(&service.world.app, &service.world.far, FAR);
-        }
-        profile.join().expect("joined")
-    });
-    let document: serde_json::Value = serde_json::from_str(&said.out).expect(&said.err);
-    assert_fits(&document, "weft-profile-attached");
-    let policy = &document["policies"][0];
-    assert_eq!(policy["generation"], 1);
-    let [web, idle] = [0, 1].map(|at| &policy["classes"][at]);
-    assert_eq!((&web["class"], &idle["class"]), (&"web".into(), &"default".into()));
-    assert!(web["bytes"].as_u64() > Some(BYTES as u64), "what it sent in the span: {policy}");
-    // The process of this test has its namespace, and only its sockets the port's.
-    assert!(policy["without_port_s"].as_f64() > Some(0.0), "{policy}");
-    let rows = document["rows"].as_array().expect("rows");
-    assert!(rows.iter().any(|row| row["kind"] == "weft" && row["name"] == "weft-transmit"), "{rows:?}");
-    service.stop(daemon);
 }
 
 #[test]

@@ -1,14 +1,13 @@
 //! The crate's tests of its public interface, in one program.
 
+/// The program of this crate.
+const PROGRAM: &str = env!("CARGO_BIN_EXE_weft");
+
 mod bad_input;
-mod bench;
 mod books;
-mod campaign;
 mod common;
-mod cost;
 mod daemon;
 mod daemon_metrics;
-mod demo;
 mod editors;
 mod gate;
 mod hold;
@@ -19,8 +18,6 @@ mod operating;
 mod policies;
 mod policy_tools;
 mod port_events;
-mod profile;
-mod profile_hosts;
 mod replay;
 mod run;
 mod run_port;
@@ -29,13 +26,9 @@ mod run_receive;
 mod run_uplink;
 #[path = "../../../weft-report/tests/suite/schema.rs"]
 mod schema;
-mod schemas;
-mod simulation;
 mod steer;
 mod tenants;
 mod titan;
-mod traces;
-mod tune;
 mod uplink_events;
 mod uplinks;
 mod usage;

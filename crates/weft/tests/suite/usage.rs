@@ -3,7 +3,6 @@
 use crate::common;
 use crate::common::{assert_head, file, links, run, weft, weft_without_rights};
 use std::io::Read;
-use std::process::Command;
 
 const POLICY: &str = "link 1gbps\nclass web = tcp port 80\nroot = wfq { fair of web: 1, default: 1 }\n";
 
@@ -18,14 +17,6 @@ fn no_command_prints_help() {
 fn wrong_usage_has_exit_code_2_and_names_what_is_wrong() {
     for (args, named) in [
         (&["no-such-command"][..], "no-such-command"),
-        (&["demo", "--rate", "0mbps"], "a rate of zero sends nothing"),
-        (&["demo", "--rate", "500"], "500mbps"),
-        (&["demo", "--duration", "0"], "longer than zero"),
-        (&["demo", "--modes", "sq,fast"], "fast"),
-        (&["demo", "--figure", "12"], "12"),
-        (&["demo", "--flows", "1,2"], "T1, T2, T3 and T4"),
-        (&["demo", "--limit", "1mbps"], "--figure 11"),
-        (&["demo", "--segments-per-turn", "0"], "whole"),
         (&["run", "x.weft"], "--uplink"),
         (&["run", "x.weft", "--uplink", "eth0", "--rate", "0gbps"], "a rate of zero sends nothing"),
         (&["run", "x.weft", "--uplink", "eth0", "--address", "10.0.0.1"], "prefix length"),
@@ -223,28 +214,6 @@ fn a_dry_run_needs_no_rights_and_touches_nothing() {
 }
 
 #[test]
-fn a_missing_program_is_named_with_its_package() {
-    if !weft_host::testing::privileged("a_missing_program_is_named_with_its_package") {
-        return;
-    }
-    // Runs in its own mount namespace, where the file is hidden.
-    if !weft_host::testing::has_program("a_missing_program_is_named_with_its_package", "iperf3") {
-        return;
-    }
-    let iperf3 = weft_host::programs::find("iperf3").expect("it is there");
-    let script = "mount --bind /dev/null \"$0\" && exec \"$@\"";
-    let said: common::Said = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script])
-        .arg(iperf3)
-        .args([env!("CARGO_BIN_EXE_weft"), "demo", "--no-html"])
-        .output()
-        .expect("run")
-        .into();
-    assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("iperf3") && said.err.contains("apt-get install iperf3"), "{}", said.err);
-}
-
-#[test]
 fn files_without_an_end_are_not_read_to_it() {
     for args in [
         &["policy", "check", "/dev/zero"][..],
@@ -255,15 +224,6 @@ fn files_without_an_end_are_not_read_to_it() {
         assert_eq!((said.code, said.out.as_str()), (1, ""), "{args:?}: {}", said.err);
         assert!(said.err.contains("/dev/zero") && said.err.contains("bytes"), "{args:?}: {}", said.err);
     }
-}
-
-#[test]
-fn an_unwritable_document_is_told_before_the_work() {
-    let said = run(&["demo", "--no-html", "--json", "/no/such/folder/x.json"]);
-    assert_eq!(said.code, 1);
-    assert!(said.err.contains("/no/such/folder/x.json: No such file"), "{}", said.err);
-    let said = run(&["bench", "engine", "--json", "/no/such/folder/x.json"]);
-    assert!(said.code == 1 && said.err.contains("/no/such/folder"), "{}", said.err);
 }
 
 #[test]
@@ -288,7 +248,7 @@ fn the_doctor_needs_nothing_and_reports_facilities() {
 
 #[test]
 fn every_command_has_help_with_an_example() {
-    for command in ["demo", "run", "replay", "policy", "doctor", "bench", "completions", "man"] {
+    for command in ["run", "replay", "policy", "doctor", "completions", "man"] {
         let said = run(&[command, "--help"]);
         assert_eq!(said.code, 0);
         assert!(said.out.contains(&format!("  weft {command}")), "{command}: {}", said.out);

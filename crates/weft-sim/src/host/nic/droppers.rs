@@ -4,7 +4,6 @@ use super::{NicTransmit, TransmitParameters, Turn};
 use crate::accounting::Stage;
 use crate::event::Agenda;
 use crate::ids::{HostId, StreamId};
-use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler::{Pick, PolicyScheduler};
 use crate::outcome::Amount;
 use crate::packet::{Body, Outgoing, Skb, Skbs, TCP_HEADERS};
@@ -12,6 +11,7 @@ use crate::segment::Segment;
 use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::{PolicyTree, Verdict};
+use weft_units::LinkTransmitter;
 use weft_units::{BitsPerSec, ClassId, Nanos, PacketMeta, TxQueueId, Weight};
 
 /// The rate at which a frame of the corpus takes the time that it takes there, with what is around it on the wire.

@@ -26,7 +26,6 @@
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
-use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick, PolicyScheduler};
 use crate::outcome::Amount;
 use crate::packet::{Packet, Skb, Skbs};
@@ -35,6 +34,7 @@ use std::collections::VecDeque;
 use weft_packet::ethernet;
 use weft_rank::{Metadata, Metadatum};
 use weft_sched::{Prepared, Traffic, Verdict};
+use weft_units::LinkTransmitter;
 use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
 
 /// A descriptor ring.

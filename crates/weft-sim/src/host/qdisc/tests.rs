@@ -4,10 +4,10 @@ use super::*;
 use crate::assignment::{LeastOccupied, RoundRobin};
 use crate::cost::Costs;
 use crate::host::nic::{TransmitParameters, Turn};
-use crate::link_transmitter::LinkTransmitter;
 use crate::nic::scheduler;
 use crate::qdisc::Pfifo;
 use weft_units::BitsPerSec;
+use weft_units::LinkTransmitter;
 
 const HOST: HostId = HostId(1);
 const STREAM: StreamId = StreamId(0);

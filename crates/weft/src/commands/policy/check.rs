@@ -1,10 +1,10 @@
 //! `weft policy check`: the errors of policies, and the places that can run them.
 
-use crate::output::{self, Target};
-use crate::policy_file::{PolicyText, with_cure};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::{PolicyText, with_cure};
 use weft_policy::promise::Promise;
 use weft_policy::{CompileOptions, Diagnostic};
 use weft_report::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};

@@ -1,11 +1,11 @@
 //! `weft policy cost`: the price of a policy.
 
-use crate::failure::Reported;
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::failure::Reported;
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
 use weft_policy::algorithm::Place;
 use weft_policy::cost::{OrderCost, PolicyCost, Profile};
 use weft_policy::{Diagnostic, Source, price_with};

@@ -1,10 +1,10 @@
 //! `weft policy draw`: a policy as a picture.
 
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
 use anyhow::anyhow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
 use weft_policy::{CompileOptions, Source, draw, to_dot};
 use weft_run::tenant_files::Beside;
 

@@ -1,11 +1,11 @@
 //! `weft policy explain`: the fate of one packet under a policy.
 
-use crate::control::{Socket, UplinkName, told};
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
-use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
+use weft_cli::values;
 use weft_control::Client;
 use weft_policy::explain::{DescribedPacket, Explanation, PacketRank, Step, Turn};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, explain_with};

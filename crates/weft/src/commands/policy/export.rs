@@ -1,10 +1,10 @@
 //! `weft policy export`: a policy as commands of other systems.
 
-use crate::output;
-use crate::policy_file::PolicyText;
-use crate::values;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::output;
+use weft_cli::policy_file::PolicyText;
+use weft_cli::values;
 use weft_policy::CompileOptions;
 use weft_policy::export::to_tc;
 use weft_units::BitsPerSec;

@@ -1,12 +1,12 @@
 //! `weft policy fmt`: the standard form of policies.
 
-use crate::failure::Reported;
-use crate::output;
-use crate::policy_file::PolicyText;
 use anyhow::anyhow;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::failure::Reported;
+use weft_cli::output;
+use weft_cli::policy_file::PolicyText;
 use weft_policy::{Source, reformat};
 
 /// Write policies in the standard form: spaces, aligned `=`, broken lines. Comments and order stay.

@@ -1,10 +1,10 @@
 //! `weft policy import`: steering policies of the former format, as policies.
 
-use crate::output;
 use anyhow::anyhow;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
+use weft_cli::output;
 use weft_policy::import_steering;
 
 /// The largest file that is read, in bytes: more than a steering policy may have.

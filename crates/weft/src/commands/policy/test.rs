@@ -1,11 +1,11 @@
 //! `weft policy test`: arrivals and the order in which they must leave, run on the engine.
 
-use crate::output::{self, Target};
-use crate::policy_file::PolicyText;
 use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
+use weft_cli::policy_file::PolicyText;
 use weft_policy::trial::run::{Outcome, run_changing};
 use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, Tenant, texts_of};

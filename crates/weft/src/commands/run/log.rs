@@ -1,9 +1,9 @@
 //! The departures of `weft run` as files, written while it runs.
 
-use crate::failure::usage;
-use crate::output;
-use crate::trace_files::{Form, Sink, check_departures, close, create, failed};
 use std::path::{Path, PathBuf};
+use weft_cli::failure::usage;
+use weft_cli::output;
+use weft_cli::trace_files::{Form, Sink, check_departures, close, create, failed};
 use weft_nic::departures::DepartureLog;
 use weft_run::departures::{DepartureError, DepartureWriter, NicTrace};
 use weft_trace::departures::DepartureTable;

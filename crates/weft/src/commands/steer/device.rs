@@ -1,9 +1,9 @@
 //! `weft steer import`, `probe`, `apply` and `undo`: the receive steering of a NIC of this host.
 
-use super::Problem;
-use crate::output::{self, Target};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
+use weft_cli::steering::Problem;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
 use weft_host::{NetNs, link};
 use weft_report::record::Document;

@@ -2,17 +2,16 @@
 
 mod device;
 mod plan;
-mod verify;
 mod watch;
 
-use crate::output::{self, Target};
+use crate::commands::laboratory::{self, Words};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::output::{self, Target};
 use weft_report::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::emit;
-use weft_steer::search::Options;
 
 /// Plan a NIC's receive queues by a policy, and apply the plan to the NIC.
 #[derive(Debug, ClapArgs)]
@@ -38,7 +37,8 @@ enum Command {
     Draw(DrawArgs),
     Plan(plan::Args),
     Explain(plan::ExplainArgs),
-    Verify(verify::Args),
+    /// Send flows through the software NIC, and count their packets by queue (weft-lab)
+    Verify(Words),
     Import(device::ImportArgs),
     Probe(device::ProbeArgs),
     Apply(device::ApplyArgs),
@@ -72,45 +72,6 @@ struct DrawArgs {
     nic: String,
 }
 
-/// Input of a plan.
-#[derive(Debug, ClapArgs)]
-struct Problem {
-    /// The NIC: a model's name, or a file.
-    #[arg(long, value_name = "NIC")]
-    nic: String,
-    /// The goals: a file with a policy that has `steer` clauses, a steering policy's file, or its text.
-    #[arg(long, value_name = "POLICY")]
-    policy: String,
-    /// The most queues to use [default: all of the NIC].
-    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    queues: Option<u32>,
-    /// Keep queue 0 for packets that no rule matches, as Dragonet does.
-    #[arg(long)]
-    reserve_default: bool,
-    /// Also use filter tables that no Linux driver offers.
-    #[arg(long)]
-    all_tables: bool,
-    /// The most flows that one event may move.
-    #[arg(long, value_name = "N")]
-    most_moved: Option<u32>,
-    /// Seed of the search's restarts.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-}
-
-impl Problem {
-    fn options(&self) -> Options {
-        Options {
-            queues: self.queues,
-            reserve_default: self.reserve_default,
-            all_tables: self.all_tables,
-            most_moved: self.most_moved,
-            seed: self.seed,
-            ..Options::default()
-        }
-    }
-}
-
 /// The dialects of a plan's commands.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Script {
@@ -142,7 +103,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Command::Plan(args) => plan::run(&args),
         Command::Explain(args) => plan::explain(&args),
-        Command::Verify(args) => verify::run(&args),
+        Command::Verify(_) => laboratory::run(),
         Command::Import(args) => device::import(&args),
         Command::Probe(args) => device::probe(&args),
         Command::Apply(args) => device::apply(&args),

@@ -1,10 +1,11 @@
 //! `weft steer plan` and `weft steer explain`.
 
-use super::{Problem, Script};
-use crate::failure::usage;
-use crate::output::{self, Target};
+use super::Script;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use weft_cli::failure::usage;
+use weft_cli::output::{self, Target};
+use weft_cli::steering::Problem;
 use weft_report::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::{Configuration, emit};

@@ -1,10 +1,10 @@
 //! `weft steer watch`.
 
-use super::Problem;
-use crate::output;
-use crate::signals::{Removes, Stop};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use weft_cli::output;
+use weft_cli::signals::{Removes, Stop};
+use weft_cli::steering::Problem;
 use weft_host::NetNs;
 use weft_run::steering::input;
 use weft_run::steering::watch::Watch;
@@ -37,10 +37,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "INTERFACE")]
     apply: Option<String>,
     /// Interval between readings of the sockets; a bare number is seconds.
-    #[arg(long, default_value = "1s", value_parser = crate::values::span)]
+    #[arg(long, default_value = "1s", value_parser = weft_cli::values::span)]
     interval: Nanos,
     /// End after this time [default: at Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = crate::values::span)]
+    #[arg(long, value_name = "TIME", value_parser = weft_cli::values::span)]
     duration: Option<Nanos>,
 }
 

@@ -29,9 +29,23 @@ impl From<Output> for Said {
     }
 }
 
+/// The built program. Cargo names that of the crate under test; the laboratory's tests run `weft` as users do, which is beside it.
+pub(crate) fn program() -> String {
+    let path = Path::new(crate::PROGRAM).with_file_name("weft");
+    assert!(path.exists(), "no {}: build the tests of the whole workspace", path.display());
+    path.into_os_string().into_string().expect("UTF-8")
+}
+
+/// Asserts that a document fits the schema of this name.
+#[track_caller]
+pub(crate) fn assert_fits(document: &serde_json::Value, name: &str) {
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    assert_eq!(crate::schema::errors(&json(path), document), Vec::<String>::new(), "{name}");
+}
+
 /// Returns a command for the built program.
 pub(crate) fn weft() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weft"));
+    let mut command = Command::new(program());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -39,9 +53,9 @@ pub(crate) fn weft() -> Command {
 /// Returns a command for the program without any capability, even when the tests run as root.
 pub(crate) fn weft_without_rights() -> Command {
     let mut command = Command::new("setpriv");
-    command.args(["--bounding-set=-all", "--inh-caps=-all", env!("CARGO_BIN_EXE_weft")]);
+    command.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(program());
     if weft_host::require_network_rights().is_err() {
-        command = Command::new(env!("CARGO_BIN_EXE_weft"));
+        command = Command::new(program());
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
@@ -111,17 +125,6 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
-}
-
-/// Waits until the process `pid` catches `signal`, which would end it before that.
-pub(crate) fn wait_for_handler(pid: u32, signal: rustix::process::Signal) {
-    let caught = || {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-        mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-            .is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
-    };
-    weft_host::testing::wait_for(format!("a handler of {signal:?} in process {pid}"), caught);
 }
 
 /// Returns the namespaces and cgroups of the process `pid`.

@@ -1,0 +1,4 @@
+//! The live view of the demo.
+
+pub(crate) mod demo;
+pub(crate) mod meter;
