@@ -124,7 +124,9 @@ fn an_example_is_a_scenario_that_stands_alone() {
     let short = ["--set", "warm_up=1ms", "--set", "duration=5ms"];
     let said = run(&[&["sim", &path][..], &short].concat());
     assert!(said.code == 0 && said.out.contains("Processors"), "{said:?}");
-    assert!(run(&["completions", "bash"]).out.contains("titan-12-flows"));
+    let completions =
+        std::process::Command::new(crate::PROGRAM).args(["completions", "bash"]).output().expect("run");
+    assert!(String::from_utf8_lossy(&completions.stdout).contains("titan-12-flows"));
 }
 
 /// The time that a process has used of the processors, in hundredths of a second (proc_pid_stat(5)).

@@ -45,13 +45,14 @@ pub(crate) const COMMANDS: [&str; 8] =
 
 /// Runs the laboratory with the words of this command, in place of this process.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    let words: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let own = if words.is_empty() { OsString::from("weft") } else { words.remove(0) };
     let asked = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let program = program().ok_or_else(|| {
         anyhow!("weft {asked} is a command of {PROGRAM}, which is not installed; build it with `cargo install --locked --path crates/weft-lab`, or install the package weftline-lab")
     })?;
-    // It says `weft` in its messages, since that is what was asked.
-    let error = Command::new(&program).arg0("weft").args(words).exec();
+    // It has this program's name, so its messages and the commands that it writes name what was called.
+    let error = Command::new(&program).arg0(own).args(words).exec();
     Err(anyhow!("cannot run {}: {error}", program.display()))
 }
 
