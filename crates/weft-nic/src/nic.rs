@@ -53,7 +53,7 @@ use crate::worker::{ExchangeError, SegmentsPerTurn};
 pub use change::{ChangedPolicy, PreparedPolicy};
 #[cfg(test)]
 pub(crate) use device::limited;
-pub use kept::{Adopted, IN_HAND, KeptNic, LostPort, PastPolicy};
+pub use kept::{Adopted, IN_HAND, KeptNic, LostPort};
 pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
 pub use ports::{NIC_RINGS, WireCounters};

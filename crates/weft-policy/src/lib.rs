@@ -46,7 +46,6 @@ pub mod export;
 pub mod files;
 mod format;
 mod fuzz;
-mod import;
 pub mod library;
 mod lowering;
 pub mod machine_code;
@@ -85,7 +84,6 @@ pub use files::{
 };
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
-pub use import::{ImportError, import_steering, is_policy};
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;

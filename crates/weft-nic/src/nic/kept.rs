@@ -39,7 +39,7 @@ use weft_host::Mac;
 use weft_host::bpf::{FilterId, MapFd};
 use weft_host::clock;
 use weft_host::netns::NetNs;
-use weft_policy::{CompiledPolicy, Numbers, Resting};
+use weft_policy::{CompiledPolicy, Numbers};
 use weft_units::{ClassId, LaneId};
 
 /// The state of a NIC that outlives its process.
@@ -92,15 +92,6 @@ enum KeptUse {
     Lane,
     Spare,
     Retired,
-}
-
-/// A policy that was in force, with the numbers that nothing new could have when it came.
-#[derive(Clone, Debug)]
-pub struct PastPolicy {
-    /// The policy, as compiled.
-    pub policy: CompiledPolicy,
-    /// The numbers.
-    pub resting: Resting,
 }
 
 /// A port that could not be taken over.
@@ -166,25 +157,6 @@ fn numbering(policy: &CompiledPolicy) -> Vec<String> {
     };
     let classes = policy.classes.iter().map(|class| class.name.clone());
     classes.chain(policy.program.lanes.iter().map(lane)).collect()
-}
-
-impl NicPlan {
-    /// Plans a NIC that was started with the first of `past` and changed to each of the others in turn, so that classes and
-    /// lanes have the numbers that they had in the end.
-    ///
-    /// # Errors
-    /// When there is no policy, or a policy exceeds the rings.
-    pub fn replay(past: &[PastPolicy], config: NicConfig) -> Result<Self, NicError> {
-        let Some((first, changes)) = past.split_first() else {
-            return Err(NicError::Kept("no policy is known".to_owned()));
-        };
-        let plan = Self::new(&first.policy, config)?;
-        let (config, mut rings) = (plan.config().clone(), plan.rings().clone());
-        for change in changes {
-            rings = rings.with_policy(&rings.renumber(&change.policy, &change.resting)?);
-        }
-        Ok(Self::changed(config, rings, plan.workers()))
-    }
 }
 
 impl NicPlan {

@@ -1,7 +1,6 @@
 //! The weights of flows, and their effect: weights of queues, and segmentation in shared queues.
 
 use crate::common::assigned::{Assigned, Flow, alone, slow};
-use crate::common::bench;
 use crate::common::bench::{set_mark, socket};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -18,11 +17,11 @@ use weft_titan::settings::{Parts, Settings};
 use weft_titan::weights::WeightTable;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
-const MARKS: &str = "default = 3\n[[flow]]\nmark = \"1\"\nweight = 1\n[[flow]]\nmark = \"2\"\nweight = 2\n\
-                     [[flow]]\nmark = \"0x10/0xf0\"\nweight = 4\n";
+const MARKS: &str = "class one = mark 1\nclass two = mark 2\nclass four = mark 0x10/0xf0\n\
+                     root = wfq { one: 1, two: 2, four: 4, default: 3 }\n";
 
 fn table(text: &str) -> WeightTable {
-    WeightTable::read(text, "weights.toml", |_| panic!("no policy")).expect("a table")
+    WeightTable::of_policy(Source { name: "p", text }, &NoFiles).expect("a table")
 }
 
 fn by_mark() -> Settings {
@@ -102,10 +101,10 @@ fn a_cgroup_and_a_class_have_weights() {
     let root = Hierarchy::detect().expect("cgroup2");
     let path = gold.path().strip_prefix(root.mount_point()).expect("below the root").display().to_string();
     let text = format!(
-        "policy = \"p\"\ndefault = 2\n[[flow]]\ncgroup = \"/{path}\"\nweight = 5\n[[flow]]\nclass = \"web\"\nweight = 7\n"
+        "class gold = cgroup \"/{path}\"\nclass web = udp and port 6001\nclass rest = udp\n\
+         root = wfq {{ gold: 5, web: 7, rest: 2, default: 2 }}\n"
     );
-    let policy = "class web = udp and port 6001\nclass rest = udp\nroot = wfq { web: 1, rest: 1 }";
-    let weights = WeightTable::read(&text, "w.toml", |_| Ok(bench::policy(policy))).expect("a table");
+    let weights = table(&text);
     let assigned = Assigned::start("twg", &slow(85), &Settings { weights, ..Settings::default() });
     let _web = socket(&assigned.bed.receiver, SocketAddr::new(RECEIVER, 6001));
     let (web, rest) = (assigned.flow(), assigned.flow());
@@ -213,7 +212,8 @@ fn queues_are_served_by_the_weights_of_their_flows() {
 fn ping_p99(role: &str, default: u32) -> Duration {
     let wanted = Multiqueue { queues: 3, ring_packets: 8000, ..Multiqueue::new(BitsPerSec(50_000_000)) };
     let parts = Parts { dqa: true, dqwa: true, dsos: false };
-    let weights = table(&format!("default = {default}\n"));
+    // Weights are the smallest whole numbers: a class without packets has 1.
+    let weights = table(&format!("class none = mark 77\nroot = wfq {{ none: 1, default: {default} }}\n"));
     let assigned = Assigned::start(role, &wanted, &Settings { parts, weights, ..Settings::default() });
     let (busy, probe) = ([assigned.flow(), assigned.flow()], assigned.flow());
     let echo = socket(&assigned.bed.receiver, SocketAddr::new(RECEIVER, 6003));

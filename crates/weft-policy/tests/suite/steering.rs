@@ -5,8 +5,8 @@ use expect_test::expect;
 use proptest::prelude::*;
 use weft_policy::explain::DescribedPacket;
 use weft_policy::{
-    CompileOptions, FileError, FileText, ImportError, NoFiles, Source, TenantFiles, Wanted, compile_with,
-    describe, explain, fuzz_policy, import_steering, is_policy, reformat, steer_with, weigh,
+    CompileOptions, FileError, FileText, NoFiles, Source, TenantFiles, Wanted, compile_with, describe,
+    explain, fuzz_policy, reformat, steer_with, weigh,
 };
 use weft_steer::nic;
 use weft_steer::policy::{self, PolicyFile};
@@ -249,42 +249,6 @@ fn the_example_of_the_guide_to_titan_has_the_weights_that_it_says() {
     assert_eq!(weights.iter().map(|weight| weight.get()).collect::<Vec<_>>(), [5, 12, 3, 5]);
 }
 
-#[test]
-fn an_old_file_is_written_anew() {
-    let old = "# Clients that pay.\nclass hp = src-ip 192.0.2.0/25 and udp dst-port 11211..11215\nclass be = not tcp\n\
-               policy isolate hp on 4 queues\n0.5 * balance by rate\n";
-    let new = import_steering(old, "old").expect("the new text");
-    expect![[r#"
-        # `to` and `dport` are those of packets that this host sends: the source of those that it receives.
-        class hp = to 192.0.2.0/25 and udp and sport 11211..11215
-        class be = not tcp
-
-        # Packets that are sent leave in the order of their arrival.
-        root = fifo { hp, be, default }
-
-        steer 1 * isolate hp on 4 queues + 0.5 * balance by rate
-    "#]]
-    .assert_eq(&new);
-    assert_eq!(compiled(&new).diagnostics, []);
-    assert_eq!(reformat(Source { name: "p", text: &new }).as_deref(), Ok(&*new));
-    assert!(is_policy("p", &new) && is_policy("p.weft", "") && !is_policy("p", old));
-    let column = import_steering("isolate hp on 4 queues", "old").expect("the new text");
-    assert!(column.contains("class hp = not any\n"), "{column}");
-    assert_eq!(compiled(&column).diagnostics, []);
-    for (old, said) in [
-        (
-            "class a = tcp-flags 0x2/0x2\nbalance",
-            "the class `a` tests tcp-flags 0x2&0x2, which a policy cannot",
-        ),
-        ("class a = udp\nclass a = tcp\nbalance", "the class `a` has two definitions"),
-        ("isolate priority on 4 queues", "the class `priority` cannot have this name"),
-        ("balanc", "old:1:1: error: there is no policy `balanc`"),
-    ] {
-        let error: ImportError = import_steering(old, "old").expect_err(old);
-        assert!(error.to_string().starts_with(said), "{error}");
-    }
-}
-
 fn plan(model: &str, policy: PolicyFile, flows: &[Flow]) -> Option<Plan> {
     let text = nic::shipped().iter().find(|(name, _)| *name == model).expect("a model").1;
     let nic = nic::read(text, model).expect("a model");
@@ -292,60 +256,6 @@ fn plan(model: &str, policy: PolicyFile, flows: &[Flow]) -> Option<Plan> {
     let mut planner = Planner::new(nic, policy, options).ok()?;
     planner.set(flows.to_vec());
     Some(planner.plan())
-}
-
-/// Predicates of the former format.
-const PREDICATES: [&str; 12] = [
-    "udp",
-    "tcp dst-port 80..443",
-    "src-ip 192.0.2.0/25 and udp",
-    "dst-ip fd00::/8 or dst-port 53",
-    "src-port 7001..7003 or dst-port 53",
-    "not (tcp and src-ip 192.0.0.0/8)",
-    "ipv4 and not dst-port 11211",
-    "vlan 5",
-    "none",
-    "any",
-    "ip-proto 132 or ipv6 tcp",
-    "not not udp src-port 7002",
-];
-
-fn old_policy() -> impl Strategy<Value = String> {
-    let classes = prop::collection::vec(0..PREDICATES.len(), 0..4);
-    let goal = prop_oneof![
-        Just("balance".to_owned()),
-        Just("balance by rate".to_owned()),
-        (0..3, 1..6).prop_map(|(class, queues)| format!("isolate c{class} on {queues} queues")),
-        (0..3, 1..6).prop_map(|(class, flows)| format!("priority c{class} by {flows} flows")),
-        (0..4, 0..3).prop_map(|(first, more)| format!("static {{ c0: {first}..{}, c1: 7 }}", first + more)),
-        Just("locality { 0: 4, 1: 5 }".to_owned()),
-        Just("expression \"variance(load) + 10 * count(class c1 outside 0..1)\"".to_owned()),
-    ];
-    let factor = prop::sample::select(vec!["", "0.5 * ", "2 * "]);
-    let goals = prop::collection::vec((factor, goal), 1..3);
-    (classes, goals).prop_map(|(classes, goals)| {
-        let class = |(n, of): (usize, &usize)| format!("class c{n} = {}\n", PREDICATES[*of]);
-        let classes: String = classes.iter().enumerate().map(class).collect();
-        let goals: Vec<String> = goals.into_iter().map(|(factor, goal)| factor.to_owned() + &goal).collect();
-        classes + &goals.join("\n") + "\n"
-    })
-}
-
-fn flows() -> impl Strategy<Value = Vec<Flow>> {
-    let pick = |of: &'static [&'static str]| prop::sample::select(of);
-    let one = (
-        pick(&["tcp", "udp", "132"]),
-        pick(&["192.0.2.1,7001", "192.0.2.200,7002", "10.0.0.1,53", "*,*", "192.0.2.0/24,*"]),
-        pick(&["198.51.100.1,11211", "198.51.100.1,443", "198.51.100.2,53"]),
-        pick(&["", "c0", "c2", "other"]),
-        pick(&["", "0", "1"]),
-    )
-        .prop_map(|(protocol, from, to, class, core)| format!("{protocol},{from},{to},{class},{core}\n"));
-    prop::collection::btree_set(one, 1..24).prop_map(|lines| {
-        let head = "proto,src,sport,dst,dport,class,core\n".to_owned();
-        let text = lines.into_iter().fold(head, |text, line| text + &line);
-        flows_csv::read(text.as_bytes(), "flows").expect("flows")
-    })
 }
 
 /// Pieces of clauses, right and wrong.
@@ -392,43 +302,27 @@ proptest! {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
-    #[test]
-    fn an_imported_policy_plans_as_before(old in old_policy(), flows in flows()) {
-        let new = import_steering(&old, "old").expect("the new text");
-        let (before, after) = (policy::read(&old, "old").expect("the old text"), goals(&new));
-        prop_assert_eq!(before.policy.name(), after.policy.name());
-        for flow in &flows {
-            prop_assert_eq!(before.classes.of(flow), after.classes.of(flow), "{}\n{}", old, new);
-        }
-        prop_assert_eq!(plan("intel-82599", before, &flows), plan("intel-82599", after, &flows), "{}\n{}", old, new);
-    }
-}
-
+/// One goal on the command line, with the classes of the flow list, plans as a policy with that clause.
 #[test]
-fn the_policies_of_the_guides_plan_as_before() {
+fn a_goal_alone_plans_as_a_policy_with_it() {
     let list = format!("{}/../../experiments/steering/memcached.csv", env!("CARGO_MANIFEST_DIR"));
     let flows = flows_csv::read(std::fs::read(list).expect("flows").as_slice(), "flows").expect("flows");
-    for old in [
+    for goal in [
         "balance",
         "balance by rate",
         "isolate hp on 4 queues",
         "priority hp by 8 flows",
         "static { hp: 0..3, be: 4..7 }",
         "locality",
-        "class hp = src-ip 192.0.2.0/25 and udp\npolicy isolate hp on 4 queues\n",
     ] {
-        let new = import_steering(old, "old").expect("the new text");
-        let before = policy::read(old, "old").expect("the old text");
+        // The flow list names the classes; those of the policy match nothing.
+        let classes = "class hp = not any\nclass be = not any\nroot = fifo { hp, be, default }\n";
+        let whole = format!("{classes}steer {goal}\n");
         for model in ["intel-82599", "e810"] {
-            let plans = (
-                plan(model, policy::read(old, "old").expect("again"), &flows),
-                plan(model, goals(&new), &flows),
-            );
-            assert_eq!(plans.0, plans.1, "{model}: {old}");
+            let alone = policy::read(goal, "goal").expect("a goal");
+            assert_eq!(alone.policy.name(), goals(&whole).policy.name());
+            assert_eq!(plan(model, alone, &flows), plan(model, goals(&whole), &flows), "{model}: {goal}");
         }
-        assert_eq!(before.policy.name(), goals(&new).policy.name());
     }
 }
 

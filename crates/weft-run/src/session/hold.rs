@@ -31,30 +31,17 @@ use weft_host::netns::NetNs;
 use weft_host::store::{Kept, Store, StoreError};
 use weft_host::{OsError, RunId};
 use weft_nic::doorbell::{CgroupEntry, RINGS};
-use weft_nic::nic::{
-    Adopted, IN_HAND, KeptNic, NicError, NicPlan, PastPolicy, PortId, PreparedPolicy, SoftwareNic,
-};
+use weft_nic::nic::{Adopted, IN_HAND, KeptNic, NicError, NicPlan, PortId, PreparedPolicy, SoftwareNic};
 use weft_nic::plan::PortShare;
 use weft_nic::port::Receive;
-use weft_policy::{CompiledPolicy, Numbers, Resting};
-use weft_units::{ClassId, LaneId, Nanos};
+use weft_policy::{CompiledPolicy, Numbers};
+use weft_units::Nanos;
 
 /// The version of [`State`] and of what it implies: the names of descriptors, the layout of the maps.
-const VERSION: u32 = 2;
-/// The version before, which has texts of the past in place of numbers, and is read as well.
-const VERSION_OF_TEXTS: u32 = 1;
+const VERSION: u32 = 3;
 /// The names of the session's own descriptors.
 const NAMESPACE: &str = "namespace";
 const LIFE: &str = "life";
-
-/// A policy of the past, or the one in force.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Past {
-    source: PolicySource,
-    /// The numbers that nothing new could have.
-    resting_classes: Vec<u32>,
-    resting_lanes: Vec<u32>,
-}
 
 /// The state of a session.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -67,11 +54,10 @@ struct State {
     /// The ARP settings of the uplink that were changed, with their values before.
     arp: Option<Vec<(String, String)>>,
     made: u32,
-    /// The policy in force; in a state of [`VERSION_OF_TEXTS`] also those before it, as many as its numbers depend on.
-    past: Vec<Past>,
-    /// The numbers of the policy in force; `None` if they depend on [`past`](Self::past) alone.
-    #[serde(default)]
-    numbers: Option<Numbers>,
+    /// The policy in force.
+    policy: PolicySource,
+    /// Its numbers.
+    numbers: Numbers,
     ports: Vec<PortState>,
     nic: KeptNic,
     /// The user's own part.
@@ -97,8 +83,8 @@ struct PortState {
 pub(super) struct Hold {
     store: Box<dyn Store>,
     run: RunId,
-    past: Vec<Past>,
-    numbers: Option<Numbers>,
+    policy: PolicySource,
+    numbers: Numbers,
     note: serde_json::Value,
     /// The proof that the run lives, if another process began it.
     _life: Option<OwnedFd>,
@@ -115,19 +101,6 @@ pub struct AdoptedSession {
     pub note: serde_json::Value,
     /// The differences from before, one line each.
     pub notes: Vec<String>,
-}
-
-fn past(source: PolicySource) -> Past {
-    Past { source, resting_classes: Vec::new(), resting_lanes: Vec::new() }
-}
-
-impl Past {
-    fn resting(&self) -> Resting {
-        Resting {
-            classes: self.resting_classes.iter().map(|class| ClassId(*class)).collect(),
-            lanes: self.resting_lanes.iter().map(|lane| LaneId(*lane)).collect(),
-        }
-    }
 }
 
 fn port_state(settings: &PortSettings) -> PortState {
@@ -183,7 +156,7 @@ impl Hold {
             uplink: (rest.uplink.index(), rest.uplink.first_name().to_owned()),
             arp: rest.arp.map(Arp::before),
             made: rest.made,
-            past: self.past.clone(),
+            policy: self.policy.clone(),
             numbers: self.numbers.clone(),
             ports: rest.ports.iter().map(|port| port_state(port.settings())).collect(),
             nic,
@@ -202,8 +175,8 @@ impl Hold {
     ) -> Result<(), SessionError> {
         let source =
             source.ok_or_else(|| NicError::Kept("the text of the policy is not known".to_owned()))?;
-        self.past = vec![past(source)];
-        self.numbers = Some(Numbers::of(nic.plan().whole()));
+        self.policy = source;
+        self.numbers = Numbers::of(nic.plan().whole());
         self.store_state(nic, rest)
     }
 }
@@ -228,8 +201,8 @@ impl Session {
         for (name, fd) in self.nic.descriptors()? {
             store.keep(&name, fd.as_fd())?;
         }
-        let past = vec![past(source)];
-        self.hold = Some(Hold { store, run, past, numbers: None, note, _life: None });
+        let numbers = Numbers::of(self.nic.plan().whole());
+        self.hold = Some(Hold { store, run, policy: source, numbers, note, _life: None });
         self.store_state()
     }
 
@@ -357,7 +330,7 @@ impl Session {
         }
     }
 
-    /// Takes over the session in `kept`, whose store is `store`. `compile` compiles a policy of the past, and `settings` are
+    /// Takes over the session in `kept`, whose store is `store`. `compile` compiles the policy in force, and `settings` are
     /// those of the NIC under the policy in force.
     ///
     /// # Errors
@@ -433,23 +406,14 @@ fn take_over(
 ) -> Result<Taken, SessionError> {
     let state = read_state(&kept.state)?;
     remove_devices(namespace, &state.nic.devices());
-    let policy = |past: &Past| {
-        let policy = compile(&past.source);
-        let policy = policy.ok_or_else(|| {
-            NicError::Kept(format!("the policy {} does not compile any more", past.source.name))
-        })?;
-        Ok(PastPolicy { policy, resting: past.resting() })
-    };
-    let past = state.past.iter().map(policy).collect::<Result<Vec<_>, NicError>>()?;
-    let last = past.last().ok_or_else(|| NicError::Kept("no policy is known".to_owned()))?;
-    let settings = settings(&last.policy);
+    let policy = compile(&state.policy).ok_or_else(|| {
+        NicError::Kept(format!("the policy {} does not compile any more", state.policy.name))
+    })?;
+    let settings = settings(&policy);
     let mut notes = Vec::new();
     let uplink = find_uplink(&settings, &state.uplink, &mut notes)?;
-    let config = settings.config(&last.policy, Vec::new(), RINGS);
-    let plan = match &state.numbers {
-        Some(numbers) => NicPlan::numbered(&last.policy, numbers, config)?,
-        None => NicPlan::replay(&past, config)?,
-    };
+    let config = settings.config(&policy, Vec::new(), RINGS);
+    let plan = NicPlan::numbered(&policy, &state.numbers, config)?;
     let watch = cgroups::watch(plan.whole());
     let plan = plan.with_cgroups(cgroups::entries(&watch));
     let nic = state.nic.clone();
@@ -472,7 +436,7 @@ fn read_state(bytes: &[u8]) -> Result<State, NicError> {
     let other = |what: String| NicError::Kept(format!("its state is of another version: {what}"));
     let value: serde_json::Value = serde_json::from_slice(bytes).map_err(|e| other(e.to_string()))?;
     let version = value.get("version").and_then(serde_json::Value::as_u64);
-    if ![VERSION, VERSION_OF_TEXTS].iter().any(|known| version == Some((*known).into())) {
+    if version != Some(VERSION.into()) {
         return Err(other(format!("{version:?} instead of {VERSION}")));
     }
     serde_json::from_value(value).map_err(|e| other(e.to_string()))
@@ -505,18 +469,10 @@ impl Taken {
             remove_devices(&namespace, &known.devices());
         }
         let run = state.run.parse().unwrap_or_else(|_| RunId::current());
-        // The policy in force is the last.
-        let past: Vec<Past> = state.past.into_iter().next_back().into_iter().collect();
-        let numbers = Some(Numbers::of(nic.plan().whole()));
-        let source = past.first().map(|past| past.source.clone()).unwrap_or_else(|| PolicySource {
-            name: String::new(),
-            text: String::new(),
-            rate_bps: None,
-            port_limits: Vec::new(),
-            tenants: Vec::new(),
-        });
+        let (policy, numbers) = (state.policy, Numbers::of(nic.plan().whole()));
+        let source = policy.clone();
         let note = state.note;
-        let hold = Hold { store, run, past, numbers, note: note.clone(), _life: life };
+        let hold = Hold { store, run, policy, numbers, note: note.clone(), _life: life };
         let before = state.arp;
         let mut session = Session::of(nic, uplink, namespace, Some(follower));
         session.arp = before.map(|before| super::arp::Arp::resume(&session.uplink, before));

@@ -4,7 +4,7 @@ use crate::tenant_files::Beside;
 use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
-use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, is_policy, steer_with};
+use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, steer_with};
 use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
 use weft_steer::nic::{self, Nic};
@@ -133,6 +133,16 @@ pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
         });
     }
     Ok(policy::read(given, "policy")?)
+}
+
+/// Whether a text of the file `name` is in the policy language, and not classes with goals alone. Every policy has a root; no goal
+/// begins so.
+fn is_policy(name: &str, text: &str) -> bool {
+    let begins = |line: &str| {
+        let mut words = line.split(|c: char| c.is_whitespace() || c == '=').filter(|word| !word.is_empty());
+        matches!(words.next(), Some("root" | "steer"))
+    };
+    name.ends_with(".weft") || text.lines().any(begins)
 }
 
 /// Reads a policy's text, of the file `name`.

@@ -6,7 +6,6 @@ mod draw;
 mod explain;
 mod export;
 mod fmt;
-mod import;
 #[cfg(feature = "lsp")]
 mod serve;
 mod test;
@@ -31,7 +30,6 @@ Examples:
   weft policy cost my.weft
   weft policy test mine.wefttest
   weft policy export my.weft --to tc --dev eth0
-  weft policy import old.policy
   weft policy diff old.weft new.weft
   weft policy diff my.weft
   weft policy load my.weft
@@ -61,7 +59,6 @@ enum What {
     #[cfg(feature = "lsp")]
     Serve(serve::Args),
     Export(export::Args),
-    Import(import::Args),
     Diff(policy_diff::Args),
     Load(policy_change::LoadArgs),
     Restore(policy_change::RestoreArgs),
@@ -84,7 +81,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         #[cfg(feature = "lsp")]
         What::Serve(args) => serve::run(&args),
         What::Export(args) => export::run(&args),
-        What::Import(args) => import::run(&args),
         What::Diff(args) => policy_diff::run(&args),
         What::Load(args) => policy_change::load(&args),
         What::Restore(args) => policy_change::restore(&args),

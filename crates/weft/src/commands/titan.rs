@@ -72,16 +72,7 @@ fn namespace(name: Option<&String>) -> anyhow::Result<NetNs> {
 Examples:
   weft titan attach eth0
   weft titan attach eth0 --pool xps --parts dqa
-  weft titan attach weft0 --weights weights.toml --segment 32KB
-  weft titan attach weft0 --weights host.weft
-
-A file of weights:
-  [[flow]]
-  cgroup = \"/tenants/gold\"
-  weight = 4
-  [[flow]]
-  mark = \"0x10/0xff\"
-  weight = 2
+  weft titan attach weft0 --weights host.weft --segment 32KB
 
 The software NIC (`weft run --queues`) supports dqwa and dsos itself. Other drivers need a process that updates them:
 `weft titan actuate`.")]
@@ -94,7 +85,7 @@ struct AttachArgs {
     /// The queues that a flow may be assigned to: all, or those that XPS gives the sending core.
     #[arg(long, value_name = "all|xps", default_value = "all", value_parser = pool)]
     pool: Pool,
-    /// The weights of flows: a policy, or a file by cgroup, mark or a policy's class.
+    /// The weights of flows: a policy, in which a flow has the weight of its class in the tree.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// The largest segment of flows that share a queue.

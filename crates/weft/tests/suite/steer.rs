@@ -51,12 +51,9 @@ fn a_policy_with_clauses_plans_as_the_former_format() {
     let new =
         "class hp = udp and sport 1001..1004\nroot = fifo { hp, default }\nsteer isolate hp on 2 queues\n";
     let (old, new) = (file(&folder, "old", old), file(&folder, "new.weft", new));
-    let imported = run(&["policy", "import", &old]);
-    assert_eq!(imported.code, 0, "{}", imported.err);
-    let imported = file(&folder, "imported", &imported.out);
     let args =
         ["steer", "plan", "--nic", "intel-82599", "--flows", &flows, "--queues", "6", "--script", "ethtool"];
-    let plans = [&old, &new, &imported].map(|policy| run(&[&args[..], &["--policy", policy]].concat()));
+    let plans = [&old, &new].map(|policy| run(&[&args[..], &["--policy", policy]].concat()));
     for plan in &plans {
         assert_eq!((plan.code, &plan.out), (0, &plans[0].out), "{}", plan.err);
     }

@@ -190,14 +190,14 @@ fn a_dry_run_tells_the_queues_and_how_they_are_served() {
 #[test]
 fn what_is_wrong_with_weights_is_told_before_anything_is_touched() {
     let folder = tempfile::tempdir().expect("folder");
-    let weights = file(&folder, "w.toml", "default = 1\n[[flow]]\nmark = \"0x1g\"\nweight = 2\n");
+    let weights = file(&folder, "w.weft", "class a = mark 0x1g\nroot = wfq { a: 2, default: 1 }\n");
     let wrong = run(&["titan", "attach", "no-such-dev0", "--weights", &weights]);
-    refused(&wrong, &[&format!("{weights}:3:8: error: `0x1g` is not a mark")]);
+    refused(&wrong, &[&format!("{weights}:1:16: error[")]);
     let policy = file(&folder, "p.weft", "class a = tcp and port \"vm1\"\nroot = a\n");
     let wrong = run(&["titan", "attach", "no-such-dev0", "--weights", &policy]);
     refused(&wrong, &[&format!("{policy}:1:19: error[E0704]: Titan cannot match the port `vm1`")]);
-    let absent = run(&["titan", "attach", "no-such-dev0", "--weights", "absent.toml"]);
-    refused(&absent, &["cannot read absent.toml: No such file"]);
+    let absent = run(&["titan", "attach", "no-such-dev0", "--weights", "absent.weft"]);
+    refused(&absent, &["cannot read absent.weft: No such file"]);
 }
 
 #[test]
@@ -418,7 +418,8 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     // The next NIC finds no remains.
     let next = world.start(&["--queues", "2"]);
     let folder = tempfile::tempdir().expect("folder");
-    let weights = file(&folder, "w.toml", "[[flow]]\ncgroup = \"/weft-nobody\"\nweight = 3\n");
+    let weights =
+        file(&folder, "w.weft", "class a = cgroup \"/weft-nobody\"\nroot = wfq { a: 3, default: 1 }\n");
     let on = world.titan(&["attach", "weft0", "--weights", &weights]);
     assert!(on.code == 0 && on.err.contains("over 2 queues"), "{}", on.err);
     assert!(on.err.contains("there is no cgroup /weft-nobody"), "{}", on.err);
