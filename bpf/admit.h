@@ -9,7 +9,7 @@
  * Takes places for `packets`, all or none: `count` is the number ever admitted, `done` the number of those
  * completed. The count is added before it is compared, so two cores cannot both take the last place; the one beyond
  * the bound subtracts its own. The bound is checked before the addition, so a refused flood does not write.
- * crates/weft-nic/src/doorbell/protocol.rs has the same in Rust for the model checker.
+ * product/weft-nic/src/doorbell/protocol.rs has the same in Rust for the model checker.
  */
 static __always_inline int take_places(__u64 *count, const __u64 *done, __u64 bound, __u64 packets)
 {

@@ -24,7 +24,7 @@
  * packet can be charged to the wrong class.
  *
  * Each port of a NIC has an instance of this object with its own page, flows, lanes, guard and fragments. All instances
- * share the match tables, `records`, `wakes`, `summary` and `queues` (crates/weft-nic/src/doorbell/maps.rs).
+ * share the match tables, `records`, `wakes`, `summary` and `queues` (product/weft-nic/src/doorbell/maps.rs).
  *
  * Ownership: any core writes counts and bits, by atomic operations; the NIC writes `done` and `passed_ns`. A flow's
  * place changes by compare and swap, and only the core that succeeds changes the lanes' counts.

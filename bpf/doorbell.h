@@ -2,7 +2,7 @@
 /*
  * The data shared by the eBPF program at a port's egress and the NIC's transmit worker: a page for each port, and one
  * summary for all ports.
- * crates/weft-nic/src/layout.rs is the same in Rust; both sides assert the sizes.
+ * product/weft-nic/src/layout.rs is the same in Rust; both sides assert the sizes.
  */
 #ifndef WEFT_DOORBELL_H
 #define WEFT_DOORBELL_H
@@ -174,7 +174,7 @@ struct weft_flow {
  * packets.
  */
 #define WEFT_MOVE_GRACE_NS 100000000ull
-/* The maximum time between a packet's doorbell and its ring: NEVER_CAME of crates/weft-nic/src/ring_accounting.rs. */
+/* The maximum time between a packet's doorbell and its ring: NEVER_CAME of product/weft-nic/src/ring_accounting.rs. */
 #define WEFT_TRANSIT_NS 200000000ull
 
 /* The arguments and results of weft_expire. */

@@ -23,7 +23,7 @@ struct weft_flow_key {
 
 /*
  * The parser's limits: VLAN tags in the frame, and IPv6 extension headers (RFC 8200, section 4.1;
- * crates/weft-packet/src/headers.rs has the same limit). linux/in6.h conflicts with linux/in.h.
+ * product/weft-packet/src/headers.rs has the same limit). linux/in6.h conflicts with linux/in.h.
  */
 #define VLAN_TAGS_MAX 4
 #define IP6_EXTENSIONS_MAX 8
@@ -223,7 +223,7 @@ static __always_inline void read_headers(struct __sk_buff *skb, struct weft_flow
 		read_ipv6(skb, offset, key, headers);
 }
 
-/* crates/weft-titan/src/page.rs has the same in Rust. */
+/* product/weft-titan/src/page.rs has the same in Rust. */
 static __always_inline __u32 flow_hash(const struct weft_flow_key *key)
 {
 	__u32 h = key->sport ^ ((__u32)key->dport << 16) ^ key->protocol;

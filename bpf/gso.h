@@ -28,7 +28,7 @@ extern const volatile struct weft_config config;
 #define GSO_FRAGMENTS (1u << 16) /* _UDP: IP fragments of one datagram */
 #define GSO_UDP_L4 (1u << 17)
 
-/* The types that the offloads of a ring cover (TUN_F_* in crates/weft-host/src/tap_queue.rs). */
+/* The types that the offloads of a ring cover (TUN_F_* in product/weft-host/src/tap_queue.rs). */
 #define WHOLE_IN_RING (GSO_TCP | GSO_TCP_ECN | GSO_DODGY)
 #define WHOLE_IN_TAP (WHOLE_IN_RING | GSO_UDP_L4)
 

@@ -2,7 +2,7 @@
 /*
  * The protection against packets scheduled in another class: evidence that the port's egress announced a packet,
  * the ports of fragments, the owner of a flow, and the share of infrastructure.
- * crates/weft-nic/src/doorbell/guard.rs is the same in Rust.
+ * product/weft-nic/src/doorbell/guard.rs is the same in Rust.
  */
 #ifndef WEFT_GUARD_H
 #define WEFT_GUARD_H

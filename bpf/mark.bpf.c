@@ -12,7 +12,7 @@
 #include <linux/pkt_cls.h>
 #include <bpf/bpf_helpers.h>
 
-/* Set before loading, in this order, by crates/weft-cni/src/chain.rs. */
+/* Set before loading, in this order, by product/weft-cni/src/chain.rs. */
 const volatile struct {
 	__u32 value;
 	__u32 keep;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The data shared by the order check and the process that reads it; crates/weft-experiments/src/titan/order/page.rs is the
+ * The data shared by the order check and the process that reads it; lab/weft-experiments/src/titan/order/page.rs is the
  * same in Rust. All counts are of MTU-sized segments, unless noted otherwise.
  */
 #ifndef WEFT_ORDER_H

@@ -47,7 +47,7 @@ struct sk_buff {
 };
 #pragma clang attribute pop
 
-/* Set before loading (crates/weft-profile/src/probes.rs). */
+/* Set before loading (lab/weft-profile/src/probes.rs). */
 const volatile struct {
 	__u32 sender;   /* the inode number of the sender's network namespace */
 	__u32 receiver; /* and of the receiver's */

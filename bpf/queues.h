@@ -2,7 +2,7 @@
 /*
  * The queues of a multiqueue device, for queue assignment: counts of active flows, and their weights, whose sums
  * are the weights of the queues. One page, written by the programs of bpf/titan.bpf.c. A NIC of ours creates the
- * page, reads the weights from it and writes the packets that it holds. crates/weft-titan/src/page.rs is the same
+ * page, reads the weights from it and writes the packets that it holds. product/weft-titan/src/page.rs is the same
  * in Rust.
  */
 #ifndef WEFT_QUEUES_H

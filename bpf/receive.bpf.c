@@ -17,7 +17,7 @@
  * packet above the port's MTU unless it is a GSO packet, which stays whole (is_skb_forwardable, net/core/dev.c).
  *
  * A macvlan reassembles the fragments of frames to groups and to all before they arrive here (ip_check_defrag, IPv4 only).
- * The veth would drop the datagram; the thread cuts it to the MTU again (crates/weft-packet/src/fragment.rs).
+ * The veth would drop the datagram; the thread cuts it to the MTU again (product/weft-packet/src/fragment.rs).
  *
  * At the NIC's own device (no `far_end`), which has no port, it drops everything: broadcast and multicast.
  *
@@ -37,7 +37,7 @@
 
 #define TO_HOST 0 /* PACKET_HOST; linux/if_packet.h needs headers of user space */
 
-/* Read by crates/weft-nic/src/redirect.rs. */
+/* Read by product/weft-nic/src/redirect.rs. */
 struct weft_received {
 	__u64 packets;
 	__u64 bytes; /* Ethernet header included; a VLAN tag that the kernel keeps outside the frame is not */

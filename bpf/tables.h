@@ -10,7 +10,7 @@
  * One bank is in use. A change writes the other bank, and then `current`, in one store. A program reads `current` once
  * for a packet and uses that bank alone, so no packet sees parts of two tables. `entries` has a map of its own for each
  * bank. The writer waits for an RCU grace period before it writes a bank that was in use.
- * crates/weft-titan/src/match_table is the same in Rust.
+ * product/weft-titan/src/match_table is the same in Rust.
  */
 #ifndef WEFT_TABLES_H
 #define WEFT_TABLES_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The data shared by the programs of queue assignment and crates/weft-titan/src/layout.rs. */
+/* The data shared by the programs of queue assignment and product/weft-titan/src/layout.rs. */
 #ifndef WEFT_TITAN_H
 #define WEFT_TITAN_H
 
@@ -43,7 +43,7 @@ struct weft_titan_pool {
  * those that were added, since they change only when no segment is outstanding. Queue, weight and flags change by
  * compare and swap, from a word without segments. With a flag set, segments do not count: a core that has added
  * some finds the flag in the result of the addition, and subtracts them again.
- * crates/weft-titan/tests/loom_table.rs is the same in Rust, which a checker runs in all interleavings.
+ * product/weft-titan/tests/loom_table.rs is the same in Rust, which a checker runs in all interleavings.
  */
 struct weft_titan_flow {
 	__u64 socket; /* the address of its struct sock, never followed; 0: the entry is free */

@@ -27,7 +27,7 @@ struct sk_buff {
 };
 #pragma clang attribute pop
 
-/* Set before loading (crates/weft-titan/src/tracing_check.rs). */
+/* Set before loading (product/weft-titan/src/tracing_check.rs). */
 const volatile struct {
 	__u32 device; /* ifindex */
 	__u32 netns;  /* the inode number of its network namespace */

@@ -18,7 +18,7 @@ constexpr uint32_t BUFFER = 64 << 20;
 // otherwise cuts them: with 64 KiB it ran a fifth to a quarter slower.
 constexpr uint32_t WRITE = MSS;
 constexpr uint16_t FIRST_PORT = 5000;
-// As in our case (crates/weft-experiments/src/bench_sim.rs).
+// As in our case (lab/weft-experiments/src/bench_sim.rs).
 constexpr const char* LINK_DELAY = "25us";
 
 void

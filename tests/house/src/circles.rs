@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The top-level modules that each top-level module of a crate uses.
 pub type Uses = BTreeMap<String, BTreeSet<String>>;
 
-/// The top-level module of a file of `crates/NAME/src`; `None` for the crate's root.
+/// The top-level module of a file of `product/NAME/src` or `lab/NAME/src`; `None` for the crate's root.
 pub fn module_of(path: &str) -> Option<&str> {
     let inside = path.split_once("/src/")?.1;
     let first = inside.split('/').next()?.trim_end_matches(".rs");
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn modules_and_their_uses_are_found() {
-        assert_eq!(module_of("crates/a/src/b/c.rs"), Some("b"));
-        assert_eq!(module_of("crates/a/src/b.rs"), Some("b"));
-        assert_eq!(module_of("crates/a/src/lib.rs"), None);
+        assert_eq!(module_of("product/a/src/b/c.rs"), Some("b"));
+        assert_eq!(module_of("product/a/src/b.rs"), Some("b"));
+        assert_eq!(module_of("product/a/src/lib.rs"), None);
         let source = "use crate::{a::{x, b}, c};\nuse crate::d::E;\n// crate::no\nfn f() { crate::e::g() }\n\
                       #[cfg(test)]\nmod tests { use crate::f; }\n";
         assert_eq!(used(source, &set(&["a", "b", "c", "d", "e", "f", "no"])), set(&["a", "c", "d", "e"]));

@@ -12,14 +12,15 @@ pub struct Mention {
 }
 
 /// Folders of the repository: a word in code marks that begins with one is a path.
-const FOLDERS: [&str; 10] = [
+const FOLDERS: [&str; 11] = [
     "bpf/",
-    "crates/",
     "docs/",
     "experiments/",
     "fuzz/",
+    "lab/",
     "packaging/",
     "policies/",
+    "product/",
     "scripts/",
     "tests/",
     ".ci/",
@@ -53,13 +54,13 @@ mod tests {
 
     #[test]
     fn links_and_paths_are_found() {
-        let text = "See [the map](architecture.md#floors) and `crates/weft/src/main.rs`.\n`weft run policies/x.weft`";
+        let text = "See [the map](architecture.md#floors) and `product/weft/src/main.rs`.\n`weft run policies/x.weft`";
         let paths: Vec<_> = mentions(text).into_iter().map(|m| (m.line, m.path, m.relative)).collect();
         assert_eq!(
             paths,
             [
                 (1, "architecture.md".to_owned(), true),
-                (1, "crates/weft/src/main.rs".to_owned(), false),
+                (1, "product/weft/src/main.rs".to_owned(), false),
                 (2, "policies/x.weft".to_owned(), false),
             ]
         );
@@ -67,6 +68,6 @@ mod tests {
 
     #[test]
     fn other_links_and_words_are_not() {
-        assert_eq!(mentions("[x](https://example.org/a) [y](#here) `crates/*/src` `a/b` docs/none"), []);
+        assert_eq!(mentions("[x](https://example.org/a) [y](#here) `product/*/src` `a/b` docs/none"), []);
     }
 }

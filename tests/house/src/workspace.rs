@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn files_are_found() {
-        let sources = files("crates", ".rs");
-        assert!(sources.iter().any(|f| f == "crates/weft/src/main.rs"), "{sources:?}");
+        let sources = files("product", ".rs");
+        assert!(sources.iter().any(|f| f == "product/weft/src/main.rs"), "{sources:?}");
         assert!(sources.iter().all(|f| f.ends_with(".rs")));
     }
 
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn tests_are_told_apart() {
-        assert!(is_for_tests("crates/a/tests/b.rs") && is_for_tests("crates/a/src/b/tests.rs"));
-        assert!(!is_for_tests("crates/a/src/latest.rs"));
+        assert!(is_for_tests("product/a/tests/b.rs") && is_for_tests("product/a/src/b/tests.rs"));
+        assert!(!is_for_tests("product/a/src/latest.rs"));
     }
 }

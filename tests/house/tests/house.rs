@@ -43,12 +43,23 @@ fn exceptions(list: &str) -> BTreeMap<String, String> {
     reasons
 }
 
+/// The files of all crates, of the product and of the laboratory, whose names end in `ending`.
+fn of_crates(ending: &str) -> Vec<String> {
+    [files("product", ending), files("lab", ending)].concat()
+}
+
+/// The folder of a crate.
+fn folder(name: &str) -> String {
+    let wing = if manifests::LABORATORY.contains(&name) { "lab" } else { "product" };
+    format!("{wing}/{name}")
+}
+
 fn crates() -> Vec<(String, manifests::Dependencies)> {
     let manifest = |path: &String| {
         let name = path.split('/').nth(1).unwrap_or_default().to_owned();
         (name, manifests::dependencies(&table(path)))
     };
-    let found: Vec<_> = files("crates", "Cargo.toml").iter().map(manifest).collect();
+    let found: Vec<_> = of_crates("Cargo.toml").iter().map(manifest).collect();
     assert_eq!(
         found.len(),
         manifests::FLOORS.iter().map(|floor| floor.len()).sum::<usize>(),
@@ -58,7 +69,7 @@ fn crates() -> Vec<(String, manifests::Dependencies)> {
 }
 
 fn all_sources() -> Vec<String> {
-    let found = [files("crates", ".rs"), files("tests", ".rs"), files("fuzz", ".rs")].concat();
+    let found = [of_crates(".rs"), files("tests", ".rs"), files("fuzz", ".rs")].concat();
     assert!(found.len() > 50, "only {} sources found", found.len());
     found
 }
@@ -66,7 +77,7 @@ fn all_sources() -> Vec<String> {
 /// The sources from which the command is built.
 fn product_sources() -> Vec<String> {
     let mut product = all_sources();
-    product.retain(|path| path.starts_with("crates/") && !is_for_tests(path));
+    product.retain(|path| (path.starts_with("product/") || path.starts_with("lab/")) && !is_for_tests(path));
     let of_tests: Vec<String> = product.iter().flat_map(|path| test_modules(path, &read(path))).collect();
     product.retain(|path| !of_tests.contains(path));
     product
@@ -77,7 +88,7 @@ fn each_crate_uses_only_floors_below() {
     let findings = crates().into_iter().flat_map(|(name, dependencies)| {
         let found =
             [manifests::above(&name, &dependencies), manifests::impure(&name, &dependencies)].concat();
-        found.into_iter().map(move |finding| (format!("crates/{name}/Cargo.toml"), finding))
+        found.into_iter().map(move |finding| (format!("{}/Cargo.toml", folder(&name)), finding))
     });
     none("floors of the house (docs/architecture.md)", findings.collect());
 }
@@ -103,6 +114,9 @@ fn the_product_knows_nothing_of_the_laboratory() {
     let all = crates();
     let laboratory = |name: &str| manifests::LABORATORY.contains(&name);
     assert!(manifests::LABORATORY.iter().all(|name| all.iter().any(|(other, _)| other == name)));
+    let misplaced = all.iter().map(|(name, _)| format!("{}/Cargo.toml", folder(name)));
+    let misplaced: Vec<_> = misplaced.filter(|path| !root().join(path).exists()).collect();
+    assert_eq!(misplaced, Vec::<String>::new(), "a crate in the folder of the other wing");
     assert!(built_with("weft-lab").contains("weft-sim"), "the check sees nothing");
     for (name, _) in all.iter().filter(|(name, _)| !laboratory(name)) {
         let with: Vec<_> = built_with(name).into_iter().filter(|other| laboratory(other)).collect();
@@ -137,7 +151,7 @@ fn each_dependency_is_allowed_for_a_reason() {
 #[test]
 fn each_manifest_has_the_licence_and_the_licences_are_there() {
     let manifests =
-        [vec!["Cargo.toml".to_owned()], files("crates", "Cargo.toml"), files("tests", "Cargo.toml")].concat();
+        [vec!["Cargo.toml".to_owned()], of_crates("Cargo.toml"), files("tests", "Cargo.toml")].concat();
     none("licence", each(&manifests, |path, _| manifests::licence(&table(path))));
     assert!(read("LICENSE-MIT").contains("Permission is hereby granted, free of charge"));
     assert!(read("LICENSE-APACHE").contains("Apache License"));
@@ -172,17 +186,17 @@ fn functions_are_short() {
 #[test]
 fn errors_of_interfaces_have_types() {
     let mut libraries = product_sources();
-    libraries.retain(|path| !path.starts_with("crates/weft/"));
+    libraries.retain(|path| !path.starts_with("product/weft/"));
     none("errors as texts", each(&libraries, |_, source| errors::texts(source)));
 }
 
 #[test]
 fn modules_of_a_crate_go_in_no_circle() {
-    let sources = files("crates", ".rs");
+    let sources = of_crates(".rs");
     let tests: BTreeSet<String> = sources.iter().flat_map(|path| test_modules(path, &read(path))).collect();
     let mut found = Vec::new();
     for (name, _) in crates() {
-        let folder = format!("crates/{name}/src/");
+        let folder = format!("{}/src/", folder(&name));
         let own: Vec<&String> =
             sources.iter().filter(|f| f.starts_with(&folder) && !tests.contains(*f)).collect();
         let known: BTreeSet<String> = own.iter().filter_map(|f| module_of(f)).map(str::to_owned).collect();

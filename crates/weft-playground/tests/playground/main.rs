@@ -1,9 +1,0 @@
-//! The playground: its answers, its samples, and the page in a browser.
-
-mod answers;
-mod browser;
-mod chromium;
-mod random;
-mod samples;
-#[path = "../../../weft-report/tests/suite/schema.rs"]
-mod schema;
