@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_delimiter = ',', value_name = "MODES")]
     modes: Vec<ModeName>,
     /// Length of each mode's run (a bare number is seconds).
-    #[arg(long, default_value = "20", value_parser = values::span)]
+    #[arg(long, default_value = "10", value_parser = values::span)]
     duration: Nanos,
     /// Stretch the time line by this factor.
     #[arg(long, value_name = "X", default_value = "1", value_parser = values::factor)]

@@ -138,9 +138,9 @@ mod tests {
     #[test]
     fn the_trial_and_the_port_benchmark_measure_the_same_load() {
         let bench = PortCase::ManyFlows.options();
-        // The demo without flags: all four modes, 20 s.
+        // The demo without flags: all four modes.
         let demo = DemoOptions {
-            scenario: Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20)),
+            scenario: Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10)),
             modes: vec![Mode::Sq, Mode::Mq { queues: 16 }, Mode::Qpf, Mode::Loom],
             sq_qdisc: true,
             ..bench.clone()
