@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
  * A plain redirect between devices: the peer of `weft bench cost`, which shows what a packet's way through a host costs
- * at the least. It counts nothing and looks at no header.
+ * at the least. It counts nothing and reads no header.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -11,10 +11,10 @@
  *    4.3.2). Renew a known flow whose metadata has changed, or that was classified by earlier tables.
  * 4. Refuse the packet while its flow has packets left in another ring.
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
- * 6. Write the ring into the hash, by which the macvtap selects its queue (tap_get_queue, drivers/net/tap.c: hash %
+ * 6. Write the ring into the hash, which selects the macvtap's queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count, what the sender tells if the lane's algorithms read it (told.h), the ring's bit and the
- *    port's bit. A flow that the NIC knows needs no message and no wake-up.
+ * 7. Post the doorbell: a count, the sender's claims if the lane's algorithms read them (told.h), the ring's bit and the
+ *    port's bit. A flow that the NIC has needs no message and no wake-up.
  *
  * weft_peer_ingress keeps group and broadcast frames out of the macvlan's own ways. weft_ring_ingress, just before the
  * rings, drops packets that bypassed weft_egress, and posts the segments of packets that were cut behind it. weft_expire removes silent flows from the table.
@@ -206,7 +206,7 @@ static __always_inline __u32 follow_queue(struct __sk_buff *skb, struct weft_doo
 	return new.ring;
 }
 
-/* The hash by which the macvtap selects the ring: hash % rings. The upper bits are preserved for later programs. */
+/* The hash that selects the macvtap's ring: hash % rings. The upper bits are preserved for later programs. */
 static __always_inline __u32 hash_of_ring(__u32 hash, __u32 ring)
 {
 	return hash_for_ring(hash, ring, config.rings);
@@ -289,7 +289,7 @@ static __always_inline void fully_ordered(__u64 result)
 	asm volatile("" : : "r"(result));
 }
 
-/* Posts packets. What their sender asks for follows, and then their ring's bit (raise_bits). */
+/* Posts packets. What their sender requests follows, and then their ring's bit (raise_bits). */
 static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, __u64 packets)
 {
 	fully_ordered(__sync_fetch_and_add(&d->rings[ring & (WEFT_RINGS - 1)].packets, packets));
@@ -436,7 +436,7 @@ static __always_inline int changed(struct __sk_buff *skb, const struct weft_flow
 	return flow->cgroup != cgroup || differs(skb, flow, tested, frame);
 }
 
-/* Whether a packet renews its flow that was classified by earlier tables. As above, it must know the flow's owner. */
+/* Whether a packet renews its flow that was classified by earlier tables. As above, it must have the flow's owner. */
 static __always_inline int outdated(const struct weft_flow *flow, __u64 cgroup, __u64 current)
 {
 	return flow->generation != WEFT_GENERATION(current) && (cgroup || !flow->cgroup);
@@ -469,7 +469,7 @@ static __noinline int change_lane(struct __sk_buff *skb, const struct sought *of
 
 /*
  * Updates a known flow whose mark, priority, cgroup or tested header fields have changed, that was classified by earlier
- * tables, or whose record was lost. A flow that stays in its lane keeps its ring, and the NIC need not be told of new tables.
+ * tables, or whose record was lost. A flow that stays in its lane keeps its ring, and the NIC needs no message of new tables.
  */
 static __noinline int renew(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d, __u64 current)
 {
@@ -521,8 +521,8 @@ static __noinline int renew(struct __sk_buff *skb, const struct sought *of, stru
 }
 
 /*
- * Takes over a flow from its former key: with new tables, flows may be told apart by other properties of their owners
- * (guard.h). Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
+ * Takes over a flow from its former key: with new tables, flows may be distinguished by other properties of their
+ * owners (guard.h). Otherwise its next packet would be that of a new flow, in another ring, and could overtake.
  */
 static __noinline int adopt(struct __sk_buff *skb, struct weft_owned_key *owned, struct weft_doorbells *d,
 			    struct weft_bank *bank, __u32 frame)
@@ -764,7 +764,7 @@ static __noinline int admit_segment(struct __sk_buff *skb, struct weft_doorbells
  * At the ingress of the macvtap, just before the ring: sends what passes unscheduled to the uplink's device, and drops packets
  * that no program at the egress announced, such as those of a sender that bypasses it (PACKET_QDISC_BYPASS, AF_XDP, an
  * IFB). A packet that is hidden from programs (tc_skip_classify) is so at one device only, the far end. Posts what was not
- * counted at the egress: segments that were cut on the way, and everything if the port has a qdisc. Counts what goes on to
+ * counted at the egress: segments that were cut on the way, and everything if the port has a qdisc. Counts what continues to
  * the ring, by the rule of gso.h.
  */
 SEC("tc")

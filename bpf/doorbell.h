@@ -20,11 +20,11 @@ struct weft_ring_doorbell {
 	__u64 taken;   /* places taken in the ring: packets posted, and those about to be posted or refused */
 	__u64 done;    /* written by the NIC: packets completed */
 	__u64 last_or_left; /* a multiqueue NIC: the time of the last packet. Otherwise: the fewest bytes that packets posted
-			       since the NIC's last look leave to send; 0: none tells */
+			       since the NIC's last look leave to send; 0: no claim */
 	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
 	__u64 drained; /* packets that a stand-in of the NIC has sent from the ring, unscheduled */
 	__u64 drained_done; /* written by the NIC: those of them that are in `done` */
-	__u64 asked_ns; /* the least time that packets posted since the NIC's last look ask for; 0: none does */
+	__u64 asked_ns; /* the least time that packets posted since the NIC's last look request; 0: none does */
 };
 
 /* The packets posted for a class, whatever the ring, and in a separate cache line those refused. */
@@ -41,7 +41,7 @@ struct weft_class_doorbell {
 	__u64 full_bytes;
 	__u64 moving_packets; /* refused: their flow has packets left in another ring */
 	__u64 moving_bytes;
-	__u64 late_claims; /* packets that asked for a time too late for a ring that flows share, and are sent as if they asked for none */
+	__u64 late_claims; /* packets that requested a time too late for a ring that flows share, and are sent as if they requested none */
 };
 
 struct weft_lane_flows {
@@ -50,7 +50,7 @@ struct weft_lane_flows {
 	__u64 untracked_ns; /* time of the last packet of a flow beyond the bound; 0: none can be waiting */
 };
 
-/* The doorbells for which a sleeping NIC is woken. */
+/* The doorbells that wake a sleeping NIC. */
 #define WEFT_SLEEPS_FOR_ANY 1
 #define WEFT_SLEEPS_FOR_URGENT 2 /* the link is busy: only rings in `urgent` */
 
@@ -65,7 +65,7 @@ struct weft_summary {
 	__u64 pad2[5];
 };
 
-/* The distance from now within which a sender may ask for a time: that of sch_fq's horizon. Others are of another clock. */
+/* The distance from now within which a sender may request a time: that of sch_fq's horizon. Others are of another clock. */
 #define WEFT_ASKED_MAX_NS 10000000000ll
 /* The same for a packet that shares its ring with other flows, which it may hold (told.h). */
 #define WEFT_ASKED_SHARED_NS 100000000ll
@@ -135,12 +135,12 @@ struct weft_config {
 #define WEFT_SPREAD_HASH 1	  /* by five-tuple, as RSS and skb_tx_hash do */
 #define WEFT_SPREAD_QUEUES 2	  /* the packet's hash selects the hardware queue; its flows are spread over its rings */
 
-#define WEFT_READS_TIME 1     /* the time that a sender asks for by SO_TXTIME */
+#define WEFT_READS_TIME 1     /* the time that a sender requests by SO_TXTIME */
 #define WEFT_READS_LEFT 2     /* the bytes that it still has to send */
 #define WEFT_READS_DEADLINE 4 /* the deadline of its message */
 #define WEFT_READS_PRIORITY 8 /* the priority of its socket */
 #define WEFT_READS_PACE 16    /* the pacing rate of its socket */
-#define WEFT_READS_HOLD 32    /* they hold a packet until the time that its sender asks for */
+#define WEFT_READS_HOLD 32    /* they hold a packet until the time that its sender requests */
 
 struct weft_flow {
 	__u64 cgroup;
@@ -157,7 +157,7 @@ struct weft_flow {
 		__u32 place; /* both in one word */
 	};
 	__u16 announced;
-	__u16 generation; /* of the tables by which it was classified */
+	__u16 generation; /* of the tables that classified it */
 	__u32 frame; /* WEFT_FRAME_* */
 	__u32 beside; /* 1: other packets of its five-tuple and owner have a flow, too (guard.h) */
 };
@@ -170,7 +170,7 @@ struct weft_flow {
 #define WEFT_AWAITED_COUNT(awaited) ((awaited) >> 16)
 
 /*
- * The time for which a flow that belongs to another lane stays in its old ring, to move in a pause between two
+ * The time that a flow that belongs to another lane stays in its old ring, to move in a pause between two
  * packets.
  */
 #define WEFT_MOVE_GRACE_NS 100000000ull

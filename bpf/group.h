@@ -4,9 +4,9 @@
  *
  * A macvlan treats them apart, by the group bit of the destination address (macvlan_handle_frame, drivers/net/macvlan.c): it
  * reassembles fragments (ip_check_defrag), which clears the hash, and passes clones through a queue of 1,000 packets and a
- * worker of its own. So several announced packets became one, in any ring, or none, and overtook each other. In
- * passthru mode all other frames reach the rings as they are. The bit therefore travels in the source address, where no
- * sender has it, from the far end to the reader of the ring (product/weft-packet/src/ethernet.rs), which puts it back.
+ * separate worker. So several announced packets became one, in any ring, or none, and overtook each other. In passthru mode
+ * all other frames reach the rings as they are. The bit therefore travels in the source address, where no sender has it,
+ * from the far end to the reader of the ring (product/weft-packet/src/ethernet.rs), which puts it back.
  */
 #ifndef WEFT_GROUP_H
 #define WEFT_GROUP_H

@@ -6,7 +6,7 @@
  * A read from a ring has the whole frame: skb->len, and 4 bytes for a VLAN tag that the kernel keeps outside the frame
  * (tap_put_user, drivers/net/tap.c). A super-packet that the kernel cuts before the ring is one packet for each segment.
  * Each has all headers up to and including that of the innermost transport (skb_segment, net/core/skbuff.c). In a tunnel
- * only the kernel knows where that is: skb->inner_transport_header.
+ * only the kernel has its place: skb->inner_transport_header.
  */
 #ifndef WEFT_GSO_H
 #define WEFT_GSO_H
@@ -68,7 +68,7 @@ static __always_inline __u32 inner_transport(struct __sk_buff *skb)
 
 /*
  * Whether a ring takes a super-packet whole. The kernel cuts others before it: UDP in a macvtap, tunnels, and TCP of the
- * types that no ring knows, such as forwarded packets with one identification (SKB_GSO_TCP_FIXEDID) or accurate ECN.
+ * types that no ring takes, such as forwarded packets with one identification (SKB_GSO_TCP_FIXEDID) or accurate ECN.
  */
 static __always_inline int stays_whole(__u32 type, __u32 protocol, __u32 flags)
 {
@@ -112,7 +112,7 @@ static __noinline __u64 in_ring(struct __sk_buff *skb, __u32 flags, const struct
 }
 
 /*
- * The kind of doorbell of a packet for which `packets` are posted (guard.h). A separate function, so that its stack is not
+ * The kind of doorbell of a packet that is posted as `packets` (guard.h). A separate function, so that its stack is not
  * added to that of the classification.
  */
 static __noinline __u32 kind_of_doorbell(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport,

@@ -83,8 +83,8 @@ static __always_inline __u32 hash_for_ring(__u32 hash, __u32 ring, __u32 rings)
 
 /*
  * The evidence that a packet was announced, for the guard before the rings. No field that a sender controls is
- * evidence: it sets mark, priority, time stamp and bytes, and can search for headers with the hash that it wants.
- * The control buffer of its packets contains zeros or data of the stack, never a number that it cannot know. That
+ * evidence: it sets mark, priority, time stamp and bytes, and can search for headers with the hash that it needs.
+ * The control buffer of its packets contains zeros or data of the stack, never a number that it cannot read. That
  * number is bound to the hash, which selects the ring, and has the kind of doorbell in its upper half. It is in the last two words: a qdisc on the port uses at
  * most the first three (12 bytes, CAKE; FQ, CoDel and netem use fewer).
  */
@@ -189,7 +189,7 @@ static __always_inline int is_divided(const struct weft_flow_key *key, const str
 
 /*
  * In the place of the owner in the key of a flow beside the first one of its five-tuple: the owner and the tested fields. With
- * a number that senders do not know, so that no choice of fields makes it the key of another owner's flow.
+ * a number that senders cannot read, so that no choice of fields makes it the key of another owner's flow.
  */
 static __always_inline __u64 owner_beside(struct __sk_buff *skb, __u64 owner, const struct weft_tested *tested, __u32 frame,
 					  __u64 token)
@@ -308,7 +308,7 @@ static __always_inline int is_dhcp(const struct weft_flow_key *key, __u16 client
 
 /*
  * Neighbour and router discovery, which no router forwards, and multicast listener discovery, which stays on the link (RFC 3810,
- * section 5; RFC 3590 for a host without an address). Redirects are none: a network works without them.
+ * section 5; RFC 3590 for a host without an address). Redirects are not among them: a network works without them.
  */
 static __always_inline int is_discovery(struct __sk_buff *skb, const struct weft_flow_key *key, const struct weft_headers *headers)
 {

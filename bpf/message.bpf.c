@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * A socket option by which an application tells the deadline and the size of a message, without any right. The program is
+ * A socket option for the deadline and the size of a message, which an application sets without any right. The program is
  * attached to a cgroup and sees every setsockopt(2) below it; the kernel's own handlers never see the option.
  *
- * A value of another length, or a socket that is neither TCP nor UDP, is left to the kernel, which knows no such option:
+ * A value of another length, or a socket that is neither TCP nor UDP, is left to the kernel, which has no such option:
  * ENOPROTOOPT, as without the program.
  */
 #include <linux/bpf.h>
@@ -36,11 +36,11 @@ int weft_setsockopt(struct bpf_sockopt *ctx)
 			ctx->optlen = 0;
 		return 1;
 	}
-	/* -1: the program of another NIC of ours, which keeps messages for its own ports, came first. */
+	/* -1: the program of another weftline NIC, which keeps messages for its own ports, came first. */
 	if (!sk || ctx->optname != WEFT_OPTION_MESSAGE || (ctx->optlen != sizeof(*given) && ctx->optlen != -1) ||
 	    (void *)(given + 1) > ctx->optval_end)
 		return 1;
-	/* Of other families the protocol is a number of their own: that of a netlink socket may be 6. */
+	/* Of other families the protocol is another number: that of a netlink socket may be 6. */
 	if (sk->family != FAMILY_IPV4 && sk->family != FAMILY_IPV6)
 		return 1;
 	if (sk->protocol != IPPROTO_TCP && sk->protocol != IPPROTO_UDP)

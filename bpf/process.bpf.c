@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * Notes the process that makes a socket (process.h): its name, that of its first thread. A thread's own name is not looked at,
- * and neither are later names of the process: a socket keeps its maker, whoever it is handed to, and whatever that
+ * Notes the process that makes a socket (process.h): its name, that of its first thread. A thread's own name is not read, and
+ * neither are later names of the process: a socket keeps its maker, whichever process it is handed to, and whatever that
  * program executes.
  *
  * weft_socket is attached to a cgroup and sees the sockets of IPv4 and IPv6 that processes in it and below it make. Sockets of
  * the kernel have no maker.
  *
  * weft_older_socket runs once over all open files, for the sockets that were there before: their makers are not known any
- * more, so a process that holds one stands for it, the one with the lowest number of several.
+ * more, so a process that holds one counts as its maker, the one with the lowest number of several.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -49,7 +49,7 @@ static __always_inline const __u32 *process_of(struct __sk_buff *skb)
 	if (!sk)
 		return 0;
 	full = bpf_sk_fullsock(sk);
-	/* A connection that is being accepted has no socket of its own yet. */
+	/* A connection that is being accepted has no socket yet. */
 	if (!full)
 		full = bpf_get_listener_sock(sk);
 	maker = full ? bpf_sk_storage_get(&makers, full, 0, 0) : 0;

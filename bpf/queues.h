@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The queues of a multiqueue device, for queue assignment: counts of active flows, and their weights, whose sums
- * are the weights of the queues. One page, written by the programs of bpf/titan.bpf.c. A NIC of ours creates the
+ * are the weights of the queues. One page, written by the programs of bpf/titan.bpf.c. A weftline NIC creates the
  * page, reads the weights from it and writes the packets that it holds. product/weft-titan/src/page.rs is the same
  * in Rust.
  */
@@ -32,7 +32,7 @@ struct weft_queues {
 	__u32 use_weights;	 /* 1: serve the queues by their weights; 0: equally */
 	__u32 segment_bytes;	 /* not 0: a queue with more than one flow sends chunks of at most this many bytes (DSOS) */
 	__u64 update_interval_ns; /* minimum interval at which the NIC takes changed weights */
-	__u64 nic_queues;	 /* written by a NIC of ours: the number of its queues; 0: the page of another device */
+	__u64 nic_queues;	 /* written by a weftline NIC: the number of its queues; 0: the page of another device */
 	__u32 segment_all;	 /* 1: all queues send chunks while any has more than one flow */
 	__u32 sweep_off;	 /* 1: flows with missed departures stay counted, for tests that check each one */
 	__u64 pad0[4];

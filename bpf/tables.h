@@ -8,7 +8,7 @@
  * rows for each of these ports, in groups before the others; the last one is for all of the port's packets.
  *
  * One bank is in use. A change writes the other bank, and then `current`, in one store. A program reads `current` once
- * for a packet and uses that bank alone, so no packet sees parts of two tables. `entries` has a map of its own for each
+ * for a packet and uses that bank alone, so no packet sees parts of two tables. `entries` has a separate map for each
  * bank. The writer waits for an RCU grace period before it writes a bank that was in use.
  * product/weft-titan/src/match_table is the same in Rust.
  */
@@ -97,7 +97,7 @@ struct weft_bank {
 	__u32 destinations; /* groups of the destination table, after the others */
 	__u32 cgroups;
 	__u32 pad0;
-	__u64 rekeyed_ns; /* the last change of what tells flows apart, which changes their keys; 0: none */
+	__u64 rekeyed_ns; /* the last change of what distinguishes flows, which changes their keys; 0: none */
 	struct weft_tested tested;
 	struct weft_tested keyed; /* that before this change */
 	__u64 pad1;

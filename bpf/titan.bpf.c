@@ -20,7 +20,7 @@
  * freed, and counts in one queue with its weight. It may change its queue only when no packet of it is outstanding.
  * The kernel charges every packet below a socket to sk_wmem_alloc until it is freed. If the charge is that of this
  * packet alone, no other is in a qdisc, ring or receive backlog (tcp_transmit_skb's ooo_okay is the same test).
- * Packets that a NIC of ours has fetched from a ring are listed in the page.
+ * Packets that a weftline NIC has fetched from a ring are listed in the page.
  *
  * Rule: no packet is ever overtaken, whether departure events are lost or not, since they only serve the counts.
  * They come from the packets' destructors where the kernel lets programs attach (fentry), else from the tracepoints

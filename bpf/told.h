@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What senders tell of their packets, in one word of the ring's doorbell for each kind: the least since the NIC's last
- * look. Only lanes whose algorithms read a kind pay for it (`reads` of weft_lane).
+ * The claims of senders about their packets, in one word of the ring's doorbell for each kind: the least since the
+ * NIC's last look. Only lanes whose algorithms read a kind pay for it (`reads` of weft_lane).
  *
- * A sender may tell anything. The NIC uses it for the order of the packets below the algorithm that reads it, and for
- * nothing else.
+ * A sender may claim anything. The NIC uses it for the order of the packets below the algorithm that reads it, and
+ * for nothing else.
  *
  * | kind | datagram | TCP |
  * |---|---|---|
@@ -23,7 +23,7 @@
 
 extern const volatile struct weft_config config;
 
-/* What a packet's sender tells of it; 0: nothing. */
+/* The claims of a packet's sender about it; 0: none. */
 struct weft_told {
 	__u64 asked_ns; /* a deadline or a time of sending, as the algorithm reads it */
 	__u64 left;	/* the bytes left to send of its message or flow, with this packet */
@@ -34,7 +34,7 @@ struct weft_told {
 /* The attempts to lower a word. One that fails means that another core lowered it, or that the NIC took it. */
 #define LOWER_ATTEMPTS 16
 
-/* Lowers a word to `value`; 0 in it means that nothing was told. */
+/* Lowers a word to `value`; 0 in it means no claim. */
 static __always_inline void lower(__u64 *least, __u64 value)
 {
 	__u64 old;
@@ -50,7 +50,7 @@ static __always_inline void lower(__u64 *least, __u64 value)
 }
 
 /*
- * The time that the sender of a datagram asks for, by SO_TXTIME with CLOCK_MONOTONIC, or 0. TCP writes the times of its
+ * The time that the sender of a datagram requests, by SO_TXTIME with CLOCK_MONOTONIC, or 0. TCP writes the times of its
  * own pacing there. Times of other clocks are far from now.
  */
 static __always_inline __u64 time_of_datagram(struct __sk_buff *skb, const struct weft_flow_key *key)
@@ -78,7 +78,7 @@ static __always_inline __u32 payload_of(struct __sk_buff *skb, __u32 transport, 
 	return skb->len > transport + header ? skb->len - transport - header : 0;
 }
 
-/* What is told of a datagram: of the socket's last message, until its bytes are sent. */
+/* The claims about a datagram: of the socket's last message, until its bytes are sent. */
 static __noinline int tell_datagram(struct weft_messages *all, __u32 payload, struct weft_told *told)
 {
 	struct weft_message *message;
@@ -96,8 +96,8 @@ static __noinline int tell_datagram(struct weft_messages *all, __u32 payload, st
 }
 
 /*
- * What is told of a segment: of the message that its last byte belongs to. The bytes left count from its first byte on. A
- * segment that carries nothing belongs to none.
+ * The claims about a segment: of the message that its last byte belongs to. The bytes left count from its first byte on.
+ * A segment that carries nothing belongs to none.
  */
 static __noinline int tell_segment(struct weft_messages *all, __u32 sequence, __u32 payload, struct weft_told *told)
 {
@@ -139,7 +139,7 @@ static __always_inline __u64 left_in_socket(struct bpf_sock *sk)
 	return left && (__s32)left > 0 ? left : 1;
 }
 
-/* What the socket of a packet tells of it. */
+/* The claims of a packet's socket about it. */
 static __noinline int read_socket(struct __sk_buff *skb, __u32 transport, __u32 reads, struct weft_told *told)
 {
 	struct bpf_sock *sk = skb->sk;
@@ -184,7 +184,7 @@ static __always_inline __u64 pace_of(struct __sk_buff *skb)
 	return rate == ~0ul ? 0 : rate;
 }
 
-/* Reads what the sender of a packet tells, as far as `reads` has its kinds. */
+/* Reads the claims of a packet's sender, as far as `reads` has its kinds. */
 static __noinline int read_told(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport, __u32 reads,
 				struct weft_told *told)
 {
@@ -212,7 +212,7 @@ struct weft_holds {
 	struct weft_doorbells *d;
 	__u64 now;
 	__u32 first, rings; /* of the lane */
-	__u32 from;	    /* the first one that is looked at, from the first of the lane */
+	__u32 from;	    /* the first one that is read, from the first of the lane */
 	__u32 held;	    /* those that are held */
 	__u32 free;	    /* the first one that is not held; ~0: none so far */
 };

@@ -39,7 +39,7 @@ fn compile(source: &str, included: &[&str]) {
     }
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".to_owned());
     let mut command = Command::new(&clang);
-    // -mcpu=v3: atomic operations with a result; -g: BTF types, by which fields of the kernel's structures are located.
+    // -mcpu=v3: atomic operations with a result; -g: BTF types, which locate fields of the kernel's structures.
     command.args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-c"]);
     // The register layout that bpf_tracing.h requires; the programs take typed arguments and never use it.
     command.arg("-D__TARGET_ARCH_x86");

@@ -17,7 +17,7 @@ use weft_text::LocatedError;
 /// Returns the text of a file that a scenario names.
 pub type ReadFile = fn(&Path) -> Result<String, FileError>;
 
-/// The reason that a campaign does not go on.
+/// The reason that a campaign does not continue.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum CampaignError {

@@ -55,7 +55,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     (">", Comparison::Greater),
 ];
 
-/// An axis as conditions know it.
+/// An axis in the form that conditions use.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Its short name, if it has one.
@@ -281,7 +281,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether a word goes on with a character.
+/// Whether a word continues with a character.
 fn continues(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '-')
 }

@@ -1,4 +1,4 @@
-//! Commands and scripts by which other programs run the shards of a campaign.
+//! Commands and scripts that other programs use to run the shards of a campaign.
 
 use crate::grid::Shard;
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ impl Names {
     }
 
     /// Returns a script for Slurm: an array of `nodes` jobs, each a shard on all processors that it gets. A job that is requeued, as after
-    /// the failure of a node, goes on.
+    /// the failure of a node, continues.
     pub fn slurm(&self, nodes: u64) -> String {
         let mut script = String::from("#!/bin/sh\n");
         for line in [

@@ -61,7 +61,8 @@ pub struct Merged {
     pub broken: u64,
 }
 
-/// Takes the results of `from` over into `into`. `tell` is told the files that are no results, which are left where they are.
+/// Takes the results of `from` over into `into`. `tell` receives the files that are no results; they are left where
+/// they are.
 ///
 /// # Errors
 /// If one of them cannot be read or written. What was taken over is kept.

@@ -1,6 +1,7 @@
 //! Stored results as text: one line of JSON with its own checksum.
 //!
-//! A result has nothing of the process that made it, no time, host or path, so it is the same whoever made it.
+//! A result has nothing of the process that made it, no time, host or path, so it is the same whichever
+//! process made it.
 
 use crate::key::{Identity, Key, ScenarioHash, hex};
 use serde::{Deserialize, Serialize};

@@ -38,7 +38,7 @@ pub struct Progress {
     pub stopped: bool,
 }
 
-/// Something to tell the user.
+/// A message for the user.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
@@ -134,7 +134,7 @@ pub fn run(
 }
 
 impl Work {
-    /// Takes runs until there is none, one fails, or nobody listens.
+    /// Takes runs until none is left, one fails, or the receiver is gone.
     fn on(&self, sender: &SyncSender<Message>) {
         let mut prepared: Option<(u64, Prepared)> = None;
         while !self.stop.load(Ordering::Relaxed) {
@@ -167,7 +167,7 @@ impl Work {
             Found::Whole(_) => return Ok(Message::There),
             Found::Missing => {}
             Found::Broken(error) => {
-                // Nobody listens after a failure, which is told then.
+                // The receiver is gone after a failure, which is reported then.
                 let _ = sender.send(Message::Broken(key.clone(), error));
             }
         }

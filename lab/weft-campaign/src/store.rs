@@ -64,14 +64,14 @@ pub enum StoreError {
 pub enum Found {
     /// It is there.
     Whole(Record),
-    /// There is none.
+    /// The result does not exist.
     Missing,
     /// There is a file that is not the result.
     Broken(RecordError),
 }
 
 impl Store {
-    /// Opens the store in a folder, which is made if there is none.
+    /// Opens the store in a folder, which is made if it does not exist.
     ///
     /// # Errors
     /// If it cannot be made, or has other things than results.
@@ -97,7 +97,7 @@ impl Store {
     /// Opens a store that exists.
     ///
     /// # Errors
-    /// If there is none.
+    /// If the store does not exist.
     pub fn open(root: &Path) -> Result<Self, StoreError> {
         if root.join(RESULTS).is_dir() {
             Ok(Self { root: root.to_owned() })
@@ -174,7 +174,7 @@ impl Store {
         let process = std::process::id();
         let mut made = false;
         let (unfinished, mut file) = loop {
-            // A number of its own, so that no two threads ever mean the same file.
+            // Each file gets a separate number, so that no two threads ever use the same file.
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
             let unfinished = folder.join(format!("{}.{process}-{number}{UNFINISHED}", &key.as_str()[4..]));
             match OpenOptions::new().write(true).create_new(true).open(&unfinished) {

@@ -1,6 +1,6 @@
 //! The functions of the WebAssembly module: a buffer for the question, a buffer for the answer.
 //!
-//! The page asks for room, writes a question there, runs it, and reads the answer:
+//! The page requests room, writes a question there, runs it, and reads the answer:
 //!
 //! ```text
 //! at = weft_question(length)      room for the question, or 0 if it is too long

@@ -1,10 +1,10 @@
 //! The module behind the page of the playground: compiler, interpreter and engine as one function of texts.
 //!
 //! [`run`] takes a question as JSON, a policy and arrivals, and returns an answer as JSON: the diagnostics with their fixes, the
-//! drawing, the price, and of each packet when it leaves and by which ranks. `answer` has the form, `docs/schemas` its schema.
+//! drawing, the price, and each packet's departure and ranks. `answer` has the form, `docs/schemas` its schema.
 //!
 //! - `question` reads the texts, within `bounds`.
-//! - `observe` runs the arrivals on the engine and looks at the orders before each turn.
+//! - `observe` runs the arrivals on the engine and records the orders before each turn.
 //! - `pifo` runs them in the order that a PIFO would have, where that can be said.
 //! - `start` is what the page needs once: the words of the language and the samples.
 //! - `exchange` is the same for WebAssembly: two buffers and four functions, without generated glue.

@@ -1,4 +1,4 @@
-//! The run of the arrivals, with a look at the orders before each turn.
+//! The run of the arrivals, with a record of the orders before each turn.
 
 use crate::answer::{Head, Order, Outcome, Packet, Turn};
 use crate::bounds::{HEADS_MAX, TIME_MAX, TURNS_MAX};
@@ -57,7 +57,7 @@ pub(crate) fn class_of<'a>(trial: &'a Trial, policy: &'a CompiledPolicy, packet:
     trial.packets[packet].class.as_deref().unwrap_or_else(first)
 }
 
-/// The things that a look at the engine needs.
+/// The things that an observation of the engine needs.
 struct Watcher<'a> {
     trial: &'a Trial,
     policy: &'a CompiledPolicy,
@@ -83,7 +83,7 @@ impl Watcher<'_> {
         let begin = engine_time(Nanos::ZERO);
         let head = |(packet, standings): (usize, Vec<Standing>)| {
             let released = run.flow_of(packet).and_then(|flow| run.engine().tree().released_at(flow));
-            // What was sent has moved the release of its own lane on.
+            // What was sent has advanced the release of its lane.
             let limited =
                 released.filter(|_| run.flow_of(packet) != flow).map(|at| at.saturating_since(begin));
             let turn = match run.fates()[chosen] {

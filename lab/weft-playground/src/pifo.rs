@@ -1,6 +1,6 @@
 //! The order that a PIFO would have: a reference for each packet, ranked when the packet arrives, takes one turn of its flow.
 //!
-//! The engine has one reference for each flow, with the rank of its head. Here every packet gets a flow of its own, so that its
+//! The engine has one reference for each flow, with the rank of its head. Here every packet gets a separate flow, so that its
 //! reference is ranked by itself; and when that reference wins a turn, the first packet of the real flow leaves. The two can be
 //! compared where a rank depends on nothing but the packet and the node.
 

@@ -11,7 +11,7 @@ use crate::categories::Categories;
 /// The share of unmapped time from which a table does not cover a kernel.
 pub const UNMAPPED_MAX: f64 = 0.02;
 
-/// Beginnings of names, leading underscores aside, by which a function is one of the network stack's data path.
+/// Beginnings of names, leading underscores aside, of functions of the network stack's data path.
 const NETWORK: [&str; 14] = [
     "tcp",
     "skb",

@@ -3,7 +3,7 @@
 //! The journal is a file in [`FOLDER`], named by the namespace's inode and the device's number, so it outlives a process that is
 //! killed. A guard, a process that waits beside this one, restores at once ([`restore_after`]); where that was killed too, [`restore`] of
 //! a later one finishes the work. A setting that is neither as it was nor as a level has set it was changed by
-//! somebody else and stays.
+//! another process and stays.
 //!
 //! The order keeps the promise at every point at which the process may end: the guard is started, and a level added to the journal, before
 //! it is set, and the file is removed after all settings were read back as they were.
@@ -96,7 +96,7 @@ struct Journal {
 pub struct Device<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The arguments that make this program a guard, which calls [`restore_after`] with the run that it is told as one more argument.
+    /// The arguments that make this program a guard, which calls [`restore_after`] with the run, given as one more argument.
     /// Without arguments there is no guard.
     pub guard: &'a [&'a str],
 }
@@ -111,7 +111,7 @@ pub struct Changed {
     arguments: Vec<String>,
     /// The guard, from the first change on.
     guard: Option<Guard>,
-    /// Nothing was changed yet where there is none.
+    /// `None` as long as nothing was changed.
     journal: Option<Journal>,
 }
 
@@ -120,7 +120,7 @@ pub struct Changed {
 pub struct Restored {
     /// The device.
     pub device: String,
-    /// The settings that somebody else had changed meanwhile, which stay.
+    /// The settings that another process had changed meanwhile, which stay.
     pub left: Vec<&'static str>,
 }
 
@@ -314,7 +314,7 @@ fn owner(journal: &Journal) -> Option<u32> {
     (run != RunId::current() && run.life() == Life::Alive).then_some(run.pid)
 }
 
-/// Restores a device and removes the journal. Returns the settings that somebody else has changed.
+/// Restores a device and removes the journal. Returns the settings that another process has changed.
 fn put_back(ns: &NetNs, path: &Path, journal: &Journal) -> Result<Vec<&'static str>, JournalError> {
     let now = Settings::read(ns, &journal.device)?;
     let (wanted, left) = now.restored(&journal.before, &journal.set);

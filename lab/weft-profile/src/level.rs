@@ -215,7 +215,7 @@ pub struct Settings {
     /// The largest segment in bytes.
     #[serde(default)]
     pub gso_max_size: Option<u32>,
-    /// The largest segment over IPv4, where the kernel has a limit of its own for it.
+    /// The largest segment over IPv4, where the kernel has a separate limit for it.
     #[serde(default)]
     pub gso_ipv4_max_size: Option<u32>,
     /// TCP small queues of the namespace, in bytes.
@@ -227,7 +227,7 @@ impl Settings {
     /// The settings of a device.
     ///
     /// # Errors
-    /// If there is none, or it cannot be queried.
+    /// If the device does not exist, or cannot be queried.
     pub fn read(ns: &NetNs, device: &str) -> Result<Self, LevelError> {
         let link = link::show(ns, device)?;
         let mut nic = Nic::open(ns, device)?;
@@ -295,7 +295,7 @@ impl Settings {
     }
 
     /// The settings of a device that has these now, had `before`, and was given those of `set`: what is as it was given becomes as it
-    /// was, and what somebody else changed stays. Returns their names too.
+    /// was, and what another process changed stays. Returns their names too.
     #[must_use]
     pub fn restored(&self, before: &Self, set: &[Self]) -> (Self, Vec<&'static str>) {
         let ours = |figure: Figure| {

@@ -4,7 +4,7 @@
 //!
 //! 1. [`pattern`] places the flows of a traffic pattern on cores; [`level`] has the levels of optimisation, [`setup`]
 //!    further settings of the sender.
-//! 2. A trial makes two namespaces of its own joined by a veth pair per receiving core, sets the level and reads it back, starts
+//! 2. A trial makes two namespaces joined by a veth pair per receiving core, sets the level and reads it back, starts
 //!    the traffic, and measures: first without the instrument, then with it, or the other way round.
 //! 3. The instrument samples all processors ([`weft_host::perf_event`]), and takes sizes and latency from tracepoints.
 //! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).

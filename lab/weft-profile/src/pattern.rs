@@ -33,7 +33,7 @@ impl Pattern {
         }
     }
 
-    /// The cores that the pattern asks for at each end.
+    /// The cores that the pattern needs at each end.
     fn ends(self, flows: FlowCount) -> (u32, u32) {
         let (a, b) = match flows {
             FlowCount::Each(n) => (n, n),
@@ -108,13 +108,13 @@ pub struct Layout {
     pub senders: Vec<u32>,
     /// The processors of receivers, each once.
     pub receivers: Vec<u32>,
-    /// Where the machine gives less than the pattern asks for; empty if it does not.
+    /// Where the machine gives less than the pattern needs; empty if it does not.
     pub shortage: String,
 }
 
 impl Layout {
     /// Places the flows of a pattern on `processors`: senders on the first half, receivers on the second. Where there are fewer
-    /// than the pattern asks for, flows share them in turn.
+    /// than the pattern needs, flows share them in turn.
     pub fn new(pattern: Pattern, flows: FlowCount, processors: &[u32]) -> Self {
         let mut layout = Self::between(pattern, flows, halves(processors));
         if processors.len() < 2 {

@@ -19,7 +19,7 @@ const PLACES: [u32; 4] = [0, 1, 2, 3];
 /// `LATENCY_BUCKETS`.
 const LATENCY_BUCKETS: usize = 512;
 
-/// The time for which the programs' cost is counted.
+/// The span in which the programs' cost is counted.
 pub const COST_SPAN: Nanos = Nanos::from_millis(300);
 
 /// An error of the probes.
@@ -141,7 +141,7 @@ impl Probes {
         Ok(all)
     }
 
-    /// Turns on the kernel's statistics, by which [`Self::cores`] tells the programs' cost. They cost time of their own.
+    /// Turns on the kernel's statistics, which [`Self::cores`] uses for the programs' cost. They cost time themselves.
     ///
     /// # Errors
     /// If the kernel has none, or a program cannot be queried.

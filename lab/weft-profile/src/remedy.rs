@@ -1,4 +1,4 @@
-//! Changes that remarks ask for, as they are made in the namespaces of a trial.
+//! Changes that remarks propose, as they are made in the namespaces of a trial.
 
 use weft_host::NetNs;
 use weft_host::ethtool::{Nic, Offload, Switch};
@@ -6,10 +6,10 @@ use weft_host::link;
 
 use crate::level::{Level, LevelError};
 
-/// The length of a transmit queue that the remark asks for.
+/// The length of a transmit queue that the remark proposes.
 pub const QUEUE: u32 = 10_000;
 
-/// A change that a trial can make to its own namespaces and applications.
+/// A change that a trial can make to its namespaces and applications.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remedy {
     /// GRO at the receiver's devices.

@@ -47,7 +47,7 @@ pub struct Options {
     pub trials: Trials,
 }
 
-/// The trials of a setting: how many, how long, and by which samples.
+/// The trials of a setting: how many, how long, and their samples.
 #[derive(Clone, Debug)]
 pub struct Trials {
     /// Repeats of each setting; settings take turns.
@@ -120,10 +120,10 @@ pub struct Profile {
     pub flames: Vec<Flame>,
 }
 
-/// The time for which a machine is watched before the runs.
+/// The time that a machine is watched before the runs.
 const WATCH: Nanos = Nanos::from_millis(1000);
 
-/// Runs a session. `heard` is told of each trial.
+/// Runs a session. `heard` receives each trial.
 ///
 /// # Errors
 /// If rights are missing, the machine is loaded, a trial fails, or the caller asks to stop.
@@ -215,7 +215,7 @@ pub(crate) fn others(instrument: &Instrument<'_>) -> Result<f64, ProfileError> {
     };
     let symbols = KernelSymbols::load()?;
     let seen = Attribution::of(&trace, |a| symbols.find(a), instrument.categories, &setting);
-    // Interrupts, and softirqs of others' packets, have no side of ours, but count as theirs.
+    // Interrupts, and softirqs of others' packets, have no side in this setting, but count as theirs.
     let others = seen.foreign_s + seen.interrupts_s + seen.sender.total_s() + seen.receiver.total_s();
     Ok(others / (WATCH.as_secs_f64() * sampler.processors().max(1) as f64))
 }

@@ -1,4 +1,4 @@
-//! One repeat of one level: a testbed of its own, measured without the instrument and with it.
+//! One repeat of one level: a separate testbed, measured without the instrument and with it.
 
 use core::time::Duration;
 
@@ -254,7 +254,7 @@ impl Measuring<'_> {
     }
 
     /// Processors that the programs at the tracepoints use under this traffic; `None` where the kernel has no statistics of programs.
-    /// The statistics have a cost of their own, so they are taken after everything else.
+    /// The statistics cost time themselves, so they are taken after everything else.
     fn probe_cores(&mut self, probes: &Probes) -> Result<Option<f64>, ProfileError> {
         let Ok(counted) = probes.count() else { return Ok(None) };
         self.rest(COST_SPAN, |_| ())?;
@@ -291,7 +291,7 @@ fn miss_rate(counter: Option<&CacheCounter>) -> Option<f64> {
 }
 
 /// Seconds of a unit of the periods. A cycle's length varies with the processor's frequency; the kernel keeps the rate of samples, so
-/// a sample stands for its inverse.
+/// a sample represents its inverse.
 pub(crate) fn unit(sampler: &Sampler, trace: &Trace) -> f64 {
     match sampler.clock() {
         Clock::CpuClock => 1e-9,

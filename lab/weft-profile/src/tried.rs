@@ -1,4 +1,4 @@
-//! Remarks, tried: trials with and without what a remark asks for, in turns, in namespaces of their own.
+//! Remarks, tried: trials with and without what a remark proposes, in turns, in separate namespaces.
 //!
 //! A trial's namespaces end with it, so nothing has to be restored, and nothing of the host is changed. What only the host or an
 //! application can change is not tried, and the document says why.
@@ -15,7 +15,7 @@ use crate::session::{Options, Progress};
 use crate::traffic::Load;
 use crate::trial::{self, First, Instrument};
 
-/// Tries each remark of a finished session. `heard` is told of each trial.
+/// Tries each remark of a finished session. `heard` receives each trial.
 ///
 /// # Errors
 /// If a trial fails, or the caller asks to stop.
@@ -60,7 +60,7 @@ pub fn run(
     Ok(all)
 }
 
-/// The change to try, or the reason that there is none.
+/// The change to try, or the reason that nothing can be tried.
 fn plan(remark: &Remark, level: Level, load: Load) -> Result<Remedy, String> {
     let remedy = remark.remedy.ok_or_else(|| remark.not_here.to_owned())?;
     if let Some(why) = remedy.is_there_at(level) {

@@ -1,7 +1,7 @@
 //! Tables by Arrow's C data interface and C stream interface, without copies: the structures and their rules are those of
 //! <https://arrow.apache.org/docs/format/CDataInterface.html> and <https://arrow.apache.org/docs/format/CStreamInterface.html>.
 //!
-//! A table is a stream of one batch, a structure with a child for each column. Whoever takes the batch holds the table by a count, and gives
+//! A table is a stream of one batch, a structure with a child for each column. The consumer of a batch holds the table by a count, and gives
 //! it back by `release`, on any thread.
 
 use crate::table::{Column, Table, Values};
@@ -70,7 +70,7 @@ pub(crate) struct Stream {
     private_data: *mut c_void,
 }
 
-// SAFETY: the private data is a `Box` of ours, which any one thread may use and drop; there is no other reference to it.
+// SAFETY: the private data is a `Box` of this module, which any one thread may use and drop; there is no other reference to it.
 unsafe impl Send for Schema {}
 // SAFETY: as above.
 unsafe impl Send for Stream {}
@@ -203,7 +203,7 @@ fn pointer<T>(values: &[T]) -> *const c_void {
 impl Drop for Schema {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it is not released yet, and `release` is called once, as the interface asks for.
+            // SAFETY: it is not released yet, and `release` is called once, as the interface requires.
             unsafe { release(self) }
         }
     }
@@ -212,7 +212,7 @@ impl Drop for Schema {
 impl Drop for Array {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it is not released yet, and `release` is called once, as the interface asks for.
+            // SAFETY: it is not released yet, and `release` is called once, as the interface requires.
             unsafe { release(self) }
         }
     }
@@ -221,13 +221,13 @@ impl Drop for Array {
 impl Drop for Stream {
     fn drop(&mut self) {
         if let Some(release) = self.release {
-            // SAFETY: it is not released yet, and `release` is called once, as the interface asks for.
+            // SAFETY: it is not released yet, and `release` is called once, as the interface requires.
             unsafe { release(self) }
         }
     }
 }
 
-/// Releases a schema with those of its children that nobody has taken.
+/// Releases a schema with those of its children that no consumer has taken.
 ///
 /// # Safety
 /// It was made by [`Schema::new`] and is not released.
@@ -243,7 +243,7 @@ unsafe extern "C" fn release_schema(schema: *mut Schema) {
     }
 }
 
-/// Releases an array with those of its children that nobody has taken.
+/// Releases an array with those of its children that no consumer has taken.
 ///
 /// # Safety
 /// It was made by [`Array::new`] and is not released.

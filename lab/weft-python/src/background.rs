@@ -1,4 +1,4 @@
-//! Work in a thread of its own, without the interpreter's lock, so that other threads of Python go on and Ctrl-C is seen.
+//! Work in a separate thread, without the interpreter's lock, so that other threads of Python continue and Ctrl-C is seen.
 
 use crate::failure::Failure;
 use pyo3::prelude::*;
@@ -17,7 +17,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
 ) -> Result<T, Failure> {
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let work = move || {
-        // Nobody listens after a signal.
+        // The receiver is gone after a signal.
         let _ = sender.send(catch_unwind(AssertUnwindSafe(work)));
     };
     let spawned = thread::Builder::new().name("weftline".to_owned()).spawn(work);

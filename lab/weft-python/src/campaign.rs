@@ -61,7 +61,7 @@ const fn numbers(progress: Progress) -> Numbers {
     (progress.runs, progress.there, progress.made, progress.broken)
 }
 
-/// A look at what Python has to say while a campaign runs: a signal, or an exception of a callback.
+/// A check for news from Python while a campaign runs: a signal, or an exception of a callback.
 struct Watch {
     error: RefCell<Option<PyErr>>,
     looked: Cell<Instant>,
@@ -97,7 +97,7 @@ impl Watch {
     }
 }
 
-/// Counts the results of a grid that are in a store: all runs, results, files that are none.
+/// Counts the results of a grid that are in a store: all runs, results, files that are no results.
 #[pyfunction]
 pub(crate) fn status(py: Python<'_>, grid: &Bound<'_, PyAny>, out: PathBuf) -> PyResult<(u64, u64, u64)> {
     let campaign = read(grid)?;

@@ -11,7 +11,7 @@ fn python() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python")
 }
 
-/// Runs the system's Python with arguments; `None` if there is none of 3.11 or later.
+/// Runs the system's Python with arguments; `None` if it is older than 3.11 or absent.
 fn interpreter(test: &str, arguments: &[&str], path: &Path) -> Option<Output> {
     let run = |arguments: &[&str]| {
         Command::new("python3")

@@ -6,7 +6,7 @@ use weft_units::{Bytes, Nanos};
 /// The maximum of a dynamic limit (`DQL_MAX_LIMIT`: half of 2^32 less `DQL_MAX_OBJECT`, a sixteenth of it).
 const MAX_LIMIT: u64 = u32::MAX as u64 / 2 - u32::MAX as u64 / 16;
 
-/// The time for which slack is observed before the limit shrinks by its least value (`dql_init` with one second, `netdev_queue`).
+/// The time that slack is observed before the limit shrinks by its least value (`dql_init` with one second, `netdev_queue`).
 const SLACK_HOLD_TIME: Nanos = Nanos::from_secs(1);
 
 /// The limit of one transmit queue (`struct dql`). The kernel's counters wrap at 2^32; these do not.
@@ -65,7 +65,7 @@ impl ByteQueue {
         self.adjusted >= self.queued
     }
 
-    /// Returns the limit; [`Bytes::MAX`] if there is none.
+    /// Returns the limit; [`Bytes::MAX`] if the queue has no limit.
     pub const fn limit(&self) -> Bytes {
         Bytes(self.limit)
     }

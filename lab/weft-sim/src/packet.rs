@@ -72,7 +72,7 @@ pub(crate) struct Ack {
     pub(crate) echo: Nanos,
     /// Packets received with a congestion mark.
     pub(crate) marked: u32,
-    /// Payload bytes for which the receiver has room.
+    /// Payload bytes that the receiver has room for.
     pub(crate) window: u32,
 }
 

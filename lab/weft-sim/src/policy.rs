@@ -5,7 +5,7 @@
 //!    leaves the tenant with its last good one; another error refuses the change, and nothing changes.
 //! 3. `commit` takes a change over, with the ids of the policy before.
 //!
-//! What was given to tenants goes before the files that a later policy comes with. Nothing here knows of time or of a scenario.
+//! What was given to tenants goes before the files that a later policy comes with. Nothing here uses time or a scenario.
 
 use crate::nic::scheduler::ExchangeError;
 use crate::run_error::RunError;
@@ -204,7 +204,7 @@ impl InForce {
     }
 }
 
-/// The policy with its algorithms as machine code; the interpreter, which stands in otherwise, gives the same results.
+/// The policy with its algorithms as machine code; the interpreter, which runs them otherwise, gives the same results.
 fn with_machine_code(mut policy: CompiledPolicy) -> CompiledPolicy {
     let _ = policy.compile_algorithms();
     policy

@@ -29,7 +29,7 @@ pub enum Algorithms {
 }
 
 impl Algorithms {
-    /// Gives the algorithms of `policy` their executor. Says it if the interpreter stands in.
+    /// Gives the algorithms of `policy` their executor. Reports it if the interpreter runs them.
     pub fn put_into(self, policy: &mut CompiledPolicy) -> anyhow::Result<()> {
         if self == Self::Interpreter {
             return Ok(());

@@ -28,7 +28,7 @@ impl Removes {
     }
 }
 
-/// Whether the user has asked to stop, and by which signal.
+/// Whether the user has requested a stop, and the signal.
 #[derive(Clone, Debug)]
 pub struct Stop {
     signal: Arc<AtomicI32>,

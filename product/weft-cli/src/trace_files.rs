@@ -1,4 +1,4 @@
-//! Files of traces and tables, whose names tell their form.
+//! Files of traces and tables, whose names select their form.
 
 use crate::failure::usage;
 use anyhow::anyhow;
@@ -20,7 +20,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that a file's name tells: `.pftrace` or `.perfetto-trace`, `.parquet`, otherwise CSV.
+    /// The form that a file's name selects: `.pftrace` or `.perfetto-trace`, `.parquet`, otherwise CSV.
     pub fn of_name(path: &Path) -> Self {
         let perfetto = |ending: &std::ffi::OsStr| {
             ["pftrace", "perfetto-trace"].iter().any(|one| ending.eq_ignore_ascii_case(one))

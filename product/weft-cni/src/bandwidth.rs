@@ -1,7 +1,7 @@
-//! `runtimeConfig.bandwidth`: the limits that Kubernetes' annotations and `podman` ask for.
+//! `runtimeConfig.bandwidth`: the limits that Kubernetes' annotations and `podman` set.
 //!
-//! Rates are in bits per second and bursts in bits (CNI conventions, "bandwidth"). Runtimes that know no burst write the
-//! largest 32-bit number, 268 MB, with which a limit of 10 Mb/s does nothing for the first seconds. Such a burst counts as
+//! Rates are in bits per second and bursts in bits (CNI conventions, "bandwidth"). Runtimes without bursts write the
+//! largest 32-bit number, 268 MB; a limit of 10 Mb/s with it does nothing for the first seconds. Such a burst counts as
 //! absent, and an absent one is a span of the rate.
 
 use crate::error::{CniError, Code};

@@ -1,4 +1,4 @@
-//! The plugin after `bridge` or `ptp`: packets of the container get a mark, and the limits that the runtime asks for.
+//! The plugin after `bridge` or `ptp`: packets of the container get a mark, and the limits that the runtime sets.
 //!
 //! The container's interface is a veth whose other end is on the host. The host routes or bridges what comes from there;
 //! where it leaves through a port of the daemon, the policy finds the mark: `class gold = mark 0x10/0xff`.

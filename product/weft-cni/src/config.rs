@@ -13,7 +13,7 @@ use weft_text::{nearest, quoted};
 pub const CONFIG_MAX: usize = 4 << 20;
 /// The default path of the daemon's control socket.
 pub const SOCKET: &str = "/run/weft/io.weft";
-/// The keys of ours, which a misspelt key may mean.
+/// The keys of weftline, which a misspelt key may mean.
 const OWN_KEYS: [&str; 3] = ["socket", "port", "mark"];
 /// The keys that the specification, its conventions and libcni define.
 const KNOWN_KEYS: [&str; 13] = [
@@ -69,9 +69,9 @@ pub struct Config {
     pub mark: Option<Mark>,
     /// The plugin that manages addresses; without one the interface has none.
     pub ipam: Option<String>,
-    /// The limits that the runtime asks for.
+    /// The limits that the runtime sets.
     pub bandwidth: Bandwidth,
-    /// The hardware address that the runtime asks for.
+    /// The hardware address that the runtime sets.
     pub mac: Option<Mac>,
     /// The result of the plugin before this one.
     pub previous: Option<Value>,
@@ -101,7 +101,7 @@ fn object<'a>(parent: &'a Map<String, Value>, key: &str) -> Result<Option<&'a Ma
     }
 }
 
-/// Refuses a key that is nearly one of ours. Other unknown keys are the runtime's.
+/// Refuses a key that is nearly one of weftline's. Other unknown keys are the runtime's.
 fn check_keys(root: &Map<String, Value>) -> Result<(), CniError> {
     let unknown = |key: &&String| {
         !KNOWN_KEYS.contains(&key.as_str()) && !OWN_KEYS.contains(&key.as_str()) && !key.contains(['/', '.'])

@@ -8,7 +8,7 @@ use weft_control::{Client, ClientError, ControlError};
 use weft_report::status::WorkerState;
 use weft_units::Bytes;
 
-/// The largest frame on the wire, by which the least burst is counted: 1500 bytes and Ethernet's framing.
+/// The largest frame on the wire, which gives the least burst: 1500 bytes and Ethernet's framing.
 const FRAME: Bytes = Bytes(1538);
 
 /// A connection.

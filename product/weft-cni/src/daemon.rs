@@ -77,7 +77,7 @@ pub trait Daemon {
     /// Removes a port.
     ///
     /// # Errors
-    /// When there is none of this name, or the daemon refuses it.
+    /// When no port has this name, or the daemon refuses it.
     fn remove_port(&mut self, name: &str) -> Result<(), DaemonError>;
 
     /// The names of all ports.

@@ -4,7 +4,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use weft_text::printable;
 
-/// The codes of the specification (section "Error"), and one of ours, which begin at 100.
+/// The codes of the specification (section "Error"), and one of this plugin, whose codes begin at 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Code {

@@ -1,4 +1,4 @@
-//! Names of ports: a function of network and attachment, so that DEL and GC need no state of their own.
+//! Names of ports: a function of network and attachment, so that DEL and GC need no stored state.
 //!
 //! The daemon's names are unique and at most 15 bytes, as a network device's. Containers all call theirs `eth0`. So a port
 //! is named `w`, six letters for the network and eight for the attachment, and its device is renamed in the container.

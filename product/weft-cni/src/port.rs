@@ -63,7 +63,7 @@ fn configure(
     let refused = |error| failed("configure the container's interface")(&error);
     link::set_down(ns, device).map_err(refused)?;
     link::rename(ns, device, interface).map_err(refused)?;
-    // Neighbours may still know another container by the address. A kernel without the setting only announces later.
+    // Neighbours may still have another container's entry for the address. A kernel without the setting only announces later.
     let _ = sysctl::set(ns, &format!("net/ipv4/conf/{interface}/arp_notify"), "1");
     for (address, length) in &addressing.addresses {
         link::add_address(ns, interface, *address, *length).map_err(refused)?;

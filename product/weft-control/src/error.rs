@@ -197,7 +197,7 @@ fn there_are(tenants: &[String]) -> String {
 }
 
 impl ControlError {
-    /// An error for a failure without a name of its own.
+    /// An error for a failure without a separate name.
     pub fn failed(error: &dyn core::fmt::Display) -> Self {
         Self::Failed { message: error.to_string() }
     }
@@ -213,7 +213,7 @@ impl ControlError {
         }
     }
 
-    /// The error with this name and these parameters. One that this version does not know becomes
+    /// The error with this name and these parameters. One that this version does not have becomes
     /// [`Failed`](Self::Failed), with its name.
     pub fn from_wire(name: &str, parameters: Option<Value>) -> Self {
         let parameters = parameters.filter(|p| !p.is_null()).unwrap_or_else(|| json!({}));

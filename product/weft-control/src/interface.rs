@@ -57,7 +57,7 @@ pub struct LoadPolicy {
     /// The uplink; `None` for the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
-    /// The time for which flows that change their class wait for packets that they have left, in milliseconds.
+    /// The time that flows that change their class wait for packets that they have left, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
 }
@@ -151,7 +151,7 @@ pub enum Request {
 /// The right that a call needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Right {
-    /// Whoever may open the socket.
+    /// Every user who may open the socket.
     Read,
     /// Root, the daemon's own user, or whom polkit allows.
     Write,

@@ -27,13 +27,13 @@ pub struct Call {
     /// The parameters; absent, null and empty mean the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Map<String, Value>>,
-    /// Whether the client wants no answer.
+    /// Whether the client requests no answer.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub oneway: Option<bool>,
     /// Whether the client accepts more than one answer.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub more: Option<bool>,
-    /// Whether the client wants another protocol on the connection.
+    /// Whether the client requests another protocol on the connection.
     #[serde(default, skip_serializing_if = "is_unset")]
     pub upgrade: Option<bool>,
 }

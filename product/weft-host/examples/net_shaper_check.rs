@@ -52,7 +52,7 @@ fn check(device: &str) -> Done {
     later.delete_weights(ifindex)?;
     need(later.list(ifindex)?.is_empty(), "no shapers after they were deleted")?;
     need(later.get(ifindex, Handle { scope: Scope::Queue, id: 0 })?.is_none(), "no shaper of queue 0")?;
-    // The first value does not know that its node is deleted, and finds out.
+    // The first value has no report that its node is deleted, and finds out.
     set_and_look(&mut shaper, ifindex, &[1, 3])?;
     shaper.delete_weights(ifindex)?;
     need(shaper.list(ifindex)?.is_empty(), "no shapers at the end")?;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 type Done<T = ()> = Result<T, Box<dyn Error>>;
 
-/// The first byte of a connection, which tells its kind.
+/// The first byte of a connection, which is its kind.
 const SINK: u8 = b's';
 const ECHO: u8 = b'e';
 const MESSAGE_LEN: usize = 64;

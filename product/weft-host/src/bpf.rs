@@ -450,7 +450,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// Skips the first `skip` elements, calls `keep` for each of the next `bound`, and deletes those for which it returns false.
+    /// Skips the first `skip` elements, calls `keep` for each of the next `bound`, and deletes each one that gives false.
     /// Returns the number of elements checked. Elements that change at the same time may be seen twice or missed.
     pub fn retain(&self, skip: usize, bound: usize, mut keep: impl FnMut(&[u8], &[u8]) -> bool) -> usize {
         let mut seen = 0;

@@ -40,7 +40,7 @@ fn enable_stats() -> std::io::Result<OwnedFd> {
     let fd =
         unsafe { libc::syscall(libc::SYS_bpf, BPF_ENABLE_STATS, &raw const attribute, size_of::<u32>()) };
     match libc::c_int::try_from(fd) {
-        // SAFETY: the call has just returned this new descriptor, which nobody else owns. The kernel sets
+        // SAFETY: the call has just returned this new descriptor, which nothing else owns. The kernel sets
         // close-on-exec on it.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(std::io::Error::last_os_error()),

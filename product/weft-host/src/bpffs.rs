@@ -30,7 +30,7 @@ pub struct BpfFs {
 }
 
 impl BpfFs {
-    /// Finds the host's bpf file system or weftline's; mounts weftline's if there is none.
+    /// Finds the host's bpf file system or weftline's; mounts weftline's if neither exists.
     ///
     /// # Errors
     /// If none exists and none can be mounted: CAP_SYS_ADMIN is missing, or the kernel has no eBPF.

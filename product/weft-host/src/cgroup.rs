@@ -42,7 +42,7 @@ mod watch;
 
 pub use watch::Watch;
 
-/// The time for which a removal waits for dying processes to leave the cgroup.
+/// The time that a removal waits for dying processes to leave the cgroup.
 const REMOVE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// An error of an operation on a control group.

@@ -13,7 +13,7 @@ pub fn now() -> Instant {
     Instant::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The seconds by which the monotonic clock of this process's time namespace is ahead of the kernel's own, which eBPF programs read:
+/// The seconds from the kernel's monotonic clock, which eBPF programs read, to that of this process's time namespace:
 /// time_namespaces(7). 0 outside of one, and where the kernel has none.
 pub fn offset() -> f64 {
     let text = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();

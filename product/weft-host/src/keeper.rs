@@ -4,7 +4,7 @@
 //! duplicates to a keeper, with a state that says what they are. systemd has such a store
 //! (docs/FILE_DESCRIPTOR_STORE.md of systemd); the keeper serves hosts without it, and has no limit of a unit.
 //!
-//! The keeper ([`serve`]) is a process of its own that listens on a UNIX socket and serves one user after the other:
+//! The keeper ([`serve`]) is a separate process that listens on a UNIX socket and serves one user after the other:
 //!
 //! | request | meaning |
 //! |---|---|
@@ -14,9 +14,9 @@
 //! | `G` | give: the state, then each name with its descriptor, then an empty message |
 //! | `Q` | close everything and end |
 //!
-//! Every request has an answer, so a user knows what is kept when it goes on. Only processes of the keeper's own user are
+//! Every request has an answer, which confirms to a user what is kept. Only processes of the keeper's user are
 //! served (`SO_PEERCRED`). A user that disappears is no error: that is when the keeper is needed. The keeper ends with `Q`,
-//! when the first user goes before it has kept anything, and when nobody can reach it any more, because its socket's file
+//! when the first user goes before it has kept anything, and when no process can reach it any more, because its socket's file
 //! is gone.
 
 use crate::descriptors::{self, Message, PassError};
@@ -153,7 +153,7 @@ impl Keeper {
     }
 }
 
-/// Whether somebody may still connect to `listener`, whose file was `file` at the start: an address without a file has none
+/// Whether a process may still connect to `listener`, whose file was `file` at the start: an address without a file has none
 /// to lose.
 fn is_reachable(listener: &UnixListener, file: Option<(u64, u64)>) -> bool {
     let has_name = listener.local_addr().is_ok_and(|address| address.as_pathname().is_some());
@@ -226,7 +226,7 @@ impl<W: Watch> Server<W> {
     }
 }
 
-/// Serves the users of the listening socket that is this process's standard input, in a session of its own, so that nothing
+/// Serves the users of the listening socket that is this process's standard input, in a separate session, so that nothing
 /// that ends its first user's session ends it.
 ///
 /// # Errors
@@ -239,7 +239,7 @@ pub fn serve_standard_input(watch: impl Watch) -> io::Result<()> {
     serve(&listener, watch)
 }
 
-/// Serves the users of `listener`, one after the other, until one asks for the end, with `watch` beside them.
+/// Serves the users of `listener`, one after the other, until one requests the end, with `watch` beside them.
 ///
 /// # Errors
 /// When the listener fails. Failures of a connection only end that.

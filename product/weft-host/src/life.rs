@@ -69,7 +69,7 @@ impl RunId {
 static HELD: Mutex<Vec<(RunId, File)>> = Mutex::new(Vec::new());
 
 impl RunId {
-    /// A duplicate of this process's proof of life. Whoever holds it keeps the objects of this run from being taken for
+    /// A duplicate of this process's proof of life. The process that holds it keeps the objects of this run from being taken for
     /// left behind, also after this process. `None` if the proof could not be made.
     pub fn proof(&self) -> Option<OwnedFd> {
         let held = HELD.lock().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use crate::tap_queue;
 /// The namespace that has `number` in `ns`, with its name in [`NETNS_DIR`] if it has one.
 ///
 /// A TAP is made in `ns` and moved there, down, since its queue then leads to its namespace (`TUNGETDEVNETNS`). So a namespace is
-/// found that has no name, and one whose processes this process may not look at (ptrace(2), "Ptrace access mode checking").
+/// found that has no name, and one whose processes this process may not inspect (ptrace(2), "Ptrace access mode checking").
 ///
 /// # Errors
 /// If the kernel has no TAPs, or refuses one there.

@@ -6,7 +6,7 @@
 //!    package.
 //! 2. `cgroup.procs` and the namespace's descriptor are opened before the fork, since the child may only make
 //!    async-signal-safe calls.
-//! 3. The spawner thread (`spawner`) forks. The child asks for a death signal, starts a session, joins the cgroup and the
+//! 3. The spawner thread (`spawner`) forks. The child requests a death signal, starts a session, joins the cgroup and the
 //!    namespace, and calls exec. No instruction of the program runs outside them.
 //! 4. The parent opens a pidfd, and starts a reader for each captured stream (`output`).
 //!

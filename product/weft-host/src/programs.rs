@@ -35,7 +35,7 @@ pub const PACKAGES: &[(&str, &str)] = &[
 /// Directories searched after PATH; a user's PATH often lacks the administrator's programs.
 const ALSO: [&str; 4] = ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/bin"];
 
-/// The Debian package of `program`, if weftline knows it.
+/// The Debian package of `program`, if weftline has its name.
 pub fn package_of(program: &str) -> Option<&'static str> {
     PACKAGES.iter().find(|(name, _)| *name == program).map(|(_, package)| *package)
 }

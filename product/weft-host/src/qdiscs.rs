@@ -90,7 +90,7 @@ fn arrange(found: &[Found]) -> Option<Qdiscs> {
 }
 
 /// Whether this kernel has a qdisc: looked up among the kernel's modules, so that none is loaded; without lists of modules, tried in a
-/// namespace of its own. `None` if neither tells.
+/// separate namespace. `None` if neither decides.
 pub fn in_this_kernel(kind: &str) -> Option<bool> {
     if ALWAYS.contains(&kind) {
         return Some(true);
@@ -107,7 +107,7 @@ fn tried(kind: &str) -> Option<bool> {
     match tc::add_qdisc(&mut Netlink::open(&ns).ok()?, place, kind, None) {
         Ok(()) => Some(true),
         Err(refusal) if refusal.is(Errno::NOENT) => Some(false),
-        // It is there, and asks for options.
+        // The kernel has it, and requires options.
         Err(refusal) if refusal.is(Errno::INVAL) => Some(true),
         Err(_) => None,
     }

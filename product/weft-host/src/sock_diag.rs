@@ -227,7 +227,7 @@ impl SockDiag {
         Ok(answers.iter().filter_map(|body| parse(body, protocol)).collect())
     }
 
-    /// The answers to a dump, each a `struct inet_diag_msg` with the attributes that `extensions` asks for.
+    /// The answers to a dump, each a `struct inet_diag_msg` with the attributes that `extensions` requests.
     fn answers(&mut self, protocol: Protocol, family: u8, extensions: u8) -> Result<Vec<Vec<u8>>> {
         self.sequence += 1;
         let message = request((family, protocol), extensions, self.sequence);

@@ -2,7 +2,7 @@
 //!
 //! | store | who keeps | where it serves |
 //! |---|---|---|
-//! | [`KeeperStore`] | a process of ours ([`crate::keeper`]) | everywhere but below a manager that ends all processes of a service |
+//! | [`KeeperStore`] | a `weft` process ([`crate::keeper`]) | everywhere but below a manager that ends all processes of a service |
 //! | [`ManagerStore`] | systemd, process 1 | services with `FileDescriptorStoreMax=` |
 //!
 //! A user stores descriptors first and the state that names them last. A crash in between leaves descriptors that no state
@@ -60,7 +60,7 @@ pub trait Store: fmt::Debug + Send {
     /// When the keeping process does not take it.
     fn keep(&mut self, name: &str, descriptor: BorrowedFd<'_>) -> Result<(), StoreError>;
 
-    /// Checks that `count` more descriptors can be kept. A keeping process of ours has no limit.
+    /// Checks that `count` more descriptors can be kept. A keeper has no limit.
     ///
     /// # Errors
     /// When they cannot.
@@ -87,7 +87,7 @@ pub trait Store: fmt::Debug + Send {
     /// When the keeping process cannot be reached.
     fn clear(&mut self) -> Result<(), StoreError>;
 
-    /// Forgets everything for good: a keeping process of ours ends.
+    /// Forgets everything for good: a keeper ends.
     ///
     /// # Errors
     /// When the keeping process cannot be reached.

@@ -61,7 +61,7 @@ pub enum TapError {
     },
 }
 
-/// The treatment of a packet for which the ring of its queue has no room.
+/// The treatment of a packet when the ring of its queue has no room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FullRing {
     /// It is dropped and counted as `tx_dropped`.
@@ -110,7 +110,7 @@ pub fn create(ns: &NetNs, name: &str, queues: u32) -> Result<Vec<OwnedFd>, TapEr
 /// Makes a TAP link as [`create`] does, with options. Descriptor `i` of the result reads queue `i`.
 ///
 /// # Errors
-/// If the kernel lacks what the options ask for, or the link cannot be made.
+/// If the kernel lacks what the options need, or the link cannot be made.
 pub fn create_with(ns: &NetNs, name: &str, options: &TapOptions) -> Result<Vec<OwnedFd>, TapError> {
     link::check_name(name)?;
     if !(1..=MAX_QUEUES).contains(&options.queues) {

@@ -67,7 +67,7 @@ pub(crate) fn configure(queue: BorrowedFd<'_>, name: &str) -> std::result::Resul
 }
 
 /// As [`configure`], with additional flags of TUNSETIFF and offloads of TUNSETOFFLOAD. The kernel ignores flags that it does not
-/// know: ask for its [`features`] first.
+/// know: read its [`features`] first.
 pub(crate) fn configure_with(
     queue: BorrowedFd<'_>,
     name: &str,
@@ -79,7 +79,7 @@ pub(crate) fn configure_with(
     set_offloads(queue, OFFLOADS | offloads).map_err(|e| ("TUNSETOFFLOAD", e))
 }
 
-/// The flags of TUNSETIFF that the kernel knows. The descriptor may be one of /dev/net/tun without a link.
+/// The flags of TUNSETIFF that the kernel supports. The descriptor may be one of /dev/net/tun without a link.
 pub(crate) fn features(queue: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: TUNGETFEATURES writes an unsigned int to its pointer.
     unsafe { ioctl(queue, Getter::<TUNGETFEATURES, libc::c_uint>::new()) }
@@ -87,13 +87,13 @@ pub(crate) fn features(queue: BorrowedFd<'_>) -> Result<u32> {
 
 /// Lets a program of type `socket filter` choose the queue of each packet: its result modulo the number of queues.
 pub(crate) fn set_steering(queue: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: TUNSETSTEERINGEBPF takes a pointer to an int, the program's descriptor, and takes a reference of its own.
+    // SAFETY: TUNSETSTEERINGEBPF takes a pointer to an int, the program's descriptor, and takes a reference to the program.
     unsafe { ioctl(queue, Setter::<TUNSETSTEERINGEBPF, libc::c_int>::new(program.as_raw_fd())) }
 }
 
 /// Lets a program of type `socket filter` see each packet just before its ring: with the result 0 the packet is dropped.
 pub(crate) fn set_filter(queue: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<()> {
-    // SAFETY: TUNSETFILTEREBPF takes a pointer to an int, the program's descriptor, and takes a reference of its own.
+    // SAFETY: TUNSETFILTEREBPF takes a pointer to an int, the program's descriptor, and takes a reference to the program.
     unsafe { ioctl(queue, Setter::<TUNSETFILTEREBPF, libc::c_int>::new(program.as_raw_fd())) }
 }
 

@@ -12,14 +12,14 @@ pub struct Task {
     pub command: String,
     /// The path of its cgroup (version 2) below the root of the hierarchy, with a leading slash.
     pub cgroup: Option<String>,
-    /// The user by which it accesses files, and which its sockets belong to.
+    /// The user of its accesses to files, and the owner of its sockets.
     pub user: Option<u32>,
     /// The inode number of its network namespace.
     pub netns: Option<u64>,
 }
 
 impl Task {
-    /// The facts of process `pid`; `None` if there is none.
+    /// The facts of process `pid`; `None` if it does not exist.
     pub fn of(pid: u32) -> Option<Self> {
         let read = |file: &str| fs::read_to_string(format!("/proc/{pid}/{file}"));
         let command = read("comm").ok()?.trim_end().to_owned();

@@ -97,7 +97,7 @@ pub fn set_inner(ns: &NetNs, link: &str, kind: &str) -> Result<(), TbfError> {
 /// Changes the TBF at the link's egress. Its packets stay.
 ///
 /// # Errors
-/// If there is none, or a value does not fit into the kernel's fields.
+/// If the link has no TBF, or a value does not fit into the kernel's fields.
 pub fn change(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
     let options = options(tbf)?;
     let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
@@ -108,7 +108,7 @@ pub fn change(ns: &NetNs, link: &str, tbf: &Tbf) -> Result<(), TbfError> {
 /// Removes the TBF from the link's egress, with the packets in it.
 ///
 /// # Errors
-/// If there is none.
+/// If the link has no TBF.
 pub fn remove(ns: &NetNs, link: &str) -> Result<(), TbfError> {
     let root = Place { link_index: link::index(ns, link)?, parent: tc::ROOT, handle: HANDLE };
     tc::delete_qdisc(&mut Netlink::open(ns)?, root)

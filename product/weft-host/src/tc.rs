@@ -91,7 +91,7 @@ pub(crate) fn dump_classes(netlink: &mut Netlink, link_index: u32) -> Result<Vec
     netlink.request(RouteNetlinkMessage::GetTrafficClass(message(place, "", None)), NLM_F_DUMP)
 }
 
-/// The qdisc at one place. The kernel sends the answer to whoever listens for changes, and to the asker only as an echo
+/// The qdisc at one place. The kernel sends the answer to every listener for changes, and to the caller only as an echo
 /// (`qdisc_get_notify`, net/sched/sch_api.c).
 pub(crate) fn get_qdisc(netlink: &mut Netlink, place: Place) -> Result<Vec<Answer>, Refusal> {
     netlink.request(RouteNetlinkMessage::GetQueueDiscipline(message(place, "", None)), NLM_F_ECHO)

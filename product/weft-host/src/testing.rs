@@ -48,7 +48,7 @@ pub fn unique(role: &str) -> String {
 
 /// The time allowed to what must come. A machine with other load may run no thread of a test for seconds.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The time between two looks at what is waited for.
+/// The time between two checks of the condition.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Waits until `holds`, for at most `patience`. Returns whether it holds.
@@ -56,7 +56,7 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn until(patience: Duration, mut holds: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + patience;
     loop {
-        // The time is read first: a thread that stands still after it looks once more.
+        // The time is read first: a thread that is stopped after it checks once more.
         let over = Instant::now() > end;
         if holds() {
             return true;

@@ -8,7 +8,7 @@ pub fn passwd() -> String {
     std::fs::read_to_string("/etc/passwd").unwrap_or_default()
 }
 
-/// The number that stands for users whom this process's user namespace does not know (`overflowuid`, user_namespaces(7)). `None` where
+/// The number of all users who are not in this process's user namespace (`overflowuid`, user_namespaces(7)). `None` where
 /// all users are known, so that it is a user like others.
 pub fn unknown() -> Option<u32> {
     static UNKNOWN: OnceLock<Option<u32>> = OnceLock::new();
@@ -16,7 +16,7 @@ pub fn unknown() -> Option<u32> {
     *UNKNOWN.get_or_init(|| {
         let all: Vec<u64> =
             read("/proc/self/uid_map").split_whitespace().filter_map(|n| n.parse().ok()).collect();
-        // The map of the first namespace: every number stands for itself.
+        // The map of the first namespace: every number means itself.
         let is_first = all == [0, 0, u64::from(u32::MAX)];
         (!is_first).then(|| read("/proc/sys/kernel/overflowuid").trim().parse().unwrap_or(65_534))
     })

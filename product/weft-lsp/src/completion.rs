@@ -1,4 +1,4 @@
-//! Completion: the words and names that may stand at a place.
+//! Completion: the words and names that are allowed at a place.
 
 use crate::symbols::{Kind, Symbols};
 use gen_lsp_types::{CompletionItem, CompletionItemKind};
@@ -15,7 +15,7 @@ const ITEMS: &[&str] =
 /// The words that begin a goal of steering.
 const GOALS: &[&str] = &["balance", "isolate", "priority", "static", "locality", "expression"];
 
-/// The kind of words and names that may stand at a place.
+/// The kind of words and names that are allowed at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Expected {
     Item,
@@ -23,7 +23,7 @@ enum Expected {
     AfterTest,
     Node,
     Class,
-    /// The name of a class or of a node, which stands for its classes.
+    /// The name of a class or of a node, which means its classes.
     Steered,
     Words(&'static [&'static str]),
     Body,
@@ -98,7 +98,7 @@ struct Token {
     depth: usize,
 }
 
-/// The kind that may stand behind `before`, apart from the word that is being written.
+/// The kind that is allowed behind `before`, apart from the word that is being written.
 fn expected(before: &str) -> Expected {
     let (mut tokens, in_comment) = tokens(before);
     if in_comment {
@@ -146,7 +146,7 @@ fn expected(before: &str) -> Expected {
     }
 }
 
-/// Whether an item must go on in the next line.
+/// Whether an item must continue in the next line.
 fn goes_on(item: &[Token]) -> bool {
     let Some(last) = item.last() else { return false };
     matches!(

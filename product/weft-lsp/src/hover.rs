@@ -1,4 +1,4 @@
-//! Hover: what a name stands for, its share of the link and its cost.
+//! Hover: the meaning of a name, its share of the link and its cost.
 
 use crate::host::Compiler;
 use crate::symbols::{Definition, Kind, Place, Scope, Symbols};
@@ -97,7 +97,7 @@ fn leaves_below(policy: &CompiledPolicy, name: &str) -> Vec<LeafId> {
     leaves
 }
 
-/// The rate that nobody can take from the leaves.
+/// The rate that no other leaf can take from the leaves.
 fn share(policy: &CompiledPolicy, leaves: &[LeafId]) -> String {
     let Some(link) = policy.link.filter(|_| !leaves.is_empty()) else {
         return "\n- share: `link` does not state a rate\n".to_owned();

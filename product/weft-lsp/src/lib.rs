@@ -2,7 +2,7 @@
 //! Protocol.
 //!
 //! 1. `wire` reads messages from the editor and bounds them.
-//! 2. `server` keeps the open texts, sends each request to the module that answers it, and knows what may come before and after which message.
+//! 2. `server` keeps the open texts, sends each request to the module that answers it, and checks what may come before and after a message.
 //! 3. `diagnostics`, `hover`, `completion`, `rename` and `symbols` answer from the text alone, by the compiler that the command uses.
 //! 4. `host` calls the compiler, with the files of tenants that the caller reads for it.
 //! 5. `lines` turns bytes into the protocol's positions, which count UTF-16 code units.
@@ -30,7 +30,7 @@ pub use host::Host;
 use server::Server;
 use std::io::{BufRead, Write};
 
-/// The reason for which the server cannot go on.
+/// The reason that the server cannot continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The header of a message cannot be read.

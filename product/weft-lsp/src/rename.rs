@@ -8,7 +8,7 @@ use weft_policy::syntax::is_name;
 use weft_policy::{INFRASTRUCTURE, Source, library, parse, words};
 use weft_text::{Span, quoted};
 
-/// The reason for which a name cannot be changed, in one line.
+/// The reason that a name cannot be changed, in one line.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Denied {
     #[error("there is no name of a class, node, limit or algorithm here")]

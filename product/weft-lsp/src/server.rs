@@ -153,7 +153,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// Keeps a text that was opened or changed, and tells its diagnostics.
+    /// Keeps a text that was opened or changed, and publishes its diagnostics.
     fn notification(&mut self, method: &str, params: Value) -> Option<Notification> {
         match (self.phase, method) {
             (Phase::Closing, "exit") => self.phase = Phase::EndedInOrder,
@@ -251,7 +251,7 @@ fn initialized() -> InitializeResult {
     }
 }
 
-/// The diagnostics of a text, as the editor is told; none for one that was closed.
+/// The diagnostics of a text, as the editor receives them; none for one that was closed.
 fn published(host: &Host<'_>, uri: Uri, version: Option<i32>, text: Option<&str>) -> Notification {
     let path = path(uri.as_ref());
     let compiler = Compiler::new(host, &path);

@@ -4,7 +4,7 @@ use crate::sojourn::SojournHistogram;
 use core::sync::atomic::{AtomicU64, Ordering};
 use weft_units::{Bytes, Nanos, Packets};
 
-/// The time for which flows that change their class wait for packets that they have left, unless the operator gives another.
+/// The wait of flows that change their class for packets that they have left, unless the operator gives another.
 pub const DRAIN: Nanos = Nanos::from_secs(30);
 
 /// A counter of packets and of bytes.
@@ -125,7 +125,7 @@ pub struct PortCounters {
     pub strays: Counter,
     /// Packets of rings that classes share whose flow has no record: they count for the default class.
     pub unrecorded: Counter,
-    /// The error of a read by which the worker found the port's devices deleted; 0 while they exist.
+    /// The error of the read that found the port's devices deleted; 0 while they exist.
     pub failed: Gauge,
     /// Failed reads from the uplink (rx), without those of an empty queue or after a signal.
     pub rx_read_failed: Counter,
@@ -194,7 +194,7 @@ pub struct Counters {
     pub change_pause_max: Gauge,
     /// Rings that flows of other classes wait for.
     pub draining: Gauge,
-    /// The time for which the first of them has been waited for, in nanoseconds.
+    /// The time that the first of them has been waited for, in nanoseconds.
     pub draining_for: Gauge,
     /// The limit of such a wait, in nanoseconds. The NIC sets it, and the worker reads it.
     pub drain_limit: Gauge,

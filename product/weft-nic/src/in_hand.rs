@@ -1,4 +1,4 @@
-//! The packets in hand of a worker that another process succeeds: fetched, so in no ring any more, and not sent completely. They were
+//! The packets held by a worker that another process succeeds: fetched, so in no ring any more, and not sent completely. They were
 //! late, a part of them has been sent, or the uplink had no room.
 //!
 //! They go to the successor in a memfd ([`write`], [`read`]): for each packet [`Head`] as native 32-bit numbers, then its bytes. So a
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
-/// A packet in hand.
+/// A packet held by a worker.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct InHand {
     /// The number of its port.

@@ -1,6 +1,6 @@
 //! The late rings, whose doorbell is ahead of their packet, in the order of their next looks.
 //!
-//! Each ring has a time of its own, so that its looks do not depend on how many others are late, and a doorbell brings forward
+//! Each ring has a separate time, so that its looks do not depend on how many others are late, and a doorbell brings forward
 //! the look at its own ring alone. Between two looks at a ring passes twice as much time as before, and from half a
 //! millisecond on half as much again, up to [`LATE_RETRY_MAX`]: a packet waits about as long as it is late at most, and a
 //! doorbell without a packet costs at most some forty looks until the packet is given up

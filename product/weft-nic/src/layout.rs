@@ -27,7 +27,8 @@ pub struct RingBell {
     /// Packets completed by the NIC.
     pub done: AtomicU64,
     /// Of a multiqueue NIC: the time of the last packet, in nanoseconds of the kernel's monotonic clock, for the choice of a
-    /// new flow's ring. Otherwise: the fewest bytes that packets posted since the NIC's last look leave to send; 0 if none tells.
+    /// new flow's ring. Otherwise: the fewest bytes that packets posted since the NIC's last look leave to send; 0 without a
+    /// claim.
     pub last_or_left: AtomicU64,
     /// The time before which all posted packets are done, in nanoseconds of the kernel's monotonic clock.
     pub passed: AtomicU64,
@@ -35,7 +36,7 @@ pub struct RingBell {
     pub drained: AtomicU64,
     /// Those of them that are in `done`.
     pub drained_done: AtomicU64,
-    /// The least time that packets posted since the NIC's last look ask for, in nanoseconds of the kernel's monotonic clock; 0 if
+    /// The least time that packets posted since the NIC's last look request, in nanoseconds of the kernel's monotonic clock; 0 if
     /// none does.
     pub asked: AtomicU64,
 }
@@ -61,7 +62,7 @@ pub struct ClassBell {
     pub full: [AtomicU64; 2],
     /// Packets refused because their flow had packets left in another ring: packets, frame bytes.
     pub moving: [AtomicU64; 2],
-    /// Packets that asked for a time too late for a ring that flows share, and are sent as if they asked for none.
+    /// Packets that requested a time too late for a ring that flows share, and are sent as if they requested none.
     pub late_claims: AtomicU64,
 }
 
@@ -84,7 +85,7 @@ pub struct LaneFlows {
 pub struct Summary {
     /// Bit p: a ring of port p was posted since the NIC last took the bits.
     pub ready_ports: [AtomicU64; PORTS / 64],
-    /// The doorbells for which the NIC requests one wake-up: none (0), any (1), or those of urgent rings (2).
+    /// The doorbells that the NIC requests one wake-up for: none (0), any (1), or those of urgent rings (2).
     pub sleeping: AtomicU32,
     pad1: [AtomicU32; 15],
     /// Wake-ups sent.
@@ -285,7 +286,7 @@ impl Spread {
 /// The metadata that the algorithms of a lane's packets read: what the program collects of its senders (`WEFT_READS_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Reads {
-    /// The time that a sender asks for by `SO_TXTIME`.
+    /// The time that a sender requests by `SO_TXTIME`.
     pub time: bool,
     /// The bytes that it still has to send.
     pub left: bool,
@@ -295,7 +296,7 @@ pub struct Reads {
     pub priority: bool,
     /// The pacing rate of its socket.
     pub pace: bool,
-    /// Nothing more, but they hold a packet until the time that its sender asks for.
+    /// Nothing more, but they hold a packet until the time that its sender requests.
     pub hold: bool,
 }
 
@@ -320,7 +321,7 @@ impl Reads {
         Self::parse(self.bits() | other.bits())
     }
 
-    /// Whether the socket option for messages tells any of it.
+    /// Whether the socket option for messages gives any of it.
     pub fn reads_messages(self) -> bool {
         self.left || self.deadline
     }

@@ -10,7 +10,7 @@
 //! pause until both are level again, so limits and shares stay exact in the link's time. A lag beyond the catch-up is
 //! lost link time. It is counted ([`Link::lost`], reported as `link_lost`).
 //!
-//! A link without a rate of its own ([`Link::observed`]) is free whenever the device below has room: its clock follows
+//! A link without a configured rate ([`Link::observed`]) is free whenever the device below has room: its clock follows
 //! the wall clock, and nothing is ever lost.
 //!
 //! The clock belongs to the transmit worker. It never decreases. It is ahead of the wall clock by at most one chunk,
@@ -83,13 +83,13 @@ impl Link {
         Self { exact, catch_up, free_at: now, lost: Nanos::ZERO }
     }
 
-    /// Creates a link without a rate of its own: its clock is the wall clock, and packets take no time of it. The device
+    /// Creates a link without a configured rate: its clock is the wall clock, and packets take no time of it. The device
     /// below says by its back-pressure when it is busy.
     pub fn observed(now: Instant) -> Self {
         Self { exact: None, catch_up: Nanos::ZERO, free_at: now, lost: Nanos::ZERO }
     }
 
-    /// Changes the rate; `None` for a link without one of its own. The clock stays where it is.
+    /// Changes the rate; `None` for a link without a configured one. The clock stays where it is.
     pub fn change(&mut self, rate: Option<BitsPerSec>, catch_up: Nanos) {
         self.exact = rate.map(ExactRate::at_least_one);
         self.catch_up = if rate.is_some() { catch_up } else { Nanos::ZERO };
@@ -105,7 +105,7 @@ impl Link {
         self.lost
     }
 
-    /// The rate; `None` for a link without a rate of its own.
+    /// The rate; `None` for a link without a configured rate.
     pub fn rate(&self) -> Option<BitsPerSec> {
         self.exact.map(|exact| exact.rate())
     }

@@ -49,7 +49,7 @@ pub enum MultiqueueError {
     Policy(String),
 }
 
-/// The policy: all traffic is one class, since the NIC knows queues only.
+/// The policy: all traffic is one class, since the NIC has queues only.
 const POLICY: &str = "root = fair of default";
 
 /// The maximum lag of the link's clock, and the length of the sample windows.

@@ -196,7 +196,7 @@ pub struct SoftwareNic {
     removed: PortTotals,
     /// The number of changes of the policy.
     generation: u64,
-    /// The numbers that rest.
+    /// The resting numbers.
     vacancies: Vacancies,
 }
 
@@ -243,8 +243,8 @@ struct UplinkWatch {
 }
 
 impl SoftwareNic {
-    /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`, by which the port also
-    /// receives. Brings the port up.
+    /// Starts the NIC of `plan` on `port`, which has the plan's number of rings, and `uplink`. The port also receives
+    /// by `uplink`. Brings the port up.
     ///
     /// # Errors
     /// When the policy does not fit, the kernel refuses the eBPF program, or a thread cannot be started.
@@ -263,7 +263,7 @@ impl SoftwareNic {
         let (workers, cgroups) = (plan.workers().get(), &plan.config().cgroups);
         let maps = NicMaps::for_workers(workers, plan.rings(), cgroups)?;
         if uplink.only_transmits() {
-            // A kernel that refuses the program fills a queue that nobody reads, and drops the rest.
+            // A kernel that refuses the program fills a queue that no process reads, and drops the rest.
             let _ = redirect::discard(&uplink);
         }
         Self::start_over(plan, uplink, maps)

@@ -228,7 +228,7 @@ impl RingPlan {
         &self.whole
     }
 
-    /// The number of classes for which counters exist: more than there are, where later policies may have more.
+    /// The number of classes that have counters: more than there are, where later policies may have more.
     pub fn class_slots(&self) -> usize {
         let changes = self.rings.iter().all(|ring| ring.class.is_some());
         if changes { CLASSES.max(self.classes()) } else { self.classes() }
@@ -261,7 +261,7 @@ fn loom(
     let wanted: Vec<usize> = lanes_of(&whole, &here).map(|(_, lane)| loom_demand(&whole, lane)).collect();
     let given = divide(&wanted, budget.saturating_sub(spare).max(wanted.len()));
     let mut plan = own_rings(&whole, (&here, &given), whole.program.clone(), |lane| lane);
-    // Rings without a lane of their own are in the engine with the lane of `default`, idle.
+    // Rings without a lane are in the engine with the lane of `default`, idle.
     let default = whole.default_class();
     let lane = lanes_of(&whole, &here).find(|(_, lane)| lane.class == default).map_or(0, |(at, _)| at);
     let spec = RingSpec { lane: LaneId::from_index(lane), class: Some(default) };
@@ -305,8 +305,8 @@ fn loom_demand(policy: &CompiledPolicy, lane: &LaneSpec) -> usize {
     }
 }
 
-/// Divides `budget` rings by max-min fairness: no lane gets more than it wants, and the others share the surplus. Every
-/// lane gets at least one; the budget must cover that.
+/// Divides `budget` rings by max-min fairness: no lane gets more than its demand, and the others share the surplus.
+/// Every lane gets at least one; the budget must cover that.
 fn divide(wanted: &[usize], budget: usize) -> Vec<usize> {
     let mut given = vec![1; wanted.len()];
     let mut left = budget - wanted.len();

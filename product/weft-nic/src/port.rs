@@ -160,7 +160,7 @@ pub struct PortDrops {
     /// counts the same packets again, with others that were not for a ring.)
     pub backlog: u64,
     /// Packets dropped at a full ring: `rx_dropped` of the macvtap (`tap_handle_frame`, drivers/net/tap.c), or
-    /// `tx_dropped` of the TAP. The kernel does not count a UDP GSO packet for which a macvtap's ring had no room.
+    /// `tx_dropped` of the TAP. The kernel does not count a UDP GSO packet that a macvtap's ring had no room for.
     pub ring_full: u64,
 }
 
@@ -288,7 +288,7 @@ impl Port {
         })
     }
 
-    /// The descriptor by which the programs of a TAP are set; `None` for a veth.
+    /// The descriptor that sets the programs of a TAP; `None` for a veth.
     pub fn tap_queue(&self) -> Option<BorrowedFd<'_>> {
         match &self.behind {
             Behind::Veth(_) => None,

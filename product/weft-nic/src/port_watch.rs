@@ -1,6 +1,6 @@
 //! The thread that follows the kernel side of the ports: what it must look like is in `port/kernel_side.rs` and
 //! `doorbell/egress.rs`, and is verified when a port is added and after each change that the kernel reports of its devices.
-//! What the kernel does not tell (`gso_max_size`, tcx programs, the processors that are online) is polled every [`POLL`].
+//! What the kernel does not report (`gso_max_size`, tcx programs, the processors that are online) is polled every [`POLL`].
 //!
 //! A property that another program has changed is restored, with a line that says what it was and, where the kernel says it, who
 //! changed it. One that cannot be restored has a line that begins with `refused`. A port that has more than [`DEVIATIONS`]
@@ -22,7 +22,7 @@ use weft_host::cpus;
 use weft_host::link::{Change, Event, Monitor, requester};
 use weft_units::{Instant, Nanos};
 
-/// The interval of looks at what the kernel does not tell.
+/// The interval of looks at what the kernel does not report.
 const POLL: Nanos = Nanos::from_millis(100);
 /// The part of [`POLL`] that each port adds to the interval, so that many ports cost no more than a few.
 const POLL_OF_PORT: Nanos = Nanos::from_millis(2);
@@ -96,7 +96,7 @@ struct Followed {
     of: Watched,
     /// The inodes of the namespaces of near end and rings.
     places: [u64; 2],
-    /// The look that is due, with the last change that the kernel told.
+    /// The look that is due, with the last change that the kernel reported.
     due: Option<(Look, Option<Event>)>,
     looked: Instant,
     /// The times of the last deviations.
@@ -223,14 +223,14 @@ impl Watch {
         }
     }
 
-    /// Makes the looks due at what the kernel does not tell.
+    /// Makes the looks due at what the kernel does not report.
     fn poll_all(&mut self) {
         if let Ok(online) = cpus::online()
             && online != self.online
         {
             self.online = online;
             for port in &self.ports {
-                // A far end that is gone has a look of its own.
+                // A far end that is gone has a separate look.
                 let _ = port.of.port.steer(&self.online);
             }
         }

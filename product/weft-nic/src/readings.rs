@@ -27,13 +27,13 @@ pub(crate) struct Readings {
     pub(crate) failed: u64,
 }
 
-/// The shortest time for which readings of a port at rest are used again.
+/// The shortest time that readings of an idle port are used again.
 const REST: Nanos = Nanos::from_secs(1);
 
-/// The part of the time for each port at rest: 16 a second are read.
+/// The part of the time for each idle port: 16 a second are read.
 const REST_EACH: Nanos = Nanos::from_micros(62_500);
 
-/// The time for which looks at a port at rest serve again. Each look costs system calls; a span that grows with the number of
+/// The time that looks at an idle port serve again. Each look costs system calls; a span that grows with the number of
 /// ports gives a NIC with many idle ports the cost of one with 16.
 pub(crate) fn rest_of(ports: usize) -> Nanos {
     REST.max(Nanos(REST_EACH.get().saturating_mul(ports as u64)))
@@ -44,7 +44,7 @@ pub(crate) fn rest_of(ports: usize) -> Nanos {
 pub(crate) enum Freshness {
     /// They are made now.
     Now,
-    /// Less than this, if the port has been at rest. Each reading of the kernel's counters costs system calls, which idle ports
+    /// Less than this, if the port has been idle. Each reading of the kernel's counters costs system calls, which idle ports
     /// would have ten times a second.
     Recent(Nanos),
 }
@@ -64,7 +64,7 @@ struct Last {
 
 impl Last {
     /// Whether the readings serve again: a packet that was counted as passed may be counted as dropped a moment later, so the
-    /// port was at rest at the last two readings.
+    /// port was idle at the last two readings.
     fn serves(&self, passed: &Passed, now: Instant, rest: Nanos) -> bool {
         let same = |(of, at): &(Passed, Instant)| of == passed && now.saturating_since(*at) < rest;
         self.at_rest && self.made.as_ref().is_some_and(same)
@@ -131,7 +131,7 @@ impl UplinkReadings {
     }
 }
 
-/// A TAP counts the packets that its guard dropped as dropped at a ring; they have a counter of their own.
+/// A TAP counts the packets that its guard dropped as dropped at a ring; they have a separate counter.
 fn without_bypassing(drops: PortDrops, port: &Port, doorbells: &Doorbells) -> PortDrops {
     let unannounced = doorbells.guard().unannounced.load(Ordering::Relaxed);
     let dropped = if port.tap_queue().is_some() { unannounced } else { 0 };

@@ -16,8 +16,8 @@
 //! Balance: packets redirected + read by the thread = delivered to the port + dropped there. The program counts the first,
 //! `rx` the second, and the kernel's devices the others ([`Port::deliveries`]).
 //!
-//! The thread always runs: it moves what passes the program, and everything where there is none. A refused program is no
-//! error unless [`Receive::Kernel`] requires it; [`ReceivePath`] has the reason.
+//! The thread always runs: it moves what passes the program, and everything where no program exists. A refused program is
+//! no error unless [`Receive::Kernel`] requires it; [`ReceivePath`] has the reason.
 
 use crate::counters::Count;
 use crate::port::{Port, PortError, Receive, Uplink};
@@ -36,7 +36,7 @@ pub const PROGRAM: &str = "weft_receive";
 /// The map of its counters: a `struct weft_received` per core.
 const MAP: &str = "received";
 
-/// The pause between two readings of a counter that must be at rest.
+/// The pause between two readings of a counter that must no longer change.
 const PAUSE: Duration = Duration::from_millis(2);
 /// The maximum number of such readings: packets under way take microseconds.
 const READINGS: u32 = 50;
@@ -50,7 +50,7 @@ pub enum ReceivePath {
     Thread(ThreadReason),
 }
 
-/// The reason for which the thread moves received packets.
+/// The reason that the thread moves received packets.
 #[derive(Debug, thiserror::Error)]
 pub enum ThreadReason {
     /// The configuration requires the thread.
@@ -102,7 +102,7 @@ impl ReceivePath {
         }
     }
 
-    /// The reason for which the thread is used where the kernel was wanted; `None` where the choice was carried out.
+    /// The reason that the thread is used where the kernel was requested; `None` where the choice was carried out.
     pub fn fallback(&self) -> Option<&ThreadReason> {
         match self {
             Self::Kernel(_) | Self::Thread(ThreadReason::Requested) => None,
@@ -121,7 +121,7 @@ impl ReceivePath {
         }
     }
 
-    /// Ends the redirect, so that its counters are at rest. The uplink can no longer send.
+    /// Ends the redirect, so that its counters no longer change. The uplink can no longer send.
     pub(crate) fn close(&self, uplink: &Uplink) {
         let Self::Kernel(redirect) = self else { return };
         // Returns after a grace period: no packet is between the device and the far end then. Broadcast packets may

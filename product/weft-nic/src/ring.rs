@@ -233,7 +233,7 @@ impl Ring {
         posted
     }
 
-    /// Notes the packets that were posted until `now`, and what their senders told of them.
+    /// Notes the packets that were posted until `now`, and the claims of their senders about them.
     pub(crate) fn look_closely(&mut self, now: Instant) {
         let posted = self.look(now);
         self.told.posted(posted, Told::take(self.bell(), &self.page.sockets[self.number]));

@@ -21,7 +21,7 @@
 
 use weft_units::{Instant, Nanos};
 
-/// The time for which a ring may be short of posted packets before they count as dropped between doorbell and ring. Far
+/// The time that a ring may be short of posted packets before they count as dropped between doorbell and ring. Far
 /// above any stall of the kernel's receive backlog. A packet that arrives later is still found, and the loss is undone.
 pub(crate) const NEVER_CAME: Nanos = Nanos::from_millis(200);
 
@@ -103,7 +103,7 @@ impl RingAccounting {
         self.done += u64::from(core::mem::take(&mut self.open));
     }
 
-    /// Completes `drained` packets that somebody else has sent, when `posted` had been posted.
+    /// Completes `drained` packets that another process has sent, when `posted` had been posted.
     pub(crate) fn drained(&mut self, drained: u64, posted: u64) {
         self.done = (self.done + drained).min(posted.max(self.done));
     }

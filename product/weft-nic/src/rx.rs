@@ -8,7 +8,7 @@
 //! 4. After a full burst, repeat at once. After more than one packet, sleep for the moderation interval, since
 //!    acknowledgements arrive in bursts.
 //!
-//! A device that no longer exists is forgotten, and the others go on.
+//! A device that no longer exists is forgotten, and the others continue.
 //!
 //! The thread is separate from the transmit worker because acknowledgements that wait for that worker leave senders
 //! without data (measured: the 99th percentile of T0 halves). It shares only descriptors and counters, and is the single

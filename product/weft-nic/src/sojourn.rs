@@ -6,10 +6,9 @@
 //! millisecond of sleep. The worker reads the wall clock at least once in 16 chunks, so short waits may be that much too
 //! short. Packets refused by the uplink and strays are not measured.
 //!
-//! **Arrivals.** A ring holds packets in the order of their doorbells, so a time and the count posted until then tell the
-//! arrival of every packet up to that count. A ring keeps at most `MARKS` such marks (`Arrivals`), at least a sixteenth of
-//! its last wait apart. A packet between two marks takes the earlier time: waits are never understated, and overstated by at most
-//! that distance.
+//! **Arrivals.** A ring holds packets in the order of their doorbells, so a time and the count posted until then give the arrival
+//! of every packet up to that count. A ring keeps at most `MARKS` such marks (`Arrivals`), at least a sixteenth of its last wait
+//! apart. A packet between two marks takes the earlier time: waits are never understated, and overstated by at most that distance.
 //!
 //! **Buckets.** Each octave from 1.024 us to 17 s has eight buckets of equal width ([`SojournHistogram`]), so a percentile is at
 //! most an eighth too large. A class has 1.6 KB, whatever it sends. One thread writes, any reads; nothing is allocated per packet.
@@ -146,7 +145,7 @@ pub(crate) struct Arrivals {
     len: usize,
     /// The least distance of a new mark to the one before.
     spacing: Nanos,
-    /// The packets done when the last wait was told.
+    /// The packets done when the last wait was reported.
     done: u64,
 }
 

@@ -3,14 +3,14 @@
 //!
 //! The programs at the ports let new packets pass once the worker's heartbeat is over. That is not enough: packets that wait
 //! in the rings are still charged to their sockets, and TCP sends nothing more while they are (`tcp_small_queue_check`), not
-//! even again (`skb_still_in_host_queue`, net/ipv4/tcp_output.c). Somebody must empty the rings. The keeper of the NIC's
+//! even again (`skb_still_in_host_queue`, net/ipv4/tcp_output.c). Another process must empty the rings. The keeper of the NIC's
 //! descriptors can: it reads each ring in turn and writes the packets to the uplink as they are.
 //!
 //! [`StandIn::look`] is called some dozens of times a second. It counts what it has sent in `drained` of each ring, which the
-//! worker adds to its own count when it is back (`Ring::take_drained`). Packets of a worker that goes on in the same moment may
-//! leave in another order.
+//! worker adds to its own count when it is back (`Ring::take_drained`). Packets of a worker that continues in the same moment
+//! may leave in another order.
 //!
-//! Rare branches: a packet for which the uplink has no room waits for the next look, also when the worker is back or the
+//! Rare branches: a packet that the uplink has no room for waits for the next look, also when the worker is back or the
 //! descriptors have changed; one that it refuses is dropped, as by the worker, and counted as sent on. A packet that is lost
 //! before it is counted is missing from `drained`, so the worker gives it up as one that no counter explains.
 
@@ -67,7 +67,7 @@ struct Pending {
 #[derive(Debug, Default)]
 pub struct StandIn {
     parts: Option<Parts>,
-    /// The packet for which the uplink had no room. It is in the buffer.
+    /// The packet that the uplink had no room for. It is in the buffer.
     pending: Option<Pending>,
     buffer: Vec<u8>,
     /// Whether the thread has the priority of a NIC.
@@ -84,7 +84,7 @@ impl Watch for StandIn {
             return SELDOM;
         }
         if !self.prior {
-            // As the worker that it stands in for, before the applications.
+            // As the worker that it replaces, before the applications.
             raise_thread_priority();
             self.prior = true;
         }

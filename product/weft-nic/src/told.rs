@@ -1,11 +1,11 @@
 //! The claims of senders about their packets, for algorithms that read them before a packet is fetched.
 //!
-//! A doorbell has one word for each kind of metadata, the least that senders told since the worker's last look
+//! A doorbell has one word for each kind of metadata, the least that senders claimed since the worker's last look
 //! (`bpf/told.h`). The worker takes the words when it reads the ring's count, so what it finds belongs to the packets counted
 //! since the look before ([`ToldMarks`]). A ring keeps its packets' order, so the next packet's is that of the first mark.
 //!
-//! Resolution: packets that are posted between two looks share the least of what they told. A ring remembers at most
-//! [`MARKS`] different looks; beyond that, neighbours share. Nothing is lent further: a packet of which nothing was told is ranked by
+//! Resolution: packets that are posted between two looks share the least of their claims. A ring remembers at most
+//! [`MARKS`] different looks; beyond that, neighbours share. Nothing is lent further: a packet without a claim is ranked by
 //! what the algorithm writes behind `or`.
 
 use crate::layout::{RingBell, RingSocket};
@@ -20,7 +20,7 @@ const MARKS: usize = 32;
 /// The claims about some packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Told {
-    /// The least time for which they ask: a deadline or a time of sending, as the algorithm reads it.
+    /// The least time that they request: a deadline or a time of sending, as the algorithm reads it.
     pub(crate) asked: Option<Instant>,
     /// The fewest bytes that they leave to send of a message or a flow.
     pub(crate) left: Option<u64>,
@@ -31,8 +31,8 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Takes what was told since the last call. Read the ring's count before: a word that is found then is that of a packet in the
-    /// count, since a packet is counted before it tells. One that tells later sets the ring's bit afterwards, so the next
+    /// Takes the claims since the last call. Read the ring's count before: a word that is found then is that of a packet in the
+    /// count, since a packet is counted before it claims. One that claims later sets the ring's bit afterwards, so the next
     /// look finds it.
     pub(crate) fn take(bell: &RingBell, socket: &RingSocket) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Told {
     }
 }
 
-/// Takes a word; 0 means that nothing was told.
+/// Takes a word; 0 means no claim.
 fn take(word: &AtomicU64) -> Option<u64> {
     if word.load(Ordering::Relaxed) == 0 {
         return None;
@@ -80,7 +80,7 @@ fn take(word: &AtomicU64) -> Option<u64> {
     Some(word.swap(0, Ordering::SeqCst)).filter(|value| *value != 0)
 }
 
-/// The packets after number `from` up to number `to`, and what was told of them.
+/// The packets after number `from` up to number `to`, and the claims about them.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     from: u64,
@@ -88,7 +88,7 @@ struct Mark {
     told: Told,
 }
 
-/// The claims about the packets that a ring holds. Without memory until something is told.
+/// The claims about the packets that a ring holds. Without memory until the first claim.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ToldMarks {
     marks: VecDeque<Mark>,
@@ -97,7 +97,7 @@ pub(crate) struct ToldMarks {
 }
 
 impl ToldMarks {
-    /// Notes that `count` packets were posted until now, and what was told since the last look.
+    /// Notes that `count` packets were posted until now, and the claims since the last look.
     pub(crate) fn posted(&mut self, count: u64, told: Told) {
         let seen = core::mem::replace(&mut self.seen, count);
         if told == Told::default() {

@@ -24,7 +24,7 @@ pub struct ClassTotals {
     pub wire: Count,
     /// Packets of flows beyond the flow bound.
     pub untracked: Packets,
-    /// Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none.
+    /// Packets that requested a time too late for a ring that flows share, and were sent as if they requested none.
     pub late_claims: Packets,
     /// Packets refused at the port's egress, before their doorbell: the class had reached its packet bound.
     pub bound: Count,
@@ -68,11 +68,11 @@ pub struct Lag {
 pub struct Draining {
     /// The rings.
     pub rings: u64,
-    /// The time for which the first of them has been waited for.
+    /// The time that the first of them has been waited for.
     pub longest: Nanos,
-    /// The time after which the class that takes the flow sends what stands before.
+    /// The time after which the class that takes the flow sends what is before.
     pub limit: Nanos,
-    /// The rings for which that came to pass.
+    /// The rings where that happened.
     pub escorted: u64,
 }
 
@@ -113,7 +113,7 @@ pub struct Totals {
     pub uplink_waits: u64,
     /// Changes of the policy.
     pub changes: u64,
-    /// The longest time for which a change kept the worker from sending.
+    /// The longest time that a change kept the worker from sending.
     pub change_pause_max: Nanos,
     /// The rings that flows of other classes wait for.
     pub draining: Draining,
@@ -133,7 +133,7 @@ pub struct Totals {
     pub uplink_dropped: u64,
     /// Packets redirected to the port by the kernel (rx).
     pub rx_redirected: Count,
-    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nobody counts them behind it.
+    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nothing counts them behind it.
     pub rx_limited: Count,
     /// Packets delivered to the other ports (rx), by their devices' own counters.
     pub rx_delivered: Count,
@@ -145,7 +145,7 @@ pub struct Totals {
     pub rx_passed: Count,
     /// Packets of the thread refused by the port (rx).
     pub rx_refused: Count,
-    /// Failed reads from the uplink (rx). Reads of an empty queue are none.
+    /// Failed reads from the uplink (rx). Reads of an empty queue do not count.
     pub rx_read_failed: u64,
     /// Whether the rx thread ended before the NIC was stopped, since the uplink's device no longer exists.
     pub rx_ended: bool,
@@ -211,7 +211,7 @@ pub struct PortTotals {
     pub records: u64,
     /// Packets redirected to the port by the kernel (rx).
     pub rx_redirected: Count,
-    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nobody counts them behind it.
+    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nothing counts them behind it.
     pub rx_limited: Count,
     /// Packets delivered to the other ports (rx), by their devices' own counters.
     pub rx_delivered: Count,

@@ -83,7 +83,7 @@ const BEAT: Nanos = Nanos::from_millis(5);
 /// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
 
-/// The most chunks between two looks at the clock, whose result is the time of arrivals and departures.
+/// The most chunks between two reads of the clock, whose result is the time of arrivals and departures.
 const STAMP: u32 = 16;
 
 /// The unit in which the worker cuts super-packets.
@@ -286,7 +286,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             if self.parts.link.busy_until(wall).is_some() {
                 wall = clock::now();
                 self.stamp = wall;
-                // The worker may have stood still since the last look.
+                // The worker may have paused since the last look.
                 self.parts.link.follow(wall);
                 if let Some(until) = self.parts.link.busy_until(wall)
                     && !self.may_overdraw(wall, until - wall)

@@ -233,7 +233,7 @@ fn places(take: fn(&AtomicU64, &AtomicU64, u64, u64) -> bool) {
             counts.2.load(Ordering::SeqCst),
             "what was refused is taken back"
         );
-        // At rest: exactly the remaining places can be taken.
+        // Afterwards, exactly the remaining places can be taken.
         while take(&counts.0, &counts.1, BOUND, 1) {}
         assert_eq!(counts.0.load(Ordering::SeqCst) - counts.1.load(Ordering::SeqCst), BOUND);
     });
@@ -366,7 +366,7 @@ fn no_wake_up_of_an_urgent_ring_is_lost() {
 fn nor_when_the_nic_sleeps_for_any_doorbell_in_between() {
     fn either(page: &Page) -> bool {
         urgent_sleep(page) && {
-            // The link became free before the wake-up: the NIC goes on and sleeps for any doorbell.
+            // The link became free before the wake-up: the NIC continues and sleeps for any doorbell.
             protocol::awake(&page.sleeping);
             sleep(page)
         }

@@ -199,7 +199,7 @@ fn fill(
 }
 
 impl<R: Read> PcapReader<R> {
-    /// Reads the file header of `source`. The reader buffers, so `source` needs no buffer of its own.
+    /// Reads the file header of `source`. The reader buffers, so `source` needs no buffer.
     ///
     /// # Errors
     /// The source cannot be read, is not a capture, or is not an Ethernet capture.
@@ -404,7 +404,7 @@ pub struct PcapWriter<W: Write> {
 }
 
 impl<W: Write> PcapWriter<W> {
-    /// Writes the file header to `sink`. The writer buffers, so `sink` needs no buffer of its own.
+    /// Writes the file header to `sink`. The writer buffers, so `sink` needs no buffer.
     ///
     /// # Errors
     /// Writing to the sink failed.

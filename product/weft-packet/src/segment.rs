@@ -139,7 +139,7 @@ pub enum SegmentError {
     },
 }
 
-/// The method by which a packet is cut.
+/// The method that cuts a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cut {
     /// The packet is not cut.

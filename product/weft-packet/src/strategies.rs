@@ -59,7 +59,7 @@ fn attributes(values: Range<u64>) -> impl Strategy<Value = AttributeTests> {
     })
 }
 
-/// The value of an attribute that a small number stands for.
+/// The value of an attribute that a small number represents.
 fn value_of(attribute: Attribute, number: u64) -> u128 {
     match attribute {
         Attribute::Process => name_of(number).map_or(0, ProcessName::number),
@@ -67,7 +67,7 @@ fn value_of(attribute: Attribute, number: u64) -> u128 {
     }
 }
 
-/// The name of a process that a number stands for.
+/// The name of a process that a number represents.
 fn name_of(number: u64) -> Option<ProcessName> {
     ProcessName::new(format!("p{number}").as_bytes())
 }

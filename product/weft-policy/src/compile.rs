@@ -66,7 +66,7 @@ pub struct CompileOptions {
 }
 
 impl CompileOptions {
-    /// The options by which the policies of simulated hosts compile, on a link of `rate`. Simulated hosts have no users.
+    /// The options that compile the policies of simulated hosts, on a link of `rate`. Simulated hosts have no users.
     pub fn of_simulated(rate: Option<BitsPerSec>) -> Self {
         Self { link: rate, ..Self::default() }
     }

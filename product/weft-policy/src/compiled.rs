@@ -19,7 +19,7 @@ pub const INFRASTRUCTURE: &str = "infrastructure";
 pub struct ClassInfo {
     /// Its name in the policy (`T1`, `vm1.kvs`).
     pub name: String,
-    /// The most link time that a chunk of another class may take, if the policy asks for less than the port's own bound.
+    /// The most link time that a chunk of another class may take, if the policy requires less than the port's own bound.
     pub latency: Option<Nanos>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) const DEFAULT: &str = "default";
 pub struct SteerClause {
     /// Its text, in the standard form and without `steer`.
     pub text: String,
-    /// The classes that it tells apart from others.
+    /// The classes that it distinguishes from others.
     pub classes: Vec<String>,
 }
 
@@ -103,7 +103,7 @@ impl CompiledPolicy {
         ClassId::from_index(at.unwrap_or_default())
     }
 
-    /// The least latency that a class asks for.
+    /// The least latency that a class requires.
     pub fn least_latency(&self) -> Option<Nanos> {
         self.classes.iter().filter_map(|class| class.latency).min()
     }
@@ -152,7 +152,7 @@ impl CompiledPolicy {
         .collect()
     }
 
-    /// The numbers of the ports that have rows of their own in `class`, in order.
+    /// The numbers of the ports that have separate rows in `class`, in order.
     pub fn ports_of(&self, class: ClassId) -> BTreeSet<u16> {
         let rows = self.destinations.get(class.index()).map(Vec::as_slice).unwrap_or_default();
         rows.iter().filter_map(|row| row.port).collect()
@@ -183,13 +183,13 @@ impl CompiledPolicy {
         self.ports.iter().position(|known| known == name).map_or(0, |index| index as u16 + 1)
     }
 
-    /// Whether the policy has a class `infrastructure` of its own. If not, the caller that runs the policy adds one.
+    /// Whether the policy defines a class `infrastructure`. If not, the caller that runs the policy adds one.
     pub fn names_infrastructure(&self) -> bool {
         self.classes.iter().any(|class| class.name == INFRASTRUCTURE)
     }
 
     /// Asserts what the engine relies on: every id is in range, every leaf and every node occurs once in the tree, every
-    /// node has at least two children, or one below an algorithm, no rate is zero, the last rule matches everything, and every class has lanes of its own for
+    /// node has at least two children, or one below an algorithm, no rate is zero, the last rule matches everything, and every class has separate lanes for
     /// all destinations.
     pub fn check_invariants(&self) {
         let program = &self.program;

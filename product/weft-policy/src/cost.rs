@@ -28,7 +28,7 @@ pub struct Needs {
     pub reranks: bool,
     /// It ranks a child anew when the child's next packet changes.
     pub follows_head: bool,
-    /// It drops or marks packets in hand.
+    /// It drops or marks fetched packets.
     pub drops: bool,
 }
 

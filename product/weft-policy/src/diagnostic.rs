@@ -26,7 +26,7 @@ pub struct Diagnostic {
     pub help: String,
     /// Additional facts, one line each.
     pub notes: Vec<String>,
-    /// The remedy as an edit of the text, where the compiler can tell what was meant.
+    /// The remedy as an edit of the text, where the compiler can find what was meant.
     pub fix: Option<Fix>,
 }
 

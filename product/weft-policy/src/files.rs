@@ -1,4 +1,4 @@
-//! The files of tenants, as a compilation asks for them. The compiler opens no file itself.
+//! The files of tenants, as a compilation requests them. The compiler opens no file itself.
 
 use crate::diagnostic::Diagnostic;
 use serde::{Deserialize, Serialize};
@@ -40,7 +40,7 @@ pub trait TenantFiles {
     /// The text of the file that is wanted.
     ///
     /// # Errors
-    /// When there is none.
+    /// When the file does not exist.
     fn read(&self, wanted: Wanted<'_>) -> Result<FileText, FileError>;
 }
 
@@ -110,7 +110,7 @@ pub struct Tenant {
     pub quotas: Vec<QuotaUse>,
 }
 
-/// The texts of tenants' files, by which a policy compiles again.
+/// The texts of tenants' files, from which a policy compiles again.
 pub fn texts_of(tenants: &[Tenant]) -> TenantTexts {
     TenantTexts(tenants.iter().filter_map(|of| Some((of.name.clone(), of.file.clone()?))).collect())
 }

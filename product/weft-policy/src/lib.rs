@@ -3,7 +3,7 @@
 //! [`compile`] runs these passes in this order:
 //!
 //! 1. `syntax`: the text becomes a lossless tree. The parser never fails: it reports an error, skips to the next construct
-//!    and continues, so one run reports every error. It knows ordinary mistakes, reports each once, and goes on with what was meant.
+//!    and continues, so one run reports every error. It finds ordinary mistakes, reports each once, and continues as meant.
 //! 2. `lowering`: the tree becomes a model. Values are parsed into typed quantities; names remain names.
 //! 3. `validate`: names become edges of a graph. The graph must be a restricted DAG as Loom defines it (NSDI'19, section 4).
 //!    The conditions of the classes become rows of a match table, in which the first match decides.
@@ -20,10 +20,10 @@
 //! - Every diagnostic has a stable code, a place in the text and a remedy, and a [`Fix`] where it is known what was meant. A
 //!   code never changes its meaning.
 //! - No text causes a panic. [`syntax::NESTING_MAX`] and the limit on a policy's levels bound every recursion; the text, the
-//!   graph, the match table, the cgroups and the diagnostics have limits of their own, so that compile time is bounded too.
+//!   graph, the match table, the cgroups and the diagnostics have separate limits, so that compile time is bounded too.
 //! - A packet's lane in the match table is the lane that the conditions and limits describe. The `oracle` modules compare
 //!   the two on random policies and packets.
-//! - The compiler knows nothing of where a policy will run: it reads no file and no clock.
+//! - The compiler does not depend on where a policy will run: it reads no file and no clock.
 //!
 //! Rare branches need no counters: a compilation is one call, and each of them ends in a diagnostic with its own code.
 #![forbid(unsafe_code)]

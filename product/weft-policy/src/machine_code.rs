@@ -1,11 +1,11 @@
 //! Machine code for a policy's algorithms, where this program was built with it and the kernel allows it.
 //!
-//! It takes the place of the interpreter and gives the same results in every bit, so a caller may go on without it.
+//! It takes the place of the interpreter and gives the same results in every bit, so a caller may continue without it.
 
 use crate::CompiledPolicy;
 use thiserror::Error;
 
-/// The reasons for which algorithms are interpreted.
+/// The reasons why algorithms are interpreted.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NoMachineCode {

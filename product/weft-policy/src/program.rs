@@ -45,8 +45,8 @@ use weft_units::{ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 /// The most packets of a class that may wait, in a policy without bounds.
 pub const BOUND_DEFAULT: Packets = Packets(10_000);
 
-/// Places `default` at the bottom of the tree, unless the policy has placed it: below the limits with which the root begins, as the
-/// last child of a `priority`, as a child of weight 1 of a `wfq`, and under anything else with a strict priority of its own.
+/// Places `default` at the bottom of the tree, unless the policy has placed it: below the limits at the beginning of the root, as the
+/// last child of a `priority`, as a child of weight 1 of a `wfq`, and under anything else with a separate strict priority.
 pub(crate) fn place_default(graph: &mut Graph, uses: &[Use]) {
     let Some(root) = graph.root else { return };
     let limit = last_limit(graph, uses, root);
@@ -70,7 +70,7 @@ pub(crate) fn place_default(graph: &mut Graph, uses: &[Use]) {
     }
 }
 
-/// The last of the limits with which a node begins: on the way down from it, through names, as long as everything is limited together.
+/// The last limit at the beginning of a node: on the way down from it, through names, as long as everything is limited together.
 fn last_limit(graph: &Graph, uses: &[Use], from: usize) -> Option<usize> {
     let (mut last, mut at) = (None, from);
     // The graph has no cycle.
@@ -104,7 +104,7 @@ pub(crate) fn limit_root(graph: &mut Graph, branches: Vec<Branch>) {
     graph.root = Some(graph.nodes.len() - 1);
 }
 
-/// A class with which its owner's destinations are more than it may have, or its steps are used up.
+/// A class that gives its owner more destinations than it may have, or uses up its steps.
 pub(crate) struct TooManyRows {
     pub(crate) class: usize,
 }
@@ -276,7 +276,7 @@ pub(crate) fn limit_name(node: &str, branch: &Branch) -> String {
     }
 }
 
-/// A limit above a node: the parent, the limit, and the packets for which it holds.
+/// A limit above a node: the parent, the limit, and the packets that it applies to.
 type LimitAbove = (usize, LimitId, Region);
 
 /// A walk from each class up to the root, which collects its paths.
@@ -290,7 +290,7 @@ struct Walk<'a> {
     budget: &'a Budget,
     /// The number of paths of the classes before, for each one who pays for them.
     before: Vec<usize>,
-    /// The first class with which a tenant or the operator has too many.
+    /// The first class that gives a tenant or the operator too many.
     refused: BTreeMap<usize, usize>,
     payer: usize,
     found: Vec<Path>,

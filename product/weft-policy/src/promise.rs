@@ -1,8 +1,8 @@
 //! The promises of a policy that a place of execution keeps: each statement of the policy is a promise, which the place keeps, keeps within a
 //! bound, or does not keep. A place that cannot run a policy at all has a [`Refusal`].
 //!
-//! The compiler knows no place. A place says what it can do from the facts that it uses itself, and [`refused_with`] finds the
-//! statement in the text that asks for more.
+//! The compiler depends on no place. A place reports what it can do from the facts that it uses itself, and [`refused_with`] finds the
+//! statement in the text that requires more.
 
 use crate::code::Code;
 use crate::compile::{CompileOptions, Source, checked_with};
@@ -92,7 +92,7 @@ pub enum About {
 /// The reason why a place cannot run a policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The statement that asks for more than the place has.
+    /// The statement that requires more than the place has.
     pub about: About,
     /// The reason, such as `it has 101 lanes, and its port has 64 rings`.
     pub reason: String,

@@ -13,7 +13,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The packets of both regions; `None` if there are none.
+    /// The packets of both regions; `None` if no packet is in both.
     pub(crate) fn meet(&self, other: &Self) -> Option<Self> {
         let port = match (self.port, other.port) {
             (Some(a), Some(b)) if a != b => return None,

@@ -47,7 +47,7 @@ impl TableUse {
                 self.entries += 1;
             }
         }
-        // The number that stands for the name of a process.
+        // The number that represents the name of a process.
         self.entries += row.attributes.iter().filter(|(of, _)| *of == Attribute::Process).count();
     }
 

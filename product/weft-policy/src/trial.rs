@@ -56,11 +56,11 @@ pub struct TrialPacket {
     pub class: Option<String>,
     /// Its flow; `None` for one flow of the class.
     pub flow: Option<String>,
-    /// The time by which it is to leave.
+    /// The deadline of its departure.
     pub deadline: Option<Nanos>,
-    /// The span for which it may wait.
+    /// The span that it may wait.
     pub slack: Option<Nanos>,
-    /// The span by which earlier hops were late.
+    /// The lateness of earlier hops.
     pub late: Option<Nanos>,
     /// The time before which it is not to leave.
     pub txtime: Option<Nanos>,

@@ -41,7 +41,7 @@ pub const fn functions() -> &'static [&'static str] {
     FUNCTION_NAMES
 }
 
-/// The names that every algorithm has, with the metadata of its next packet and of the packet in hand.
+/// The names that every algorithm has, with the metadata of its next packet and of the handled packet.
 pub fn algorithm_names() -> Vec<String> {
     let of = |packet: &'static str| METADATA.iter().map(move |known| format!("{packet}.{}", known.name));
     let plain = NAMES.iter().map(|name| (*name).to_owned()).chain(["unlimited".to_owned()]);

@@ -173,7 +173,7 @@ pub enum AlgorithmError {
     /// A program is wrong.
     #[error("{0}")]
     Program(#[from] ProgramError),
-    /// A program stands at another part's place.
+    /// A program is at another part's place.
     #[error("the program of `{found}` stands at the place of `{part}`")]
     Misplaced {
         /// The place.

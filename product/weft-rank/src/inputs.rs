@@ -70,12 +70,12 @@ pub struct Inputs {
     pub bytes: Bytes,
     /// Whether the child has more to send after the turn.
     pub more: bool,
-    /// The rank with which the turn was won.
+    /// The rank that won the turn.
     pub rank: Rank,
     /// The sum of the weights of the node's children, active or not.
     pub weights: u64,
     /// The least value of [`Aggregates::lowest`](crate::Aggregates::lowest) over the other active children; `u64::MAX` if
-    /// there are none.
+    /// no other child is active.
     pub lowest: u64,
     /// The bytes that wait in the child.
     pub queued_bytes: Bytes,

@@ -24,20 +24,20 @@ pub enum Slot {
     Child(u8),
 }
 
-/// A property of a packet, which the sender, the classifier or the engine may know.
+/// A property of a packet, which the sender, the classifier or the engine may provide.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Metadatum {
     /// The length in bytes.
     Length,
     /// The time of arrival.
     Arrived,
-    /// The time by which the packet is to be sent.
+    /// The deadline of the packet's departure.
     Deadline,
-    /// The span for which the packet may wait, counted from its arrival.
+    /// The span that the packet may wait, counted from its arrival.
     Slack,
     /// The bytes that its flow or message still has to send, with this packet.
     Left,
-    /// The span by which earlier hops were late.
+    /// The lateness of earlier hops.
     Late,
     /// The priority given by the sender.
     Priority,
@@ -86,11 +86,11 @@ pub enum Input {
     Bytes,
     /// 1 if the child has more to send after the turn, otherwise 0. Only in `sent`.
     More,
-    /// A component of the rank with which the turn was won. Only in `begin` and `sent`.
+    /// A component of the rank that won the turn. Only in `begin` and `sent`.
     Rank(RankWord),
     /// The sum of the weights of the node's children, active or not.
     Weights,
-    /// The least value of a field over the other active children; `u64::MAX` if there are none.
+    /// The least value of a field over the other active children; `u64::MAX` without one.
     Lowest,
     /// The bytes that wait in the child.
     QueuedBytes,

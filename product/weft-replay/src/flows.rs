@@ -9,7 +9,7 @@ use weft_policy::CompiledPolicy;
 use weft_sched::LeafDiscipline;
 use weft_units::{ClassId, FlowId, FlowKey, LaneId, PacketMeta, Weight};
 
-/// The fields by which packets are of one flow: the five-tuple, and the attributes that the policy tests.
+/// The fields that make packets one flow: the five-tuple, and the attributes that the policy tests.
 pub(crate) type FieldsOfFlow = (FlowKey, AttributeTests);
 
 /// The tables of a policy, for packets at one port.
@@ -45,7 +45,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// The flows of a run by what tells them apart, each with its queue.
+/// The flows of a run by what distinguishes them, each with its queue.
 pub(crate) struct Flows<K> {
     /// The queue of each flow; the lane follows from the key.
     queues: HashMap<K, FlowId>,
@@ -105,7 +105,7 @@ impl<K: Hash + Eq> Flows<K> {
         Some(flows.shared)
     }
 
-    /// The number of flows with a queue of their own.
+    /// The number of flows with a separate queue.
     pub(crate) fn count(&self) -> u64 {
         self.queues.len() as u64
     }

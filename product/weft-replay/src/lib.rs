@@ -343,7 +343,7 @@ pub fn replay(
 /// Checks that a replay can run `policy`, on a link of `rate` if it is given.
 ///
 /// # Errors
-/// With the error by which [`replay()`] refuses it before it reads the capture.
+/// The error that [`replay()`] returns when it refuses the policy before it reads the capture.
 pub fn can_replay(policy: &CompiledPolicy, rate: Option<BitsPerSec>) -> Result<(), ReplayError> {
     begin(policy, rate).map(drop)
 }

@@ -15,7 +15,7 @@ pub trait Scheduler {
     /// The reason for a refusal.
     type Refused;
 
-    /// Returns the reason as one of a few fixed texts, by which drops are counted.
+    /// Returns the reason as one of a few fixed texts, which are the keys of the counts of drops.
     fn reason(refused: &Self::Refused) -> &'static str;
 
     /// Adds a flow to a lane.

@@ -19,7 +19,7 @@ pub struct Arrival {
     pub meta: PacketMeta,
     /// Its class, if it is known without the policy's rules.
     pub class: Option<ClassId>,
-    /// The number of its flow within its lane, if flows are not told apart by their five-tuples.
+    /// The number of its flow within its lane, if flows are not distinguished by their five-tuples.
     pub flow: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub struct Order {
     pub dropped: BTreeMap<&'static str, Vec<usize>>,
     /// Packets whose time was before that of the preceding one.
     pub late: u64,
-    /// Packets of flows that had no queue of their own, because their class had too many.
+    /// Packets of flows that had no separate queue, because their class had too many.
     pub overflow_packets: u64,
 }
 

@@ -121,7 +121,7 @@ impl Table {
         self.notes.push(text.into());
     }
 
-    /// The title; `""` if there is none.
+    /// The title; `""` if the table has none.
     pub fn title(&self) -> &str {
         &self.title
     }

@@ -88,8 +88,8 @@ pub(crate) fn unexplained(totals: &Totals) -> u64 {
 }
 
 /// The greatest number of packets that `drops` of the kernel explain. It counts a super-packet once, and one that a full ring has
-/// no room for not at all (`tap_handle_frame`, drivers/net/tap.c). Only rings without a bound of their own, those of a NIC without
-/// classes, are ever full.
+/// no room for not at all (`tap_handle_frame`, drivers/net/tap.c). Only rings without a bound, of a NIC without classes, are ever
+/// full.
 fn explained(drops: u64, totals: &Totals) -> u64 {
     let may_be_cut = drops > 0 || totals.arrivals.unseen_ports > 0;
     drops + if may_be_cut { totals.cut } else { 0 }

@@ -28,8 +28,8 @@ use weft_policy::CompiledPolicy;
 const LOOK: Duration = Duration::from_millis(250);
 
 /// The least time between two looks: at most 100 a second. A look resolves at most 64 paths, each a few system calls, in about
-/// a tenth of a millisecond, so a storm of events costs some percent of a processor. A cgroup that is made during a rest has
-/// its class so much later.
+/// a tenth of a millisecond, so a storm of events costs some percent of a processor. A cgroup that is made between two looks
+/// has its class so much later.
 pub const REST: Duration = Duration::from_millis(10);
 
 /// Converts a cgroup to the form that the egress program compares.

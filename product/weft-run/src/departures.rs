@@ -9,7 +9,7 @@
 //! | wire | a chunk, from its first to its last bit |
 //!
 //! All spans of a packet are in one flow. Times are those of the kernel's monotonic clock. A link's clock may be up to the catch-up
-//! behind the wall clock, by which arrivals are told; a packet that left before it came by these clocks has waited for no time.
+//! behind the wall clock, which gives arrivals; a packet that left before it came by these clocks has waited for no time.
 //!
 //! In memory are a row group of the table, the flows' keys, and for the trace the arrivals and departures of `ORDER`.
 
@@ -26,7 +26,7 @@ use weft_trace::perfetto::{Event, FlowNumber, Note, Perfetto, Place, TrackId};
 use weft_trace::table::TableError;
 use weft_units::{FlowKey, LoggedFlowId, Nanos, TxQueueId};
 
-/// The time by which the arrivals of a queue's packets may be out of order: rings that share it, marks of arrivals.
+/// The time that the arrivals of a queue's packets may be out of order by: rings that share it, marks of arrivals.
 const ORDER: Nanos = Nanos::from_millis(50);
 
 /// The reason that departures cannot be written.

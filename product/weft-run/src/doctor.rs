@@ -8,7 +8,7 @@ pub fn survey() -> Vec<Facility> {
     vec![machine_code(probe())]
 }
 
-/// The line about machine code. The interpreter stands in for it, so nothing is missing.
+/// The line about machine code. The interpreter replaces it, so nothing is missing.
 fn machine_code(tried: Result<(), NoMachineCode>) -> Facility {
     let state = match tried {
         Ok(()) => State::Present(String::new()),

@@ -1,6 +1,6 @@
 //! The gate: whether a place can run a policy, and if not, why and what to do instead.
 //!
-//! Each place says it by the function with which it starts itself, so that the answer and the start cannot differ:
+//! Each place says it by the function that it starts itself with, so that the answer and the start cannot differ:
 //!
 //! | place | facts | function |
 //! |---|---|---|
@@ -46,7 +46,7 @@ pub struct Answer {
     pub refusal: Option<Refusal>,
 }
 
-/// The rate with which a place is asked that needs one, where the policy states none and the command takes one.
+/// The rate for the check of a place that needs one, where the policy states none and the command takes one.
 const GIVEN: BitsPerSec = BitsPerSec(1_000_000_000);
 
 impl Place {
@@ -128,7 +128,7 @@ impl Place {
         promises
     }
 
-    /// Returns the promise about classes: the attributes of packets that the place does not know.
+    /// Returns the promise about classes: the attributes of packets that the place does not have.
     fn classes(self, policy: &CompiledPolicy) -> Promise {
         let unknown: &[Attribute] = match self {
             Self::Port | Self::Daemon | Self::Tc => &[],
@@ -176,7 +176,7 @@ fn with_rate(policy: &CompiledPolicy) -> CompiledPolicy {
     CompiledPolicy { link: Some(policy.link.unwrap_or(GIVEN)), ..policy.clone() }
 }
 
-/// Asks the simulator, which compiles policies for hosts of its own.
+/// Asks the simulator, which compiles policies for simulated hosts.
 fn simulator(link: Option<BitsPerSec>, source: Source<'_>, files: &dyn TenantFiles) -> Option<Refusal> {
     let compilation = compile_with(source, files, &CompileOptions::of_simulated(link));
     let error = compilation.diagnostics.iter().find(|diagnostic| diagnostic.is_error())?;

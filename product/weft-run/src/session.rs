@@ -81,7 +81,7 @@ const WINDOWS: usize = 4;
 /// charged to shares.
 const WORKER_BOUND: u64 = 950;
 
-/// The rate in [`Settings::rate`] of a link without a rate of its own ([`weft_nic::link::LinkRate::Observed`]): the host's own
+/// The rate in [`Settings::rate`] of a link without a configured rate ([`weft_nic::link::LinkRate::Observed`]): the host's own
 /// infrastructure traffic has its share of that.
 pub const UNKNOWN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -109,10 +109,10 @@ pub enum SessionError {
     /// The cgroup hierarchy is not available.
     #[error(transparent)]
     Cgroup(#[from] CgroupError),
-    /// The kernel lacks the kind of port that was asked for.
+    /// The kernel lacks the kind of port that was requested.
     #[error("{0}; leave out --port tap")]
     NoSuchPort(TapError),
-    /// The clock of this process is not that of the programs in the kernel, with which it exchanges times.
+    /// The clock of this process is not that of the programs in the kernel, and both exchange times.
     #[error(
         "the monotonic clock of this time namespace is {ahead} s ahead of the kernel's, by which packets are timed; start weft in the host's time namespace"
     )]
@@ -232,11 +232,11 @@ pub struct Status {
     /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
     /// carries.
     pub worker_bound: bool,
-    /// The longest time for which a change of the policy kept the worker from sending.
+    /// The longest time that a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
     /// The rings that flows of other classes wait for.
     pub draining: Draining,
-    /// Packets of flows for which the flow tables had no room.
+    /// Packets of flows that the flow tables had no room for.
     pub untracked: u64,
     /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
     pub failed: u64,
@@ -264,7 +264,7 @@ pub struct Session {
     cgroups: Option<Follower>,
     /// The store that keeps the session beyond this process.
     hold: Option<hold::Hold>,
-    /// The reason for which a store was given up.
+    /// The reason that a store was given up.
     not_held: Option<String>,
     // Last, so that the devices in it are dropped first.
     namespace: NetNs,
@@ -379,7 +379,7 @@ impl Session {
         let shown = self.uplink.show();
         self.uplink_gone = shown.is_err();
         self.followed = shown.map_or((before.0, false), |link| (link.mtu, link.running));
-        // Each port costs system calls, so without a change they are looked at once a second, and less often if they are many.
+        // Each port costs system calls, so without a change they are checked once a second, and less often if they are many.
         let (ports, now) = (self.nic.ports().len(), Instant::now());
         let rest = Duration::from(self.nic.rest());
         let fresh = |(of, at): (usize, Instant)| of == ports && now.duration_since(at) < rest;

@@ -20,7 +20,7 @@ impl TenantFiles for Beside {
 /// The text of the file at `path`.
 ///
 /// # Errors
-/// When there is none, or it is not a regular file of text of at most [`TEXT_MAX`] bytes.
+/// When it does not exist, or is not a regular file of text of at most [`TEXT_MAX`] bytes.
 pub fn read(path: &Path) -> Result<String, FileError> {
     let name = path.display().to_string();
     text(path).map_err(|error| match error.kind() {

@@ -1,4 +1,4 @@
-//! Ports in a row leave no descriptor and no mapping. A program of its own: other tests' would be counted with them.
+//! Ports in a row leave no descriptor and no mapping. A separate program: other tests' would be counted with them.
 
 #[path = "suite/common/mod.rs"]
 #[allow(dead_code, reason = "it uses a part")]

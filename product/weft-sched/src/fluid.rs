@@ -7,12 +7,12 @@
 //! Shares among the backlogged leaves: a weighted fair node divides by the weights of its backlogged children; a strict
 //! priority gives everything to its first backlogged child.
 //!
-//! The fluid schedule has backlogs of its own. A leaf that became idle ahead of its due is still being served there, and
+//! The fluid schedule has separate backlogs. A leaf that became idle ahead of its due is still being served there, and
 //! keeps its share until its due has caught up (its *debt* is paid). A leaf that became idle behind its due was empty
 //! there before; what it was given too much goes to the others.
 //!
 //! A leaf with a rate limit may be backlogged and not allowed to send. It has no due. Its bytes are taken from the leaves
-//! with which it competes: those below its nearest ancestor that has another backlogged leaf.
+//! that it competes with: those below its nearest ancestor that has another backlogged leaf.
 //!
 //! Steps and costs:
 //! 1. [`FluidLag::sent`] adds the bytes to one sum: O(leaves in debt), or O(leaves) for a limited leaf.
@@ -235,8 +235,8 @@ impl FluidLag {
         (!state.limited).then_some(Bytes(state.largest.max(0.0) as u64))
     }
 
-    /// The largest lag that the engine's order may cause to `leaf`, for chunks of at most `chunk`: one of its own, and at
-    /// each level above one of every child of a weighted fair node (Goyal, Vin and Cheng, SIGCOMM 1996, theorem 2, for
+    /// The largest lag that the engine's order may cause to `leaf`, for chunks of at most `chunk`: one of the leaf, and
+    /// at each level above one of every child of a weighted fair node (Goyal, Vin and Cheng, SIGCOMM 1996, theorem 2, for
     /// any share), or the one being sent for a strict priority.
     pub fn bound(&self, leaf: LeafId, chunk: Bytes) -> Bytes {
         let mut chunks = 1;
@@ -313,7 +313,7 @@ impl FluidLag {
         open.extend(active().map(|(child, weight)| (*child, share * f64::from(*weight) / all)));
     }
 
-    /// Takes the bytes of a limited leaf from the leaves with which it competes.
+    /// Takes the bytes of a limited leaf from the leaves that it competes with.
     fn take_from_rivals(&mut self, leaf: usize, bytes: f64) {
         let mut node = self.parent_of_leaf[leaf];
         while self.nodes.get(node as usize).is_some_and(|parent| parent.active == 0) {

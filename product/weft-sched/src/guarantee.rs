@@ -7,8 +7,8 @@
 //!    cannot use: a child cannot use more than the limits of its lanes allow together.
 //! 4. A leaf is guaranteed no more than its own limits allow.
 //!
-//! A leaf may get more at any time, since the schedule is work-conserving; the guarantee says what nobody can take from
-//! it. Limits that several lanes share count for each of them, so the guarantee errs on the low side.
+//! A leaf may get more at any time, since the schedule is work-conserving; the guarantee says what no other leaf can
+//! take from it. Limits that several lanes share count for each of them, so the guarantee errs on the low side.
 
 use crate::program::{Child, Discipline, NodeSpec, Program};
 use weft_units::{BitsPerSec, LeafId};

@@ -74,7 +74,7 @@ pub(crate) struct Leaf {
     pub(crate) order: LeafOrder,
     /// Whether a user-defined algorithm orders its flows, or the children of a node above.
     pub(crate) scripted: bool,
-    /// The algorithm of one's own that orders its flows.
+    /// The user-defined algorithm that orders its flows.
     pub(crate) script: Option<Box<ScriptLeaf>>,
     /// The lane at each slot of `heads`.
     pub(crate) lanes: Vec<u32>,

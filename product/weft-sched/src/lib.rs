@@ -1,12 +1,12 @@
-//! The scheduling engine: policy tree, PIFOs and the one global shaping queue. No I/O, no clock of its own.
+//! The scheduling engine: policy tree, PIFOs and the one global shaping queue. No I/O and no clock.
 //!
 //! * [`Program`] is the interface to the policy compiler: a tree of nodes over leaves, lanes and limits.
 //! * [`PolicyTree`] schedules flows whose packets are stored elsewhere: flows take turns and are charged the bytes they
 //!   sent.
 //! * [`PacketScheduler`] also stores the packets, as descriptors.
 //! * [`Custom`] is a user-defined algorithm at a node or a leaf; the module `script` has its semantics.
-//! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It knows queues and weights, and no policy.
-//! * [`workers`] lets several schedulers, each in a thread of its own, share one policy.
+//! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It has queues and weights, and no policy.
+//! * [`workers`] lets several schedulers, each in a separate thread, share one policy.
 //! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
 //! The engine is a state machine. Time is an argument; a future event is returned as the time of the next call.

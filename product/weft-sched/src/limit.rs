@@ -11,7 +11,7 @@
 //! Unused time earns at most the burst. A caller that arrives later than the release time forfeits the difference
 //! unless the burst covers it.
 //!
-//! A limit is owned by the tree and shared by its lanes; it has no queue of its own. Sums saturate at the largest time,
+//! A limit is owned by the tree and shared by its lanes; it has no queue. Sums saturate at the largest time,
 //! so an extreme charge delays its lanes for ever instead of wrapping. No branch here drops or refuses a packet, so
 //! none has a counter.
 
@@ -20,7 +20,7 @@ use weft_units::{BitsPerSec, Bytes, ExactRate, Instant, Nanos};
 /// The rate of a lent limit: a byte takes a second, which no lease lasts.
 const LENT: BitsPerSec = BitsPerSec(8);
 
-/// The state of one rate limit: 48 bytes, in a line of its own. A charge touches all of them, a check only the first 8.
+/// The state of one rate limit: 48 bytes, in a separate cache line. A charge touches all of them, a check only the first 8.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Limit {

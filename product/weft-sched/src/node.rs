@@ -7,7 +7,7 @@ use crate::program::Discipline;
 use crate::virtual_time::{self, Account};
 use crate::winner::NO_VALUE;
 
-/// The reason for which a child takes part again.
+/// The reason that a child takes part again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Return {
     /// A flow below it became backlogged.
@@ -16,7 +16,7 @@ pub(crate) enum Return {
     Released,
 }
 
-/// The reason for which a child ceases to take part without service.
+/// The reason that a child ceases to take part without service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Leave {
     /// All its lanes are parked.
@@ -28,12 +28,12 @@ pub(crate) enum Leave {
 /// The absence of a leaf: offered by a node without backlogged descendants.
 pub(crate) const NO_LEAF: u32 = NO_VALUE;
 
-/// The turns ahead for which the nodes' lanes, and for which what these refer to, is fetched.
+/// The turns ahead at which the nodes' lanes are fetched, and those at which what the lanes refer to is.
 const FAR: usize = 6;
 const NEAR: usize = 3;
 
-/// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked; the node
-/// knows the leaf that each such child leads to, as the number of an [`Offer`](crate::leaf::Offer).
+/// The state of an inner node. A child takes part while it has a backlogged flow in a lane that is not parked; the node has the
+/// leaf that each such child leads to, as the number of an [`Offer`](crate::leaf::Offer).
 #[derive(Debug)]
 pub(crate) enum Node {
     /// Strict priority: the first slot that takes part is served.
@@ -288,7 +288,7 @@ impl StrictNode {
     }
 
     /// The child at `slot` was served and leads to `leaf` now. Returns the leaf that the first child leads to.
-    /// The usual case, a child that goes on, is a branch and not a selection: it is well predicted, and the levels above
+    /// The usual case, a child that continues, is a branch and not a selection: it is well predicted, and the levels above
     /// need not wait for this one.
     #[inline]
     fn served(&mut self, slot: usize, leaf: u32) -> u32 {

@@ -20,7 +20,7 @@ use crate::traffic::Traffic;
 use crate::tree::{FlowError, InvariantError, PolicyTree, RateError, Served};
 use crate::validate::ProgramError;
 
-/// A packet or segment stored elsewhere: its length, and the handle by which its owner finds it.
+/// A packet or segment stored elsewhere: its length, and the handle that its owner finds it by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Descriptor {
     /// The bytes to charge.
@@ -62,7 +62,7 @@ pub enum Dequeue {
     Empty,
 }
 
-/// The reason for which a burst ended.
+/// The reason that a burst ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BurstEnd {
     /// As many packets as the caller's slice has places were sent or dropped.
@@ -73,7 +73,7 @@ pub enum BurstEnd {
     Empty,
 }
 
-/// The reason for which a packet was refused.
+/// The reason that a packet was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum EnqueueError {

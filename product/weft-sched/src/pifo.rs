@@ -16,7 +16,7 @@ const WHEEL_FROM: usize = 1024;
 /// A push-in first-out queue with a stable order of equal ranks.
 #[derive(Debug)]
 pub(crate) struct Pifo {
-    /// The first entry, or [`Entry::ABSENT`] if there is none, or after [`Self::sorted`].
+    /// The first entry, or [`Entry::ABSENT`] in an empty queue or after [`Self::sorted`].
     first: Entry,
     rest: Rest,
 }
@@ -136,7 +136,7 @@ impl Pifo {
         }
     }
 
-    /// Brings the first entry back to its place after [`Self::sorted`]. Returns false if there is none.
+    /// Brings the first entry back to its place after [`Self::sorted`]. Returns false in an empty queue.
     #[cold]
     fn settle(&mut self) -> bool {
         if self.in_order().is_empty() {
@@ -184,7 +184,7 @@ impl Pifo {
         }
     }
 
-    /// The number of entries for which there is memory.
+    /// The number of entries that the memory has places for.
     pub(crate) fn capacity(&self) -> usize {
         match &self.rest {
             Rest::Heap(heap) => heap.capacity().max(1),

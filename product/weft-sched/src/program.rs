@@ -6,7 +6,7 @@
 //!
 //! # Vacant ids
 //! While a policy changes, whatever stays keeps its id. The ids of what is gone are *vacant* until a later change gives
-//! them to something new. A vacant id has a spec of its own, made by `vacant()`:
+//! them to something new. A vacant id has a special spec, made by `vacant()`:
 //! * a vacant lane enters no leaf, has no flows and matches nothing;
 //! * a vacant leaf or node has no name and is not in the tree, and a vacant node has no children;
 //! * a vacant limit has no name and no lane.
@@ -53,7 +53,7 @@ impl NodeSpec {
         Self { name: String::new(), discipline: Discipline::Priority, children: Vec::new() }
     }
 
-    /// The algorithm of one's own, if it has one.
+    /// The user-defined algorithm, if it has one.
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
         if let Discipline::Custom(custom) = &self.discipline { Some(custom) } else { None }
     }
@@ -175,7 +175,7 @@ impl LeafSpec {
         Self { name: String::new(), discipline: LeafDiscipline::Fifo }
     }
 
-    /// The algorithm of one's own, if it has one.
+    /// The user-defined algorithm, if it has one.
     pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
         if let LeafDiscipline::Custom(custom) = &self.discipline { Some(custom) } else { None }
     }

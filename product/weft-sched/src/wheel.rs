@@ -95,7 +95,7 @@ impl Wheel {
         self.shift
     }
 
-    /// The number of entries for which there is memory.
+    /// The number of entries that the memory has places for.
     pub(crate) fn capacity(&self) -> usize {
         self.slab.capacity()
     }

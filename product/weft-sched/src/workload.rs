@@ -70,7 +70,7 @@ pub fn chain_program(depth: usize) -> Program {
     builder.finish(child)
 }
 
-/// Gives each of the first `limits` lanes of `program` a limit of its own of `rate`.
+/// Gives each of the first `limits` lanes of `program` a separate limit of `rate`.
 pub fn limit_lanes(program: &mut Program, limits: usize, rate: BitsPerSec) {
     for (at, lane) in program.lanes.iter_mut().enumerate().take(limits) {
         lane.limits.push(LimitId::from_index(program.limits.len()));
@@ -98,12 +98,12 @@ impl Builder {
         Child::Node(NodeId::from_index(self.nodes.len() - 1))
     }
 
-    /// Adds a fair leaf with one lane of its own class.
+    /// Adds a fair leaf with one lane of a separate class.
     fn leaf(&mut self, name: String) -> Child {
         self.limited_leaf(name, LeafDiscipline::Fair, Vec::new())
     }
 
-    /// Adds a leaf with one lane of its own class, which passes `limits`.
+    /// Adds a leaf with one lane of a separate class, which passes `limits`.
     fn limited_leaf(&mut self, name: String, discipline: LeafDiscipline, limits: Vec<LimitId>) -> Child {
         let at = self.leaves.len();
         let leaf = LeafId::from_index(at);

@@ -2,9 +2,9 @@
 //!
 //! A tenant's file is also changed by the user to whom the tenant's cgroup is delegated (`delegation`). Otherwise:
 //!
-//! Whoever may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must allow it:
-//! the daemon asks by `pkcheck`, which may let the caller's agent ask for a password. The answer comes later, so a
-//! [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
+//! A caller that may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must
+//! allow it: the daemon asks by `pkcheck`, which may let the caller's agent request a password. The answer comes later, so
+//! a [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
 
 use crate::service::Caller;
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
@@ -38,7 +38,7 @@ impl Peer {
         Ok(Self { pid, uid })
     }
 
-    /// Whether it may write without asking anybody.
+    /// Whether it may write without asking polkit.
     pub fn is_admin(self) -> bool {
         self.uid == 0 || self.uid == getuid().as_raw()
     }
@@ -133,8 +133,8 @@ pub enum NoPolkit {
     Failed(String),
 }
 
-/// The start time of a process in clock ticks, with which polkit tells it from a later one of the same number: field 22 of
-/// proc_pid_stat(5).
+/// The start time of a process in clock ticks. With it polkit distinguishes the process from a later one of the same
+/// number: field 22 of proc_pid_stat(5).
 fn start_time(pid: Pid) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
     // The name in parentheses may hold spaces and parentheses.
@@ -156,7 +156,7 @@ mod tests {
         assert!(start_time(pid).is_some_and(|ticks| ticks > 0));
     }
 
-    /// The name of the test below, and the variable with which it runs itself in another PID namespace.
+    /// The name of the test below, and the variable that it sets to run itself in another PID namespace.
     const ELSEWHERE: &str = "access::tests::a_peer_outside_the_pid_namespace_has_no_number";
     const INSIDE: &str = "WEFT_TEST_PEER_ON_STDIN";
 

@@ -1,8 +1,8 @@
 //! Alarms: log lines when something goes wrong, and when it is right again.
 //!
-//! Each kind of alarm has a line of its own at most once a minute. What happens meanwhile is counted and told with the
-//! next line, so a flood of drops is a few lines and no loss of facts. A class that drops packets has a line when that begins
-//! and one when it is over.
+//! Each kind of alarm has a separate line at most once a minute. What happens meanwhile is counted and reported with the next
+//! line, so a flood of drops is a few lines and no loss of facts. A class that drops packets has a line when that begins and
+//! one when it is over.
 
 mod losses;
 
@@ -15,7 +15,7 @@ use weft_report::status::{ServiceStatus, StatusClass, WorkerState};
 
 /// The least time between two lines of a kind.
 const QUIET: Duration = Duration::from_secs(60);
-/// The time for which a class must be below its share before that is an alarm.
+/// The time that a class must be below its share before that is an alarm.
 const SHORT: Duration = Duration::from_secs(5);
 /// The part of its entitlement below which a class with a backlog is short.
 const SHARE_MIN: f64 = 0.8;
@@ -63,11 +63,11 @@ pub struct Alarms {
     counters: BTreeMap<Kind, Counter>,
     /// Whether the uplink had a carrier; `None` before the first look.
     up: Option<bool>,
-    /// The time since which a class is short, and whether that was told.
+    /// The time since which a class is short, and whether that was reported.
     short: BTreeMap<String, (Instant, bool)>,
     losses: Losses,
     ended: bool,
-    /// The warnings that were told and still hold.
+    /// The warnings that were reported and still hold.
     warned: Vec<String>,
 }
 

@@ -12,7 +12,7 @@
 //! workers = 2                  # transmit workers that share the policy; each port belongs to one
 //! policy = "tenants"           # /etc/weft/policies/tenants.weft, or a path
 //! socket = "/run/weft/io.weft" # the control socket
-//! group = "weft"               # whoever is in it may read the status
+//! group = "weft"               # its members may read the status
 //! metrics = "localhost:9905"   # or "unix:/run/weft/metrics", or "off"
 //! hold = "auto"                # or "systemd", "keeper", "off": who keeps the ports while no daemon runs
 //! on-failure = "hold"          # or "pass": the fate of traffic while the transmit worker does not run
@@ -121,7 +121,7 @@ pub struct SteerConfig {
     pub interval: Nanos,
 }
 
-/// The origin of the flows for which receive queues are planned.
+/// The origin of the flows that receive queues are planned for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FlowSource {
     /// The sockets of the namespace, as they come and go.
@@ -130,7 +130,7 @@ pub enum FlowSource {
     File(PathBuf),
 }
 
-/// An uplink: an interface with a policy and ports of its own.
+/// An uplink: an interface with its policy and its ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UplinkConfig {
     /// The name of its table; `None` for the only uplink of a configuration without tables.
@@ -150,7 +150,7 @@ pub struct UplinkConfig {
 }
 
 impl UplinkConfig {
-    /// The name by which users call it: that of its table, or of the interface.
+    /// The name that users call it by: that of its table, or of the interface.
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.device)
     }
@@ -190,14 +190,14 @@ pub enum Metrics {
 /// The keeper of the ports while no daemon runs: after a crash, and during a restart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Hold {
-    /// The service manager, if it stores descriptors for the daemon; otherwise a process of ours.
+    /// The service manager, if it stores descriptors for the daemon; otherwise a keeper process.
     #[default]
     Auto,
     /// The service manager.
     Systemd,
-    /// A process of ours.
+    /// A keeper process.
     Keeper,
-    /// Nobody: the ports end with the daemon.
+    /// No process: the ports end with the daemon.
     Off,
 }
 
@@ -214,7 +214,7 @@ pub enum OnFailure {
 /// Whether the service manager's watchdog is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Watchdog {
-    /// If the service manager asks for it.
+    /// If the service manager requests it.
     #[default]
     Auto,
     /// Never.

@@ -63,7 +63,7 @@ pub enum DaemonError {
     /// The loop failed.
     #[error(transparent)]
     Server(#[from] ServerError),
-    /// Nobody keeps the ports by which packets would pass.
+    /// No process keeps the ports that packets would pass by.
     #[error(
         "on-failure = \"pass\": with hold = \"off\" the ports end with the daemon, and nothing can pass; use \"hold\", or let \
          a store keep the ports: hold = \"auto\""

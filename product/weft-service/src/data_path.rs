@@ -1,4 +1,4 @@
-//! The data path as the daemon uses it, so that the daemon knows one interface and its tests need no kernel.
+//! The data path as the daemon uses it, so that the daemon has one interface and its tests need no kernel.
 //!
 //! A policy changes in two steps: [`DataPath::prepare`] says what would change and changes nothing, and
 //! [`DataPath::commit`] changes it. Ports come and go between changes. All calls come from the daemon's one thread.
@@ -35,7 +35,7 @@ pub trait DataPath: std::fmt::Debug {
     /// When the data path cannot change to it; the former policy is then still in force.
     fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError>;
 
-    /// Sets the time for which flows that change their class wait for packets that they have left.
+    /// Sets the wait of flows that change their class for packets that they have left.
     fn set_drain(&mut self, _limit: Nanos) {}
 
     /// The counters. Also follows changes of the uplink, so it is called several times a second.
@@ -141,7 +141,7 @@ pub struct Started {
     pub former: Option<Former>,
     /// Notes for the operator, one line each.
     pub notes: Vec<String>,
-    /// The reason for which there is none at present, if so.
+    /// The reason that no data path exists at present, if so.
     pub missing: Option<String>,
 }
 
@@ -209,11 +209,11 @@ pub struct PathStatus {
     pub dropped: BTreeMap<&'static str, u64>,
     /// Packets of rare events at the ports, by counter.
     pub counters: BTreeMap<String, u64>,
-    /// The longest time for which a change of the policy kept the worker from sending.
+    /// The longest time that a change of the policy kept the worker from sending.
     pub change_pause_max: Nanos,
     /// The rings that flows of other classes wait for.
     pub draining: Draining,
-    /// Packets of flows for which there was no room.
+    /// Packets of flows that found no room.
     pub untracked: u64,
     /// Failed readings of the kernel's counters.
     pub failed_readings: u64,

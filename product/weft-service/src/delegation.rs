@@ -7,7 +7,7 @@ use weft_host::{Hierarchy, users};
 pub enum Delegation {
     /// This one.
     To(u32),
-    /// Nobody: the directory and `cgroup.procs` have different owners, or one whom this user namespace does not know.
+    /// No user: the directory and `cgroup.procs` have different owners, or one that this user namespace does not map.
     Nobody,
     /// There is no such cgroup.
     Missing,

@@ -6,7 +6,7 @@ use weft_report::status::{StatusClass, StatusLimit};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_units::BitsPerSec;
 
-/// The guaranteed rate of a class, or the reason why it has none of its own.
+/// The guaranteed rate of a class, or the reason why it has no separate one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Entitlement {
     /// The rate while every class is backlogged.

@@ -1,7 +1,7 @@
 //! The stores that keep the ports while no daemon runs: one for each uplink.
 //!
-//! A service manager has one list of descriptors for the daemon, whose names tell the uplinks apart. Keepers are a process for
-//! each uplink, with a socket beside the control socket. The uplink of a configuration without names has the plain name.
+//! A service manager has one list of descriptors for the daemon, whose names distinguish the uplinks. Keepers are a process
+//! for each uplink, with a socket beside the control socket. The uplink of a configuration without names has the plain name.
 
 use crate::config::{Config, Hold, UplinkConfig};
 use std::collections::BTreeSet;
@@ -35,7 +35,7 @@ pub struct Given {
 }
 
 impl Given {
-    /// The part that the environment and the handed over descriptors tell.
+    /// The part that the environment and the handed over descriptors give.
     pub fn from_environment(descriptors: Vec<(String, OwnedFd)>) -> Self {
         let most: Option<usize> = std::env::var("FDSTORE").ok().and_then(|room| room.parse().ok());
         let stored = descriptors.iter().filter(|(name, _)| part_of(name).is_some()).count();

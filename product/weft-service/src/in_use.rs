@@ -1,8 +1,8 @@
 //! The classes in use: what each class sent in a span, and the processor time of the processes whose packets it takes.
 //!
 //! A process belongs to a class if the policy gives the class all packets that it can send, by its cgroup, its user and the port of
-//! its network namespace ([`CompiledPolicy::classes_of`]). Others are not told apart. The sockets of a process that has changed its
-//! cgroup or user may be those of the former one.
+//! its network namespace ([`CompiledPolicy::classes_of`]). Others are not distinguished. The sockets of a process that has changed
+//! its cgroup or user may be those of the former one.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn compiled(config: ConfigReply) -> Result<CompiledPolicy, PolicyError> {
 /// A process that ran, and its time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ran<'a> {
-    /// Its facts; `None` if it had ended before it was looked at.
+    /// Its facts; `None` if it had ended before it was read.
     pub task: Option<&'a Task>,
     /// Its processor time.
     pub time: &'a TaskTime,
@@ -55,7 +55,7 @@ pub struct Ran<'a> {
 pub struct PortPlaces(BTreeMap<u64, Vec<String>>);
 
 impl PortPlaces {
-    /// The places of a daemon's ports. A port without a namespace of its own is in this process's, which is the daemon's on most hosts; one
+    /// The places of a daemon's ports. A port without a separate namespace is in this process's, which is the daemon's on most hosts; one
     /// whose namespace is gone is left out.
     pub fn of(status: &ServiceStatus) -> Self {
         let mut places = Self::default();

@@ -15,7 +15,7 @@
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`steering`] | the receive steering of the host's NIC |
-//! | [`waiting`] | the reasons for which packets wait |
+//! | [`waiting`] | the reasons that packets wait |
 //! | [`in_use`] | what classes sent in a span, and the processor time of their processes |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |

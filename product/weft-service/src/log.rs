@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 pub enum Priority {
     /// Something failed.
     Error = 3,
-    /// Something is wrong and work goes on.
+    /// Something is wrong and work continues.
     Warning = 4,
     /// Something changed.
     Notice = 5,

@@ -220,7 +220,7 @@ fn classes(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
     if measured.is_empty() { Ok(()) } else { sojourn(out, measured) }
 }
 
-/// The waiting times of the classes for which they are measured.
+/// The waiting times of the classes that have measurements.
 fn sojourn(out: &mut Out<'_>, measured: Vec<(Labels, &Histogram)>) -> fmt::Result {
     let (name, help) =
         ("weft_class_sojourn_seconds", "The time from a packet's doorbell to its last bit on the link");

@@ -149,7 +149,7 @@ impl Policy {
         Ok((policy, refused))
     }
 
-    /// The texts of its tenants' files, by which it compiles again.
+    /// The texts of its tenants' files, for another compilation.
     pub fn tenant_texts(&self) -> TenantTexts {
         texts_of(&self.tenants)
     }

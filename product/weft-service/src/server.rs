@@ -7,13 +7,13 @@
 //! 4. Each connection reads and writes, and one call is answered: of the connection that has waited for longest since its last
 //!    answer. So no client starves another.
 //! 5. One step of what calls have begun: a port that has sent its packets is removed, or the next port of a reload is made.
-//! 6. The tick, four times a second: read the data path, follow the uplink, raise alarms, tell the service manager.
+//! 6. The tick, four times a second: read the data path, follow the uplink, raise alarms, notify the service manager.
 //!
 //! The service manager's watchdog measures whether the loop goes round: it is served between the steps of a turn, at least four times in
 //! its interval. So nothing in a turn may last longer than a second or two: a call compiles a policy of bounded cost (`budget`
 //! of weft-policy), makes a port, or begins something that steps carry on.
 //!
-//! Bounds: connections, bytes held for them in all, the time for which one may hold an incomplete call or an unread answer,
+//! Bounds: connections, bytes held for them in all, the time that one may hold an incomplete call or an unread answer,
 //! and questions to polkit. Each bound ends one connection and leaves the others alone. A client that does not read gets no
 //! second answer: a connection is not read while an answer waits to be sent.
 //!
@@ -63,7 +63,7 @@ pub(crate) const CHECKS_MAX: usize = 4;
 /// The reason for the end of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// A signal asked for it.
+    /// A signal requested it.
     Signal(i32),
     /// A successor takes over.
     HandOver,
@@ -121,9 +121,9 @@ pub struct Server {
     turns: u64,
     /// Whether the last turn took a step of what calls have begun.
     stepped: bool,
-    /// Whether a signal asked for a reload that has not begun.
+    /// Whether a signal requested a reload that has not begun.
     reload_wanted: bool,
-    /// The reload that a signal asked for.
+    /// The reload that a signal requested.
     reload: Option<Later>,
 }
 
@@ -279,7 +279,7 @@ impl Server {
         None
     }
 
-    /// Begins the reload that a signal asked for, and says how it ended.
+    /// Begins the reload that a signal requested, and says how it ended.
     fn reload(&mut self) {
         let ended = self.reload.as_ref().and_then(Later::answer);
         let failed = |error: &ControlError| format!("the configuration is not reloaded: {error}");
@@ -403,7 +403,7 @@ fn headline(status: &ServiceStatus) -> String {
 }
 
 impl Context {
-    /// Answers a call, and tells the service manager of a reload.
+    /// Answers a call, and notifies the service manager of a reload.
     pub(crate) fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
         if request == Request::Reload && !self.service.is_reloading() {
             self.manager.reloading();

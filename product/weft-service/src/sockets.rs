@@ -1,8 +1,8 @@
 //! The daemon's sockets: handed over by the service manager, or bound here.
 //!
-//! A socket of the file system is bound under a temporary name, gets its owner and mode, and is then renamed. So no moment
-//! exists at which others may open it, and a dead daemon's socket is replaced in one step. A lock beside it tells a living
-//! daemon from a dead one; the kernel releases it when its holder ends, however it ends.
+//! A socket of the file system is bound under a temporary name, gets its owner and mode, and is then renamed. So at no
+//! moment may others open it, and a dead daemon's socket is replaced in one step. A lock beside it distinguishes a
+//! living daemon from a dead one; the kernel releases it when its holder ends, however it ends.
 
 use crate::access::Peer;
 use crate::config::Metrics;
@@ -89,7 +89,7 @@ impl Bound {
             if !there.file_type().is_socket() {
                 return Err(SocketError::NoSocket(path.to_owned()));
             }
-            // Someone who does not know of the lock, such as the service manager.
+            // A process that does not use the lock, such as the service manager.
             if let Ok(living) = UnixStream::connect(path) {
                 return Err(SocketError::Living { path: path.to_owned(), pid: listener_of(&living) });
             }

@@ -1,9 +1,9 @@
 //! Receive steering of the host's NIC, as part of the configuration: a plan that a thread keeps applied.
 //!
-//! The plan is for the flows of a file, or for those of the sockets of a namespace, which are looked at every second. What the
-//! NIC has is compared with the plan at least every ten seconds, so settings that somebody else has changed are set again; rules
-//! of others stay. Everything that is set is recorded, so that it can be undone: by the daemon when it is stopped, and by
-//! `weft steer undo` after a crash. A restart hands it over: the next daemon finds the record and goes on.
+//! The plan is for the flows of a file, or for those of the sockets of a namespace, which are read every second. What the
+//! NIC has is compared with the plan at least every ten seconds, so settings that another program has changed are set again;
+//! rules of others stay. Everything that is set is recorded, so that it can be undone: by the daemon when it is stopped, and by
+//! `weft steer undo` after a crash. A restart hands it over: the next daemon finds the record and continues.
 
 use crate::config::{FlowSource, SteerConfig};
 use crate::log::Log;
@@ -65,7 +65,7 @@ pub enum Cause {
 pub enum After {
     /// They are undone.
     Undo,
-    /// A successor goes on with them.
+    /// A successor continues with them.
     Keep,
 }
 
@@ -81,7 +81,7 @@ struct Shared {
 pub struct Steering {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    /// The error that was told last.
+    /// The error that was reported last.
     told: Option<String>,
 }
 

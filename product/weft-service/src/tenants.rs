@@ -26,7 +26,7 @@ pub struct Given {
 /// The files that users gave, by the tenants' names.
 pub type AllGiven = BTreeMap<String, Given>;
 
-/// A tenant as the daemon knows it.
+/// A tenant as the daemon has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Known {
     /// The time from which its file, or its FIFO, is in force, in seconds since 1970.

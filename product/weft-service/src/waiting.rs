@@ -1,4 +1,4 @@
-//! The reasons for which packets of a class wait, from the policy in force and the daemon's counters of the last second.
+//! The reasons that packets of a class wait, from the policy in force and the daemon's counters of the last second.
 
 use core::fmt;
 use weft_policy::CompiledPolicy;
@@ -13,7 +13,7 @@ const USED: f64 = 0.9;
 /// A class that sends, and its rate.
 type Sending = (String, f64);
 
-/// A reason for which packets wait.
+/// A reason that packets wait.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reason {
     /// No packet waits.
@@ -48,7 +48,7 @@ pub enum Reason {
         /// Their classes.
         by: Vec<Sending>,
     },
-    /// Packets of its own, by which the class fills what is left for it.
+    /// Packets of the class itself, which fill what is left for it.
     Own {
         /// The order of the packets.
         order: String,
@@ -100,7 +100,7 @@ fn sending(by: &[Sending]) -> String {
     words.join(", ")
 }
 
-/// The reasons for which packets of `lane` wait under `policy`, whose counters are in `status`; the nearest to the class first.
+/// The reasons that packets of `lane` wait under `policy`, whose counters are in `status`; the nearest to the class first.
 pub fn reasons(policy: &CompiledPolicy, lane: LaneId, status: &ServiceStatus) -> Vec<Reason> {
     let of = Of { policy, status };
     let Some(spec) = policy.program.lanes.get(lane.index()) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! The accounting of a device at rest: packets counted in against packets counted out, by queue, and both against the
+//! The accounting of an idle device: packets counted in against packets counted out, by queue, and both against the
 //! flow table.
 
 use crate::layout::FlowRecord;
@@ -68,7 +68,7 @@ impl Accounting {
         self
     }
 
-    /// The reasons for which the accounting does not balance; empty when it does. A flow that was counted out late, or
+    /// The reasons that the accounting does not balance; empty when it does. A flow that was counted out late, or
     /// still counts as active, implies a missed departure. Without missed departures no such flow exists.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = self.wrong.clone();

@@ -51,7 +51,7 @@ pub trait QueueWeights {
     fn reset(&mut self) -> Result<(), ShaperError>;
 }
 
-/// The reason for which a device's queues have no weights.
+/// The reason that a device's queues have no weights.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum QueueWeightsError {

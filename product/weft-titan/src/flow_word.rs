@@ -30,7 +30,7 @@ pub fn queue(word: u64) -> u64 {
     word >> QUEUE_AT & 0xff
 }
 
-/// The weight with which the flow counts, or counted when it ended.
+/// The weight that the flow counts with, or counted with when it ended.
 pub fn weight(word: u64) -> u64 {
     word >> WEIGHT_AT & 0xffff
 }

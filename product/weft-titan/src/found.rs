@@ -28,8 +28,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// Refuses a device with a classifier of ours that has no state file: a second classifier would count every packet
-    /// again.
+    /// Refuses a device with a weftline classifier that has no state file: a second classifier would count every
+    /// packet again.
     pub(crate) fn refuse_unknown(&self, device: &str) -> Result<()> {
         let ours = |filter: &&Filter| filter.program.as_ref().is_some_and(|program| program.name == FILTER);
         match self.filters.iter().find(ours) {

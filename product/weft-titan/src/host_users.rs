@@ -1,6 +1,6 @@
 //! The users of this host, as the compiler of policies takes them.
 //!
-//! This crate is the lowest that knows both the host and the compiler, so all others take them from here.
+//! This crate is the lowest that has both the host and the compiler, so all others take them from here.
 
 use weft_policy::Users;
 

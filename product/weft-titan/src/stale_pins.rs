@@ -20,7 +20,7 @@ pub(crate) fn pins_of(root: &Path, netns: u64, ifindex: u32) -> PathBuf {
 pub(crate) fn drop_pins(folder: &Path) {
     Pins::new(folder).remove();
     if let Some(filesystem) = BpfFs::find() {
-        // A file system that is not ours, or that still has pins of ours, stays mounted.
+        // A file system that is not weftline's, or that still has pins of weftline, stays mounted.
         let _ = filesystem.release();
     }
 }

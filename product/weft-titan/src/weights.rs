@@ -8,8 +8,8 @@ use weft_packet::Match;
 use weft_policy::{Compilation, CompileOptions, Source, TenantFiles, Weighed, weigh};
 use weft_units::Weight;
 
-/// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, for which the page has 44 bits; a
-/// row of the match table has 16 bits.
+/// The largest weight of a flow. A queue's weight is a sum of up to 262,144 of them, and the page has 44 bits for it;
+/// a row of the match table has 16 bits.
 pub const LARGEST: u32 = u16::MAX as u32;
 
 /// Errors in weights.

@@ -1,6 +1,6 @@
 //! The table of departures: a row for each packet, or chunk of one, that a NIC has put on its wire.
 //!
-//! The simulator and the software NIC have the same columns. What one of them does not know is empty there.
+//! The simulator and the software NIC have the same columns. What one of them does not have is empty there.
 
 use crate::table::{Cell, Column, Format, Kind, Table, TableError};
 use std::io::Write;
@@ -24,7 +24,7 @@ pub struct Departure<'a> {
     pub key: Option<FlowKey>,
     /// The number of the packet in its flow, from 0.
     pub number: Option<u64>,
-    /// The time at which it came: of a software NIC the worker's look at its doorbell, in the simulator the creation of its skb.
+    /// The time at which it came: of a software NIC the worker's read of its doorbell, in the simulator the creation of its skb.
     pub arrival: Option<Nanos>,
     /// The time of its first bit on the wire.
     pub start: Nanos,

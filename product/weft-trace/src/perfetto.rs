@@ -78,7 +78,7 @@ mod event {
     pub(super) const KEY: u32 = 10;
 }
 
-/// The number of the only sequence; zero is none.
+/// The number of the only sequence; zero means no sequence.
 const SEQUENCE: u64 = 1;
 /// The bytes from which on they are written to the sink.
 const CHUNK: usize = 65_536;

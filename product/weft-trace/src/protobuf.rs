@@ -34,7 +34,7 @@ impl Message {
         self.tag(field, LENGTH);
         let start = self.0.len();
         write(self);
-        // The length stands before what it counts, and is known now.
+        // The length precedes what it counts, and is known now.
         let (mut length, mut bytes, mut count) = ((self.0.len() - start) as u64, [0; 10], 0);
         while length >= 0x80 {
             bytes[count] = length as u8 | 0x80;

@@ -1,4 +1,4 @@
-//! A reader of Perfetto traces for tests, by the wire format of protocol buffers and the numbers of the published fields. It knows
+//! A reader of Perfetto traces for tests, by the wire format of protocol buffers and the numbers of the published fields. It uses
 //! nothing of the writer.
 //!
 //! It panics at what no trace may have: other wire types, fields cut short, spans that do not nest or do not end.

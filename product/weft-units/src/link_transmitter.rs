@@ -8,7 +8,7 @@ use crate::{BitsPerSec, Bytes, Divided, ExactRate, Nanos};
 /// number of frames.
 #[derive(Clone, Debug)]
 pub struct LinkTransmitter {
-    /// The rate, and the fraction of a nanosecond by which `free` is too early.
+    /// The rate, and the fraction of a nanosecond that `free` is too early.
     exact: ExactRate,
     /// The time at which the link is free.
     free: Nanos,

@@ -100,7 +100,7 @@ impl fmt::Display for ProcessName {
     }
 }
 
-/// The metadata by which a packet is classified, as Loom's OS/NIC interface passes it in line (section 4.3).
+/// The metadata that classifies a packet, as Loom's OS/NIC interface passes it in line (section 4.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PacketMeta {
     /// The five-tuple; `None` for packets other than IP (ARP, LLDP, ...).

@@ -1,6 +1,6 @@
 //! Many workers, one store, no lock: the runs of each shard, the names and the folders of results are those of the crate; simulations
 //! and files are in memory. Workers advance in random order, die at random moments, also between two files of a batch, and are started
-//! again from the beginning of their shard. Of some that are taken for dead, the first goes on beside the second.
+//! again from the beginning of their shard. Of some that are taken for dead, the first continues beside the second.
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;

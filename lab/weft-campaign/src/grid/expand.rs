@@ -108,7 +108,7 @@ pub struct Cursor {
 }
 
 impl Cursor {
-    /// Returns the next run of the grid for which the cursor was made. Seeds advance first. Its cost does not grow with the seeds that
+    /// Returns the next run of the cursor's grid. Seeds advance first. Its cost does not grow with the seeds that
     /// belong to other shards.
     pub fn advance(&mut self, grid: &Grid) -> Option<Run> {
         let seeds = grid.seeds.len();

@@ -215,7 +215,7 @@ fn conditions(item: &Item<'_>, axes: &[Axis], text: &str) -> Result<Vec<Conditio
     items.iter().map(read).collect()
 }
 
-/// Places the error of a condition in the file: within the text if that stands there as it is, without escapes.
+/// Places the error of a condition in the file: within the text if the file has it as it is, without escapes.
 fn placed(error: ParseError, item: &Item<'_>, condition: &str, text: &str) -> ParseError {
     let span = item.span();
     let inner = text.get(span.start + 1..span.end.saturating_sub(1));

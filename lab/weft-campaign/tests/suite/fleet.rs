@@ -30,7 +30,7 @@ fn workers_that_are_wrongly_taken_for_dead_cost_their_runs_only() {
     assert_eq!((counts.results, counts.missing), (20_000, 0), "{counts:?}");
     assert!(counts.twins > 0 && counts.killed > 0 && counts.same_run_max > 1, "{counts:?}");
     assert!(counts.twice <= counts.twins * (20_000 / 100), "{counts:?}");
-    // A worker that dies may leave files of results which its twin has made, and nobody makes again.
+    // A worker that dies may leave files of results which its twin has made, and no worker makes again.
     assert!(counts.leftovers <= 4 * counts.killed, "{counts:?}");
 }
 

@@ -65,7 +65,7 @@ fn failed(error: impl core::fmt::Display) -> AssignmentError {
 /// Measures queue assignment for `flows` flows in bursts of `burst`, `runs` times.
 ///
 /// # Errors
-/// Fails without network rights, when a step on the testbed fails, or when `stop` asks for it.
+/// Fails without network rights, when a step on the testbed fails, or when `stop` returns true.
 pub fn run(
     flows: u32,
     burst: u32,
@@ -171,7 +171,7 @@ impl Cost {
 }
 
 /// Returns the number of flows of each group. A process may open fewer files than there are flows, so groups are
-/// threads that have file tables of their own.
+/// threads with separate file tables.
 fn groups(flows: u32) -> Result<Vec<u32>, AssignmentError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -212,7 +212,7 @@ struct Group {
 }
 
 impl Group {
-    /// Opens a group's sockets in a thread of their own.
+    /// Opens a group's sockets in a separate thread.
     fn start<'scope, 'env>(
         scope: &'scope Scope<'scope, 'env>,
         bed: &'env Testbed,

@@ -1,4 +1,4 @@
-//! The engine's speed in memory with a policy of the user's own.
+//! The engine's speed in memory with a user-defined policy.
 
 use super::engine::SEED;
 use std::time::{Duration, Instant};

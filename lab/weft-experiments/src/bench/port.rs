@@ -71,7 +71,7 @@ impl PortCase {
     }
 }
 
-/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` is told each run's
+/// Runs `case` `runs` times on `policy`, which must have the classes T0 to T4. `on_run` receives each run's
 /// throughput.
 ///
 /// # Errors

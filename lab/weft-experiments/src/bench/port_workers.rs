@@ -1,8 +1,8 @@
 //! Throughput of a NIC with one transmit worker and with several that share a policy, through the same ports, on a link that never
 //! limits.
 //!
-//! Each port is in a namespace of its own, and one thread sends datagrams through it, many in a super-packet, so that senders take
-//! little of the processors. The NIC cuts them: each frame is a turn of its own and a write. The ports, the senders and the policy are
+//! Each port is in a separate namespace, and one thread sends datagrams through it, many in a super-packet, so that senders take
+//! little of the processors. The NIC cuts them: each frame is a separate turn and a write. The ports, the senders and the policy are
 //! the same whatever the number of workers, and the numbers are measured in turns.
 
 use core::num::{NonZeroU32, NonZeroUsize};
@@ -37,7 +37,7 @@ const BUFFER: usize = 4 << 20;
 /// The time before a measurement, and its length.
 const BEFORE: Duration = Duration::from_millis(200);
 const LENGTH: Duration = Duration::from_secs(1);
-/// The longest time for which a sender waits for room.
+/// The longest time that a sender waits for room.
 const PATIENCE: Duration = Duration::from_millis(50);
 const UP: Duration = Duration::from_secs(2);
 /// The length of the prefix of all addresses.
@@ -151,7 +151,7 @@ fn measure(workers: NonZeroUsize, ports: usize, policy: &CompiledPolicy) -> Resu
     link::wait_running(&bed.receiver, WIRE, UP)?;
     link::add_address(&bed.receiver, WIRE, RECEIVER, PREFIX)?;
     let wire = link::get_mac(&bed.receiver, WIRE)?.unwrap_or(Mac::local(2));
-    // Nobody reads it, so the kernel drops what does not fit.
+    // No process reads it, so the kernel drops what does not fit.
     let _discard = bed.receiver.run(|| UdpSocket::bind((RECEIVER, DISCARD)))??;
     let (mut namespaces, mut sockets) = (Vec::new(), Vec::new());
     for number in 0..ports {

@@ -137,7 +137,7 @@ impl Case {
 /// Measures a series.
 ///
 /// # Errors
-/// When a program cannot be run, which is a defect of ours.
+/// When a program cannot be run, which is a defect of weftline.
 pub fn measure(
     series: Series,
     options: RooflineOptions,

@@ -90,7 +90,7 @@ fn hold_once(pending: u32, delays: &[u64]) -> f64 {
 /// Measures 9 Gb/s of datagrams of 1472 bytes through one queue with `fq_codel` at 10 Gb/s.
 ///
 /// # Errors
-/// Fails when the scenario cannot run, which is a defect of ours.
+/// Fails when the scenario cannot run, which is a defect of weftline.
 pub fn udp(runs: u32) -> Result<BenchCase, RunError> {
     whole("udp", include_str!("../../../../experiments/scenarios/udp-fq-codel.toml"), &[], runs)
 }
@@ -100,7 +100,7 @@ pub fn udp(runs: u32) -> Result<BenchCase, RunError> {
 /// buffers and windows are 64 MiB.
 ///
 /// # Errors
-/// Fails when the scenario cannot run, which is a defect of ours.
+/// Fails when the scenario cannot run, which is a defect of weftline.
 pub fn tcp(runs: u32) -> Result<BenchCase, RunError> {
     let text = |text: &str| Value::String(text.to_owned());
     let settings = [

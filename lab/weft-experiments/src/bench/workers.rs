@@ -19,7 +19,7 @@ use weft_units::Bytes;
 
 /// The length of a measurement.
 const SPAN: Duration = Duration::from_millis(500);
-/// Packets between two looks at the end.
+/// Packets between two checks for the end.
 const STEP: u64 = 4096;
 
 /// The conditions of a measurement.
@@ -66,7 +66,7 @@ pub enum WorkersBenchError {
     /// The policy could not be shared.
     #[error(transparent)]
     Shared(#[from] SharedError),
-    /// A worker's thread panicked, which is a defect of ours.
+    /// A worker's thread panicked, which is a defect of weftline.
     #[error("a worker panicked; this is a defect of weftline")]
     Panicked,
 }
@@ -117,7 +117,7 @@ pub fn speed(
     Ok(WorkersSpeed::new(options.workers, options.flows, &runs).of(load.described()))
 }
 
-/// Packets per second of as many threads, each with an engine of its own.
+/// Packets per second of as many threads, each with a separate engine.
 fn of_engines(load: &Load, threads: u32, flows: u32, shares: bool) -> Result<f64, WorkersBenchError> {
     let sharing = if shares { threads } else { 1 };
     let shared = shares.then(|| load.share(sharing)).transpose()?.map(Arc::new);
@@ -140,7 +140,7 @@ fn joined(thread: ScopedJoinHandle<'_, Result<u64, WorkersBenchError>>) -> Resul
     thread.join().map_err(|_| WorkersBenchError::Panicked)?
 }
 
-/// One worker that runs until it is told to end. Returns its packets.
+/// One worker that runs until it is stopped. Returns its packets.
 fn work(
     mut engine: Engine,
     shared: Option<&Arc<Shared>>,
@@ -188,7 +188,7 @@ fn of_lock(load: &Load, threads: u32, flows: u32) -> Result<f64, WorkersBenchErr
 /// Simulates each way with 2, 4, 8 ... workers up to `most`. `heard` gets each row.
 ///
 /// # Errors
-/// When the policy cannot be shared, which is a defect of ours.
+/// When the policy cannot be shared, which is a defect of weftline.
 pub fn simulate(
     most: u32,
     mut heard: impl FnMut(&WorkersError),

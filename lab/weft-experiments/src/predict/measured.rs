@@ -46,7 +46,7 @@ pub(super) fn fill(
         match profile {
             Ok(profile) => {
                 let own = profile.report.labels.into_iter();
-                // Every session looks at the machine; the shortage of cores is a label already.
+                // Every session checks the machine; the shortage of cores is a label already.
                 let is_new = |label: &String, known: &[String]| {
                     let kind = |text: &str| text.split(':').next().map(str::to_owned);
                     *label != group.layout.shortage && !known.iter().any(|one| kind(one) == kind(label))

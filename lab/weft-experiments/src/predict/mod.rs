@@ -97,7 +97,7 @@ pub enum PredictError {
     Stopped,
 }
 
-/// Predicts all configurations, and measures them if asked to. `heard` is told each step in words.
+/// Predicts all configurations, and measures them if asked to. `heard` receives each step in words.
 ///
 /// # Errors
 /// If the file of costs is invalid, a run fails, the machine is loaded, or the caller asks to stop.

@@ -1,6 +1,6 @@
 //! Configurations in the simulator, with the machine's costs.
 //!
-//! Host 0 of a scenario sends, with a core for each sending processor. Host 1 receives: its first cores stand for the senders'
+//! Host 0 of a scenario sends, with a core for each sending processor. Host 1 receives: its first cores are the senders'
 //! processors, on which a veth's receive softirqs run, the others are those of the receivers. The two hosts are then laid over
 //! the processors of this machine. Where a processor would have to do more than it can, all that was sent takes as much longer.
 

@@ -9,7 +9,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 use weft_sim::scenario::{SourcedFile, sources};
 
-/// The reason that an experiment's files cannot be used. They are part of the program, so this is a defect of ours; a
+/// The reason that an experiment's files cannot be used. They are part of the program, so a failure is a defect; a
 /// test finds it.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]

@@ -1,4 +1,4 @@
-//! Results of single runs in a store, so that interrupted tables go on.
+//! Results of single runs in a store, so that interrupted tables continue.
 
 use std::collections::BTreeMap;
 use weft_campaign::key::{Identity, ScenarioHash};

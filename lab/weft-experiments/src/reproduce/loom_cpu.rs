@@ -150,7 +150,7 @@ pub(super) fn fill(
     Ok(())
 }
 
-/// The share of the processors that other processes have, over a second without traffic of our own.
+/// The share of the processors that other processes have, over a second without traffic of the experiment.
 fn others(cancelled: &(dyn Fn() -> bool + Sync)) -> Result<f64, ReproduceError> {
     let failed =
         |error: MeasuredError| ReproduceError::Native { id: ID.to_owned(), reason: error.to_string() };

@@ -100,7 +100,7 @@ fn runs(options: &Options) -> u32 {
     options.seeds.unwrap_or(RUNS)
 }
 
-/// Measures the experiments that have a way of their own. `progress` is told the runs done and the runs in all.
+/// Measures the experiments that have a separate way. `progress` receives the runs done and the runs in all.
 ///
 /// When `cancelled` asks to stop, the cells measured before are kept, and a note says so.
 ///
@@ -162,7 +162,7 @@ impl Plan {
         let here = cells.filter(|(row, _)| experiment::row(row, how.settings.inner).is_some());
         let keys = here.map(|(row, flows)| (row.to_owned(), flows)).collect();
         let weighted = ids.iter().any(|id| id == WEIGHTS_ID);
-        // With as many flows as groups, each has a queue of its own.
+        // With as many flows as groups, each has a separate queue.
         let weighted = weighted.then(|| experiment::weighted_experiment(options.flows.unwrap_or(3)));
         Self { how, keys, weighted }
     }
@@ -172,7 +172,7 @@ impl Plan {
         (self.keys.len() + self.weighted.iter().count()) * self.how.runs as usize
     }
 
-    /// Makes the runs. `progress` is told the number done.
+    /// Makes the runs. `progress` receives the number done.
     ///
     /// # Errors
     /// Fails when rights are missing, the first run fails, or `cancelled` asks to stop.

@@ -104,7 +104,7 @@ pub(super) fn value(
     })
 }
 
-/// Returns a category's share of the work; `None` if there is none of either.
+/// Returns a category's share of the work; `None` if no category has work.
 fn share_of(category: &str, work: &[f64]) -> Option<f64> {
     let index = Category::ALL.iter().position(|one| one.name() == category)?;
     let sum: f64 = work.iter().sum();

@@ -160,7 +160,7 @@ struct Plan {
     cells: Vec<(String, u32, usize)>,
 }
 
-/// Runs experiments. `progress` is told the runs done and the runs in all.
+/// Runs experiments. `progress` receives the runs done and the runs in all.
 ///
 /// # Errors
 /// Fails for an unknown id, a scenario that cannot run, and when `cancelled` asks to stop.

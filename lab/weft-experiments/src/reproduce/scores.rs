@@ -77,7 +77,7 @@ impl Scores {
 /// Returns seeds and first seed of the stored runs, and the experiments that have stored scores.
 ///
 /// # Errors
-/// Fails if the file is invalid, which is a defect of ours.
+/// Fails if the file is invalid, which is a defect of weftline.
 pub fn stored_settings() -> Result<(u32, u64, Vec<String>), FileError> {
     let stored = stored()?;
     Ok((stored.seeds, stored.seed, stored.experiments.into_keys().collect()))

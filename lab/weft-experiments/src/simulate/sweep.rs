@@ -7,7 +7,7 @@ use std::thread;
 
 /// Runs `jobs` independent jobs, numbered from 0, on at most `threads` threads; a thread takes the next job when it
 /// has finished one. Returns the results in order of the numbers. Once `cancelled` returns true no further job
-/// starts, and those not started give `None`. After each job `progress` is told, on the calling thread, the number of
+/// starts, and those not started give `None`. After each job `progress` gets, on the calling thread, the number of
 /// jobs done.
 ///
 /// # Panics

@@ -1,4 +1,4 @@
-//! Time for which threads were runnable but had no core: the second number of `/proc/PID/task/TID/schedstat`
+//! Time that threads were runnable but had no core: the second number of `/proc/PID/task/TID/schedstat`
 //! (Documentation/scheduler/sched-stats.rst). Kernels without `CONFIG_SCHED_INFO` do not count it.
 
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The thread name of the software NIC's transmit worker.
 pub(crate) const TRANSMIT_WORKER: &str = "weft-transmit";
 
-/// Returns the seconds for which the thread in `folder` was runnable but had no core.
+/// Returns the seconds that the thread in `folder` was runnable but had no core.
 pub(crate) fn waited(folder: &Path) -> Option<f64> {
     let text = fs::read_to_string(folder.join("schedstat")).ok()?;
     let nanos: u64 = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -362,7 +362,7 @@ struct Interval {
     streams: Vec<Stream>,
 }
 
-/// A flow's counts in an interval. Only the sender knows `retransmits` and `rtt` (from `TCP_INFO`, in microseconds).
+/// A flow's counts in an interval. Only the sender has `retransmits` and `rtt` (from `TCP_INFO`, in microseconds).
 #[derive(Deserialize)]
 struct Stream {
     start: f64,

@@ -1,6 +1,6 @@
 //! The candidates: what each changes, whether this host can have it, and the commands that set it.
 //!
-//! What a candidate changes in the scenario stands in `experiments/tune.toml`, with its source.
+//! `experiments/tune.toml` has what a candidate changes in the scenario, with its source.
 
 use super::host::number;
 use crate::catalogue;

@@ -1,6 +1,6 @@
-//! The present setting and the best candidates on real TCP between two namespaces of the run's own, by the trials of `weft-profile`.
+//! The present setting and the best candidates on real TCP between two namespaces of the run, by the trials of `weft-profile`.
 //!
-//! The testbed is a veth pair. For fairness and latency a token bucket stands for the link, behind which packets wait; for the other
+//! The testbed is a veth pair. For fairness and latency a token bucket replaces the link, and packets wait behind it; for the other
 //! wishes the processors limit. Each setting belongs to the sender's namespace and ends with it, so nothing of the host changes. The
 //! simulator runs the same testbed with the same setting beside it.
 

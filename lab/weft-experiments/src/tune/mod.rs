@@ -1,6 +1,6 @@
 //! `weft tune`: candidates for a host's settings, simulated on this host's scenario, and tried with real traffic.
 //!
-//! 1. `host` makes a scenario of the host's facts ([`weft_host::transmit`]), and says what it assumes and what it must know.
+//! 1. `host` makes a scenario of the host's facts ([`weft_host::transmit`]), and reports what it assumes and what it needs.
 //! 2. `candidates` lists other settings, with the commands that set them; `experiments/tune.toml` has what each changes.
 //! 3. `simulated` runs the present setting and all candidates with the same seeds, and the best of them with further ones.
 //! 4. `measured` tries the best of them between two namespaces, by the trials of `weft-profile`.
@@ -120,7 +120,7 @@ pub enum TuneError {
     Stopped,
 }
 
-/// Advises. `heard` is told of each step.
+/// Advises. `heard` receives each step.
 ///
 /// # Errors
 /// If a value of the user's does not fit, a run fails, or the caller asks to stop.

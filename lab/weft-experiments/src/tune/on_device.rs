@@ -25,7 +25,7 @@ pub struct Peer {
     pub guard: &'static [&'static str],
 }
 
-/// The change that a trial makes, or the reason that there is none.
+/// The change that a trial makes, or the reason that it makes none.
 fn change(name: &'static str) -> Result<Change, &'static str> {
     Ok(match name {
         candidates::PRESENT => Change::Present,

@@ -139,7 +139,7 @@ fn stored_scores_do_not_fall() {
     }
 }
 
-/// Every claim of every simulated experiment, judged on a run of its own: no null model passes, whether the claim
+/// Every claim of every simulated experiment, judged on a separate run: no null model passes, whether the claim
 /// holds or not. Shuffles move less than the paper's, and each cell has one run, so whether a claim holds is not
 /// evidence here.
 #[test]

@@ -88,7 +88,7 @@ fn fair_queueing_wins_where_a_fifo_holds_many_flows() {
     // The steps are counted to their end.
     let last = steps.last().expect("steps");
     assert!(matches!(last, Progress::Simulated { done, of } if done == of), "{last:?}");
-    // The scenario stands alone.
+    // The scenario reads no other file.
     let text = tuned.scenario.expect("a scenario");
     let mut none = |path: &str| Err(weft_policy::FileError::Unreadable(path.to_owned()));
     let read = scenario::read(&text, "tune.toml", &mut none).expect("reads back");
@@ -155,7 +155,7 @@ fn a_setting_of_the_user_s_that_does_not_fit_is_an_error() {
     assert!(matches!(stopped, Err(TuneError::Stopped)));
 }
 
-/// Each candidate stands in the guide; it has a source and a command with the file's number, or the reason that it is not simulated.
+/// Each candidate is in the guide; it has a source and a command with the file's number, or the reason that it is not simulated.
 #[test]
 fn candidates_have_sources_commands_and_a_place_in_the_guide() {
     let text = |name: &str| {
@@ -190,7 +190,7 @@ fn candidates_have_sources_commands_and_a_place_in_the_guide() {
     let is_listed = |name: &String| candidates.iter().any(|one| one.name == *name);
     let unused: Vec<&String> = configurations.keys().filter(|name| !is_listed(name)).collect();
     assert!(unused.is_empty(), "{unused:?}");
-    // What the facts forbid is told, with the reason.
+    // What the facts forbid is reported, with the reason.
     let poor = Facts {
         kernel_qdiscs: BTreeMap::from([("fq_codel".to_owned(), Some(false))]),
         byte_limits: None,

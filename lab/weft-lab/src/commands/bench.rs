@@ -37,7 +37,7 @@ Examples:
   weft bench roofline                # what limits the engine: see weft bench roofline --help
   weft bench workers                 # several workers with one policy: see weft bench workers --help")]
 pub(crate) struct Args {
-    /// A measurement with options of its own.
+    /// A measurement with separate options.
     #[command(subcommand)]
     command: Option<Command>,
     /// The case to measure; all of them without it.
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     engine: engine::Options,
 }
 
-/// Measurements with options of their own.
+/// Measurements with separate options.
 #[derive(Debug, clap::Subcommand)]
 enum Command {
     Cost(cost::Args),

@@ -68,7 +68,7 @@ struct RunArgs {
     /// The grid.
     #[arg(value_name = "GRID.toml")]
     grid: PathBuf,
-    /// Folder of the results; made if there is none.
+    /// Folder of the results; made if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Make only each N-th result, from the I-th.
@@ -112,7 +112,7 @@ struct MergeArgs {
     /// Folders of results.
     #[arg(required = true, value_name = "DIR")]
     from: Vec<PathBuf>,
-    /// Folder that gets them; made if there is none.
+    /// Folder that gets them; made if it does not exist.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
 }

@@ -31,7 +31,7 @@ const PAGE: &str = "weft-demo.html";
 
 /// Show that a policy holds on real traffic, compared with NICs without one (Loom's Figures 9, 10 and 11).
 ///
-/// Makes network namespaces of its own, starts real TCP applications in cgroups, and puts the software NIC between
+/// Makes separate network namespaces, starts real TCP applications in cgroups, and puts the software NIC between
 /// them. Needs root, iperf3 and, for Figure 9, sockperf.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -248,7 +248,7 @@ impl Args {
         }
     }
 
-    /// Returns 0, unless `--strict` asks for the verdicts' code.
+    /// Returns 0, unless `--strict` requires the verdicts' code.
     fn exit_code(&self, report: &DemoReport) -> ExitCode {
         let judged: Vec<Judgement> = verdicts(report).into_iter().map(|v| v.judgement).collect();
         ExitCode::from(if self.strict { Judgement::strict_exit_code(&judged) } else { 0 })

@@ -33,7 +33,7 @@ use weft_units::{BitsPerSec, Nanos};
 ///
 /// Reads how a device transmits (queues, qdiscs, limits, segments, interrupts), simulates other settings on this host's scenario, ranks
 /// them, and says whether one is better than the present setting, and which commands set it. Changes nothing but with --to. Facts that only root may
-/// read are unknown to others. With --try the best settings are measured too, by real traffic between namespaces of the run's own;
+/// read are unknown to others. With --try the best settings are measured too, by real traffic between namespaces of the run;
 /// this needs root and iperf3.
 /// With --to they are measured at the device itself, which is restored, also if the run is killed.
 #[derive(Debug, clap::Args)]
@@ -199,7 +199,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// The device to look at.
+/// The device to examine.
 fn device(args: &Args, ns: &NetNs) -> anyhow::Result<String> {
     if let Some(device) = &args.device {
         return Ok(device.clone());
@@ -285,7 +285,7 @@ impl Shown {
             }
             Progress::Tried { done, of, what } => {
                 self.bar.finish_and_clear();
-                // The first trial begins before it is told.
+                // The first trial begins before it is reported.
                 let begin = *self.trials.get_or_insert_with(Instant::now);
                 let known = done.saturating_sub(1);
                 let left = (known > 0)

@@ -184,7 +184,7 @@ fn a_full_disk_is_told_in_a_line_and_the_finished_is_kept() {
     let (grid, whole, small) = (grid(&folder, 3), at(&folder, "whole"), at(&folder, "small"));
     assert_eq!(campaign(&grid, &whole, &[]).code, 0);
     std::fs::create_dir(&small).expect("folder");
-    // In a mount namespace of its own: six pages, then as many as are needed.
+    // In a separate mount namespace: six pages, then as many as are needed.
     let script = "mount -t tmpfs -o size=24k none \"$3\" || exit 99\n\
         \"$1\" campaign run \"$2\" --out \"$3\" 2> \"$3.full\"; echo $? > \"$3.code\"\n\
         mount -o remount,size=8m \"$3\"; \"$1\" campaign run \"$2\" --out \"$3\" 2> \"$3.after\" && cp -r \"$3\" \"$3.copy\"";

@@ -42,7 +42,7 @@ impl Hosts {
         let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
         link::create_veth((&near, "h0"), (&far, "h1"), &VethOptions::default()).expect("veth");
         for (ns, device, address) in [(&near, "h0", NEAR), (&far, "h1", FAR)] {
-            // Router and neighbour discovery would be packets of nobody.
+            // Router and neighbour discovery would be packets without a known process.
             let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
             link::add_address(ns, device, address, 24).expect("address");
             link::set_up(ns, device).expect("up");
@@ -291,7 +291,7 @@ fn a_killed_run_s_guard_restores_the_device() {
     let client = start(&hosts.near, weft().args(long).args(["--device", "h0", "--levels", "noopt"]));
     assert!(until(Duration::from_secs(120), || hosts.traffic()), "no traffic");
     assert!(settings(&hosts.near, "h0").gso_max_segs == 1 && settings(&hosts.far, "h1").gso_max_segs == 1);
-    // Both stand still first: one that lives on restores its device when the other is gone.
+    // Both are stopped first: a process that lives on restores its device when the other is gone.
     for signal in [Signal::STOP, Signal::KILL] {
         client.signal(signal);
         server.signal(signal);
@@ -327,7 +327,7 @@ fn a_killed_run_s_devices_are_restored() {
         for run in [&client, &server] {
             kill_process(guard_of(run), Signal::KILL).expect("kill the guard");
         }
-        // Both stand still first: one that lives on restores its device when the other is gone.
+        // Both are stopped first: a process that lives on restores its device when the other is gone.
         for signal in [Signal::STOP, Signal::KILL] {
             client.signal(signal);
             server.signal(signal);

@@ -1,4 +1,4 @@
-//! `weft tune`: its answers to what it knows and does not know, and that nothing of a host changes, also after kill -9.
+//! `weft tune`: its answers to known and unknown facts, and that nothing of a host changes, also after kill -9.
 
 use crate::common;
 use crate::common::{Running, Said, file, left_by, run, until, weft};

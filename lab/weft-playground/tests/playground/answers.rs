@@ -24,7 +24,7 @@ fn order(outcome: &Outcome) -> String {
     names(outcome, outcome.turns.iter().map(|turn| turn.packet))
 }
 
-/// The case of docs/algorithms.md with which the page begins.
+/// The case of docs/algorithms.md that the page shows first.
 #[test]
 fn a_rank_at_the_head_and_a_pifo_differ_as_the_guide_says() {
     let found = ask(SAMPLES[0].policy, SAMPLES[0].arrivals);
@@ -149,7 +149,7 @@ fn answers_are_what_their_schema_says() {
     }
 }
 
-/// The functions of the module. Room that nobody wrote into is no question.
+/// The functions of the module. Room that the page has not written is no question.
 #[test]
 fn the_module_answers_through_its_buffers() {
     assert!(weft_question(usize::MAX).is_null() && !weft_question(16).is_null());

@@ -11,7 +11,7 @@ use weft_units::testing::skip;
 const SOURCES: [&str; 4] =
     ["lab/weft-playground", "product/weft-policy", "product/weft-sched", "product/weft-rank"];
 
-/// The page, or the reason why there is none to try.
+/// The page, or the reason why no page can be tried.
 fn page() -> Result<PathBuf, String> {
     if let Some(path) = std::env::var_os("WEFT_PLAYGROUND") {
         return Ok(PathBuf::from(path));

@@ -1,12 +1,12 @@
 //! Profiles of what runs on the host now: processor time of the network stack by task, direction and category, without traffic of
-//! our own.
+//! the profiler.
 //!
 //! 1. [`run`] attaches the probes and samples all processors for the span. The span is divided into windows, each with its samples and
 //!    the bytes of the counted devices.
 //! 2. `accounts` gives each sample an account, a process or a thread of weftline's data path, when it is read.
 //! 3. [`crate::attribution::host`] gives kernel time in the network stack a direction and a category.
-//! 4. `rows` makes the tasks of the table, and [`Attached::senders`] are the processes by which the caller, who knows the policy
-//!    in force, tells classes.
+//! 4. `rows` makes the tasks of the table, and [`Attached::senders`] are the processes that the caller, which has the policy
+//!    in force, uses to identify classes.
 //!
 //! Nothing of the host changes, so nothing is restored. A request to stop ends the span, and what was measured is the result.
 
@@ -116,7 +116,7 @@ pub struct Attached {
     pub report: AttachedReport,
     /// Stacks of each direction, for flame graphs.
     pub flames: Vec<Flame>,
-    /// All processes with time in the network stack, weftline's own left out.
+    /// All processes with time in the network stack, weftline's left out.
     pub senders: Vec<Sender>,
 }
 

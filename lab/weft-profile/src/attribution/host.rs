@@ -1,7 +1,7 @@
 //! Samples of a whole host to accounts, directions and categories: what ran, without known senders and receivers.
 //!
 //! An account is whatever the caller makes of a process or thread; [`IDLE`] is that of idle processors. Kernel time is in the network
-//! stack if a function of its call chain says so (`direction`). A softirq runs on anybody's time for anybody, so its network time is
+//! stack if a function of its call chain says so (`direction`). A softirq uses the time of any process, so its network time is
 //! its own; the thread of a device's NAPI is an account like others. Only time in the network stack has a category.
 
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ impl HostTime {
             Some(entry) => (&names[..entry], false),
         };
         let Some(direction) = direction::of(inside) else {
-            // Timers and RCU interrupt whoever runs.
+            // Timers and RCU interrupt the process that runs.
             self.accounts.entry(account).or_default().kernel_s += seconds;
             return;
         };

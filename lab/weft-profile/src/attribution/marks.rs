@@ -1,4 +1,4 @@
-//! Functions by which a call chain tells a softirq's work and its side.
+//! Functions in a call chain that show a softirq's work and its side.
 //!
 //! Names are compared after the compiler's suffixes were removed; those that only older or newer kernels have do no harm.
 

@@ -31,7 +31,7 @@ use weft_host::perf_event::{Clock, Mode};
 pub enum Traffic {
     /// One side sends, the other receives.
     Bulk,
-    /// Both sides do both: marks tell nothing.
+    /// Both sides do both: marks decide nothing.
     Requests,
 }
 
@@ -75,7 +75,7 @@ pub struct Attribution {
     pub receiver: SideTime,
     /// Time of other processes.
     pub foreign_s: f64,
-    /// Time of softirqs and interrupts of nobody known, in the kernel's own threads and on idle processors: mostly timers.
+    /// Time of softirqs and interrupts of no known process, in the kernel's own threads and on idle processors: mostly timers.
     pub interrupts_s: f64,
     /// Time of this program.
     pub tool_s: f64,
@@ -199,7 +199,7 @@ fn owner(chain: &Chain<'_>, table: &Categories, setting: &Setting) -> Owner {
         let thread = || napi_side(chain, &setting.processes);
         return mark.or_else(thread).map_or(Owner::Shared, Owner::Side);
     }
-    // Timers and the like interrupt whoever runs.
+    // Timers and the like interrupt the process that runs.
     if pid == setting.tool {
         return Owner::Tool;
     }
@@ -224,7 +224,7 @@ fn napi_side(chain: &Chain<'_>, processes: &Processes) -> Option<Side> {
     if is(sender) { Some(Side::Sender) } else { is(receiver).then_some(Side::Receiver) }
 }
 
-/// The idle task: all of its time is idle, but for interrupts that are of nobody known.
+/// The idle task: all of its time is idle, but for interrupts without a known process.
 fn idle(names: &[&str], table: &Categories) -> Owner {
     let idles = names.iter().any(|name| table.rule(name) == Some(crate::categories::Rule::Idle));
     let interrupts = names.iter().any(|name| marks::is_interrupt(name));

@@ -26,7 +26,7 @@ const DOORBELL: &str = "\n# A veth has no registers, so doorbells are not fitted
     # [register_write]\n# netdev = 900\n# [[source]]\n# keys = [\"register_write\"]\n\
     # paper = \"Loom, section 2: a PCIe write takes up to 900 ns, in which the processor does nothing else\"\n";
 
-/// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot tell apart is one operation's; what it does not
+/// The cost file of a machine, which `weft sim` takes as `costs`. What the fit cannot separate is one operation's; what it does not
 /// have costs nothing. A wake-up is the mean of both sides' waits, of which a sender has few. In the simulator an acknowledgement passes `receive_packet` too, so its
 /// own cost is that less. `[fitted]` has what the costs were fitted to.
 pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> String {

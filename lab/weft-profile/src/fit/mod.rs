@@ -70,7 +70,7 @@ impl Cost {
 }
 
 /// The skbs that the simulator makes of the same bytes, since the costs are the simulator's. It sends the rest of each write in an
-/// skb of its own; the kernel joins about half of the rests with the next write (`tcp_should_autocork`). Without segments larger
+/// separate skb; the kernel joins about half of the rests with the next write (`tcp_should_autocork`). Without segments larger
 /// than a packet there is nothing to join, and the measured number counts, which has retransmissions.
 fn simulated_skbs(work: &Work) -> f64 {
     // The default block of iperf3, and the skbs of at most 64 KiB in it.
@@ -129,7 +129,7 @@ pub enum FitError {
     TooFew {
         /// Cells in the documents.
         found: usize,
-        /// Cells that a fit needs: one to hold back and one for each cost that can be told apart.
+        /// Cells that a fit needs: one to hold back and one for each cost that can be distinguished.
         needed: usize,
     },
 }

@@ -18,7 +18,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for an answer, beyond the time that the request itself takes.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
-/// The server, with which a session talks.
+/// The server of a session.
 pub(super) struct Server<'a> {
     lines: Lines<'a>,
 }

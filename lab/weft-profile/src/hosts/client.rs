@@ -26,7 +26,7 @@ use crate::trial::{First, FlowFigures, Instrument, Trial};
 /// The name of the level that leaves all devices as they are.
 pub const AS_IS: &str = "as-is";
 
-/// Seconds for which applications run longer than on one host: two hosts wait for each other.
+/// Seconds that applications run longer than on one host: two hosts wait for each other.
 const SPARE: u64 = 40;
 
 /// The settings of the devices for a trial.
@@ -94,7 +94,7 @@ pub fn changes(
 }
 
 /// Runs a session with the server at `to`: this host sends, the other receives. With `device` the levels of the options are set there,
-/// and at the server's device if it has one, and both are restored; without, devices stay as they are. `heard` is told of each trial.
+/// and at the server's device if it has one, and both are restored; without, devices stay as they are. `heard` receives each trial.
 ///
 /// # Errors
 /// If rights are missing, no server answers, a host is loaded, a trial fails, the server breaks the protocol, or the caller asks to
@@ -264,7 +264,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
         Ok(labels)
     }
 
-    /// One trial: applications of its own, measured without the instrument and with it.
+    /// One trial: separate applications, measured without the instrument and with it.
     fn trial(&mut self, repeat: u32) -> Result<Trial, HostsError> {
         let mut running = self.start()?;
         let server = &mut self.server;

@@ -1,7 +1,7 @@
 //! A side of a trial between two hosts: its applications, its flows' counts, and samples of its processors.
 //!
 //! On a host that is one end of the traffic, all network softirqs and all time of the side's applications are that side's. The flows are
-//! told from other connections by address and port; IP packets, skb sizes and softirqs are those of the whole namespace.
+//! distinguished from other connections by address and port; IP packets, skb sizes and softirqs are those of the whole namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

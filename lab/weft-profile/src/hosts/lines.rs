@@ -126,7 +126,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Fails if the peer has closed the connection, or talks although nobody asked.
+    /// Fails if the peer has closed the connection, or has sent data without a request.
     pub(super) fn check_quiet(&self) -> Result<(), LineError> {
         let peek = || {
             self.stream.set_nonblocking(true)?;
@@ -150,7 +150,7 @@ pub(super) fn farewell(mut stream: TcpStream, line: &[u8]) {
     const LINGER: Duration = Duration::from_millis(200);
     let settings = [stream.set_nonblocking(false), stream.set_read_timeout(Some(LINGER))];
     if settings.iter().all(Result::is_ok) && stream.set_write_timeout(Some(LINGER)).is_ok() {
-        // Nobody is told if the last line is lost.
+        // A loss of the last line is not reported.
         let _ = stream.write_all(line);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read(&mut [0; 4096]);
@@ -185,7 +185,7 @@ mod tests {
     use weft_host::testing::privileged;
     use weft_host::{NetNs, link};
 
-    /// A connection on the loopback of a namespace, whose other end does as told.
+    /// A connection on the loopback of a namespace, whose other end does what the test requests.
     fn peer(does: impl FnOnce(TcpStream) + Send + 'static) -> TcpStream {
         let ns = NetNs::anonymous().expect("a namespace");
         link::set_up(&ns, "lo").expect("up");

@@ -1,7 +1,7 @@
 //! Measurement between two hosts: this one sends, the other receives, and each samples its own side.
 //!
 //! 1. [`server`] waits at the other host. It starts receiving applications when a client asks, samples while the client measures, and
-//!    returns its side's figures. It serves one client at a time and connects to nobody.
+//!    returns its side's figures. It serves one client at a time and opens no connections.
 //! 2. [`client`] starts the sending applications, which talk to that host only, and joins both sides' figures (`join`) to the
 //!    same document as a trial on one host has.
 //! 3. [`protocol`] is what they say to each other, over one TCP connection (`lines`); `half` measures one side.

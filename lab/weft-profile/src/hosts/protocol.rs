@@ -1,6 +1,6 @@
 //! The messages of a measurement between two hosts: one JSON object or string in each line.
 //!
-//! The client asks, the server answers each request once; a measured part has two answers, since its beginning is told.
+//! The client asks, the server answers each request once; a measured part has two answers, since its beginning is reported.
 //!
 //! | request | answers |
 //! |---|---|
@@ -131,7 +131,7 @@ pub enum LevelName {
 }
 
 impl LevelName {
-    /// The name of a level; `None` for one that only devices of the run's own can have.
+    /// The name of a level; `None` for one that only devices of the run can have.
     pub const fn of(level: Level) -> Option<Self> {
         Some(match level {
             Level::NoOpt => Self::Noopt,
@@ -189,7 +189,7 @@ pub struct Welcome {
     pub categories: Text,
     /// The kernel's release.
     pub kernel: Text,
-    /// The kernel's number of this boot, by which a host knows itself.
+    /// The kernel's number of this boot, which identifies the host.
     pub boot: Text,
     /// The processors for receiving applications.
     pub processors: Vec<u32>,
@@ -284,7 +284,7 @@ pub struct Samples {
     pub time: SideTime,
     /// Time of other processes.
     pub foreign_s: f64,
-    /// Time of interrupts of nobody known.
+    /// Time of interrupts without a known process.
     pub interrupts_s: f64,
     /// Time of this program.
     pub tool_s: f64,
@@ -378,7 +378,7 @@ impl Answer {
 /// Reads a request.
 ///
 /// # Errors
-/// If the line is none of this version, or a value is out of bounds.
+/// If the line is not one of this version, or a value is out of bounds.
 pub fn request(line: &[u8]) -> Result<Request, MessageError> {
     let request: Request = read(line)?;
     check_request(&request).map_err(MessageError::OutOfBounds)?;
@@ -388,7 +388,7 @@ pub fn request(line: &[u8]) -> Result<Request, MessageError> {
 /// Reads an answer.
 ///
 /// # Errors
-/// If the line is none of this version, or a value is out of bounds.
+/// If the line is not one of this version, or a value is out of bounds.
 pub fn answer(line: &[u8]) -> Result<Answer, MessageError> {
     let answer: Answer = read(line)?;
     check_answer(&answer).map_err(MessageError::OutOfBounds)?;

@@ -1,6 +1,6 @@
 //! The receiving host: it starts applications and samples when a client asks.
 //!
-//! One client is served at a time; another is told so at once. Applications listen at the address at which the client reached this
+//! One client is served at a time; another is refused at once. Applications listen at the address at which the client reached this
 //! host, and end with the trial, with the connection, or with the trial's time limit. Nothing is changed at this host, but levels at a
 //! device that its user named, which is restored when the client goes ([`crate::journal`]).
 
@@ -84,7 +84,7 @@ impl Server {
         self.at
     }
 
-    /// Serves clients, one at a time, until `stop` says so. `heard` is told of them.
+    /// Serves clients, one at a time, until `stop` says so. `heard` receives each of them.
     ///
     /// # Errors
     /// If no more connections can be accepted.
@@ -261,7 +261,7 @@ impl Client<'_, '_> {
     }
 
     fn level(&mut self, level: Option<LevelName>) -> Result<Answer, HostsError> {
-        // Connections keep the segments of the level with which they were opened.
+        // Connections keep the segments of the level at which they were opened.
         self.running = None;
         let Some(device) = self.device else { return Ok(Answer::Levelled { changed: false }) };
         match level {

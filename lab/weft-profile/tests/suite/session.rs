@@ -195,7 +195,7 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
         assert!(tried.without.len() == 2 && tried.with.len() == 2 && tried.level == "noopt");
     }
     assert_eq!(namespaces(), 0, "namespaces are removed");
-    // A level that has what the remark asks for leaves nothing to try.
+    // A level that has what the remark proposes leaves nothing to try.
     let options = Options { levels: vec![Level::Gro], ..options };
     let all = tried::run(&options, &table, &with_all_remarks("gro"), &|| true, |_| ());
     assert_eq!(all.expect_err("asked to stop").to_string(), "stopped");
@@ -226,7 +226,7 @@ fn loopback_traffic(ns: &NetNs) -> [Process; 2] {
     };
     let segments = || NetCounters::read(ns).expect("counters").segments_in;
     let server = start(&["--server", "--one-off", "--bind", "127.0.0.1"]);
-    // The client gives up at once where nobody listens, so the server is waited for by its socket.
+    // The client gives up at once where no process listens, so the server is waited for by its socket.
     wait_for("a server that listens", || {
         ns.run(|| std::fs::read_to_string("/proc/thread-self/net/tcp"))
             .expect("enter")

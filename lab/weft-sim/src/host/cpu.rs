@@ -30,7 +30,7 @@ use crate::packet::Way;
 use std::collections::VecDeque;
 use weft_units::{Nanos, TxQueueId};
 
-/// The maximum time for which softirqs delay a ready thread (`MAX_SOFTIRQ_TIME`, kernel/softirq.c: 2 ms; then ksoftirqd competes
+/// The maximum time that softirqs delay a ready thread (`MAX_SOFTIRQ_TIME`, kernel/softirq.c: 2 ms; then ksoftirqd competes
 /// as a thread).
 const SOFTIRQ_TIME: Nanos = Nanos(2_000_000);
 

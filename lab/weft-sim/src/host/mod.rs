@@ -1,6 +1,6 @@
 //! A host: the parts of its stack and its NIC, each with its own state.
 //!
-//! A part knows neither another part's state nor the world. Its methods receive the time, random numbers and the agenda as
+//! A part reads neither another part's state nor the world. Its methods receive the time, random numbers and the agenda as
 //! arguments, put later events on the agenda, and return the next part's input. `world` passes that on.
 
 pub(crate) mod application;

@@ -39,7 +39,7 @@ pub(crate) struct Coming {
     pub(crate) at: Nanos,
     /// The tenant and its file, or the policy.
     pub(crate) what: String,
-    /// The exchange, or the reason why there is none.
+    /// The exchange, or the reason why the change is refused.
     pub(crate) exchange: Result<Exchange, Refusal>,
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct ReceivedDatagram {
 pub(crate) struct HasRead {
     /// Whether more data is available; otherwise the thread sleeps.
     pub(crate) reads_on: bool,
-    /// Whether the window has opened, so that the sender must be told.
+    /// Whether the window has opened, so that the sender needs an update.
     pub(crate) acknowledge: Acknowledge,
 }
 

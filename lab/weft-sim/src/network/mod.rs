@@ -1,7 +1,7 @@
 //! The network between hosts: links, switches with shared buffers, routes.
 //!
 //! Output ports are first in, first out, so a packet's departure is known on its arrival. [`Fabric`] therefore needs one event
-//! per hop and none per departure. It has no clock and no events of its own. The caller takes each packet to the hop in the last
+//! per hop and none per departure. It has no clock and no events. The caller takes each packet to the hop in the last
 //! answer, at the time in that answer.
 //!
 //! Not done here: losing packets at random ([`Network::loss`] is the caller's), and modelling the sending NIC's link, whose end

@@ -6,7 +6,7 @@ use weft_units::{Bytes, Nanos};
 /// The permitted delay of a standing queue (RFC 8289, section 4.4; `codel_params_init`).
 pub(super) const TARGET: Nanos = Nanos::from_millis(5);
 
-/// The time for which the delay must exceed it before a drop (RFC 8289, section 4.3; `codel_params_init`).
+/// The time that the delay must exceed it before a drop (RFC 8289, section 4.3; `codel_params_init`).
 pub(super) const INTERVAL: Nanos = Nanos::from_millis(100);
 
 /// The backlog up to which a queue is never dropped from (`codel_params::mtu`: `psched_mtu` of an Ethernet device).

@@ -1,7 +1,7 @@
 //! The texts of policies and of tenants' files that a scenario names: from its `[files]`, or from files beside it.
 //!
 //! Reading a scenario takes in every file that its policies name, so that a run needs no file. Policies are compiled here only to learn
-//! these names: what is wrong in them is told by the run.
+//! these names: the run reports what is wrong in them.
 
 use super::config::PolicyChange;
 use super::item::{Item, Table};

@@ -66,7 +66,7 @@ pub struct PacketEvent {
     /// The transmit or receive queue, if any.
     pub queue: Option<TxQueueId>,
     /// Number of the packet in its flow, from 0; of a segment, that of its first packet. For acknowledgements, the next packet that
-    /// they ask for, or 0 when freed.
+    /// they expect, or 0 when freed.
     pub number: u64,
     /// Length. For a packet its frame without preamble, check sequence and gap; for a segment its length in the qdisc's
     /// accounting.

@@ -2,7 +2,7 @@
 //!
 //! | track | a span is |
 //! |---|---|
-//! | host, sockets | a segment for which a socket is charged, until the driver frees it |
+//! | host, sockets | a segment that a socket is charged for, until the driver frees it |
 //! | host, queue, qdisc | a segment in the queue's qdisc |
 //! | host, queue, ring | a segment in the queue's ring, until the NIC's scheduler has picked it |
 //! | host, NIC | a segment from the fetch of its first packet to the last bit of its last; others interleave |
@@ -23,7 +23,7 @@ use weft_trace::lanes::Lanes;
 use weft_trace::perfetto::{Event, FlowNumber, Note, Perfetto, Place, TrackId};
 use weft_units::{Nanos, TxQueueId};
 
-/// The time by which the changes of a backlog may be out of order: far above a unit of work of a processor.
+/// The most time that changes of a backlog may be out of order: far above a unit of work of a processor.
 const ORDER: Nanos = Nanos::from_millis(10);
 
 /// A segment that is not freed.

@@ -175,7 +175,7 @@ impl<'a, O: Observer> World<'a, O> {
     }
 }
 
-/// The properties by which qdiscs and NICs classify segments.
+/// The properties that qdiscs and NICs use to classify segments.
 struct Labels {
     class: u16,
     band: u8,

@@ -9,7 +9,7 @@ use crate::trace::{Observer, PacketEvent, PacketEventKind};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
-    /// Reports a packet to the observer, if it wants events.
+    /// Reports a packet to the observer, if it takes events.
     #[inline]
     pub(super) fn observe(
         &mut self,
@@ -24,7 +24,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Reports to the observer, if it wants events, that a packet was fetched and sent.
+    /// Reports to the observer, if it takes events, that a packet was fetched and sent.
     #[inline]
     pub(super) fn observe_sent(&mut self, host: HostId, queue: TxQueueId, fetched: &Fetched) {
         if O::WANTED {
@@ -35,7 +35,7 @@ impl<O: Observer> World<'_, O> {
         }
     }
 
-    /// Reports a segment to the observer, if it wants events.
+    /// Reports a segment to the observer, if it takes events.
     #[inline]
     pub(super) fn observe_segment(
         &mut self,

@@ -45,7 +45,7 @@ impl<O: Observer> World<'_, O> {
             return self.hosts[host].receive.reuse_completed(pair, done);
         }
         self.hosts[host].cpu.charge(Operation::CompleteSegment, done.len() as f64, work);
-        // The completed bytes per queue; the byte queue limit is told one sum.
+        // The completed bytes per queue; the byte queue limit receives one sum.
         let mut freed = std::mem::take(&mut self.freed_by_queue);
         let now = work.now();
         for (queue, segment) in &done {

@@ -1,4 +1,4 @@
-//! Loading an object with other maps in place of its own, and without some of its programs.
+//! Loading an object with replaced maps, and without some of its programs.
 
 use libbpf_rs::{MapType, ObjectBuilder, OpenMapMut, OpenObject};
 
@@ -19,13 +19,13 @@ pub struct ObjectOptions<'a> {
     pub sizes: &'a [(&'a str, u32)],
     /// Maps that are not created, since no loaded program uses them.
     pub without: &'a [&'a str],
-    /// Hash maps whose elements are allocated when the map is created, although the object does not ask for that. Before
+    /// Hash maps whose elements are allocated when the map is created, although the object does not request that. Before
     /// Linux 6.1 a program that may sleep cannot use another hash map.
     pub preallocated: &'a [&'a str],
 }
 
 impl Object {
-    /// Loads an object file's image, with `rodata` as its read-only data and the maps `reuse` in place of its own maps of these
+    /// Loads an object file's image, with `rodata` as its read-only data and the maps `reuse` in place of its maps of these
     /// names. Several objects can share their maps this way.
     ///
     /// # Errors

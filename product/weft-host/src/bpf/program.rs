@@ -226,7 +226,7 @@ pub(super) fn pin(step: &'static str, fd: BorrowedFd<'_>, path: &Path) -> Result
 }
 
 /// Opens the object pinned at `path` if it is a `what`: "map", "program" or "link". The kernel opens an object of any kind,
-/// and answers queries for another kind with wrong data. Only the descriptor's own name tells the kind
+/// and answers queries for another kind with wrong data. Only the descriptor's name shows the kind
 /// (`anon_inode_getfd` in kernel/bpf/syscall.c).
 pub(super) fn open_pinned(what: &'static str, path: &Path) -> Result<OwnedFd, BpfError> {
     let (name, object) = (file_name(path)?, path.display().to_string());
@@ -235,7 +235,7 @@ pub(super) fn open_pinned(what: &'static str, path: &Path) -> Result<OwnedFd, Bp
     if fd < 0 {
         return Err(refused("open the object pinned at", &object, std::io::Error::last_os_error().into()));
     }
-    // SAFETY: the call has just returned this new descriptor, which nobody else owns.
+    // SAFETY: the call has just returned this new descriptor, which nothing else owns.
     let fd = unsafe { OwnedFd::from_raw_fd(fd) };
     let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
         .map_err(|e| refused("query the object pinned at", &object, e.into()))?;

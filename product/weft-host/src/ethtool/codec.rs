@@ -42,7 +42,7 @@ pub enum DecodeError {
     /// Too few bytes.
     #[error("a rule has {RULE_LEN} bytes, not {0}")]
     Short(usize),
-    /// A location with the special bit that is none of any, first and last.
+    /// A location with the special bit that is not any, first or last.
     #[error("{0:#x} is not a valid rule location")]
     Location(u32),
     /// A ring cookie without a valid queue or action.

@@ -7,7 +7,7 @@ use super::transport::Transport;
 use crate::netlink::u32_at;
 use weft_units::{Nanos, Packets};
 
-/// The times by which interrupts are delayed.
+/// The delays of interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moderation {
     /// After a packet was received.

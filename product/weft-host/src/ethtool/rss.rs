@@ -1,4 +1,4 @@
-//! Receive hashing: the indirection table of queues, the key, the hash function, and RSS contexts with tables of their own.
+//! Receive hashing: the indirection table of queues, the key, the hash function, and RSS contexts with separate tables.
 //!
 //! Netlink is used if the kernel has the command, because it explains its refusals; otherwise the older ioctl.
 

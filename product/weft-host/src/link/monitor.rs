@@ -49,7 +49,7 @@ pub struct Event {
     pub change: Change,
     /// The number of the link.
     pub index: u32,
-    /// The netlink port of who asked for it, usually its process; 0 if the kernel does not tell.
+    /// The netlink port of the requester, usually its process; 0 if the kernel does not report it.
     pub by: u32,
 }
 
@@ -93,7 +93,7 @@ impl Monitor {
                 Ok(length) => parse(&self.buffer[..length.min(MESSAGE_MAX)], &mut events),
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => return complete.then_some(events),
-                // ENOBUFS: the next read goes on behind the gap.
+                // ENOBUFS: the next read continues behind the gap.
                 Err(_) if complete => complete = false,
                 Err(_) => return None,
             }
@@ -122,8 +122,8 @@ fn parse(mut rest: &[u8], events: &mut Vec<Event>) {
     }
 }
 
-/// The words for who asked for a change in `ns`, from its netlink port: the process of that number if it lives and is in the
-/// namespace, since a container has numbers of its own.
+/// The words for the requester of a change in `ns`, from its netlink port: the process of that number if it lives and is in the
+/// namespace, since a container has separate numbers.
 pub fn requester(ns: &NetNs, by: u32) -> String {
     let inside = || {
         let of_process = NetNs::open_path(format!("/proc/{by}/ns/net").as_ref()).ok()?.inode().ok()?;

@@ -215,7 +215,7 @@ impl Shaper {
         self.nodes.insert(ifindex, node);
     }
 
-    /// Removes all weights of [`set_weights`](Self::set_weights) together with their node. Does nothing if there are none.
+    /// Removes all weights of [`set_weights`](Self::set_weights) together with their node. Does nothing if none exist.
     ///
     /// # Errors
     /// The kernel's error.

@@ -9,7 +9,7 @@
 //! `cpu-clock` is a timer interrupt. Where the kernel runs with interrupts off the timer waits, and the sample is taken where
 //! interrupts come back on: the address is late ("skid"). A cycle counter that interrupts by NMI has no such skid.
 //!
-//! Rare branches are counted in [`Losses`]: samples for which the ring had no room, periods in which the kernel throttled
+//! Rare branches are counted in [`Losses`]: samples that the ring had no room for, periods in which the kernel throttled
 //! the event, and records that could not be parsed. The time of a throttled `cpu-clock` is that of the sample before it.
 
 mod counter;
@@ -64,7 +64,7 @@ impl Clock {
 /// Counts of events that were not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Losses {
-    /// Samples for which a ring had no room.
+    /// Samples that a ring had no room for.
     pub lost: u64,
     /// Times that the kernel throttled an event.
     pub throttled: u64,

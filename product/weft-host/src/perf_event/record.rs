@@ -41,7 +41,7 @@ pub struct Sample {
     pub cpu: u32,
     /// The mode.
     pub mode: Mode,
-    /// The length that the sample stands for: nanoseconds by `cpu-clock`, cycles by the cycle counter.
+    /// The length that the sample represents: nanoseconds by `cpu-clock`, cycles by the cycle counter.
     pub period: u64,
     /// Kernel addresses, the innermost first; empty in a program.
     pub chain: Vec<u64>,
@@ -84,7 +84,7 @@ impl Pauses {
         Self { clock, last: None, since: None }
     }
 
-    /// The sample that stands for a pause which ends now. Periods of a cycle counter are no times, so its pauses stay empty.
+    /// The sample that represents a pause which ends now. Periods of a cycle counter are no times, so its pauses stay empty.
     fn end(&mut self, now: u64) -> Option<Sample> {
         let (since, last) = (self.since.take()?, self.last.as_ref()?);
         let period = now.saturating_sub(since);

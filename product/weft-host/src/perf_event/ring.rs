@@ -26,7 +26,7 @@ pub(super) const SAMPLE_TYPE: u32 = libbpf_sys::PERF_SAMPLE_IP
     | libbpf_sys::PERF_SAMPLE_CPU
     | libbpf_sys::PERF_SAMPLE_PERIOD
     | libbpf_sys::PERF_SAMPLE_CALLCHAIN;
-/// The process number that stands for all.
+/// The process number that means all processes.
 const EVERYBODY: libc::pid_t = -1;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 8;
@@ -141,7 +141,7 @@ fn attributes(clock: Clock, rate: SampleRate) -> perf_event_attr {
     attributes
 }
 
-/// Opens an event of a process on a processor; -1 stands for all.
+/// Opens an event of a process on a processor; -1 means all.
 pub(super) fn open_event(
     attributes: &perf_event_attr,
     pid: libc::pid_t,
@@ -160,7 +160,7 @@ pub(super) fn open_event(
         )
     };
     match libc::c_int::try_from(fd) {
-        // SAFETY: the call has just returned this new descriptor, which nobody else owns.
+        // SAFETY: the call has just returned this new descriptor, which nothing else owns.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
         _ => Err(io::Error::last_os_error()),
     }

@@ -1,7 +1,7 @@
 //! A process that outlives this one, to restore what this one has changed at the host.
 //!
 //! The guard is this program with other arguments. Its standard input is a pipe of which this process alone has the other end, so it reads
-//! the end of the pipe when this process ends, however that ends. It has a process group of its own, so Ctrl-C at the terminal does not
+//! the end of the pipe when this process ends, however that ends. It has a separate process group, so Ctrl-C at the terminal does not
 //! reach it.
 
 use std::io::{self, Read};

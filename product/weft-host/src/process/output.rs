@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// The most bytes kept of one captured stream. The rest is read, so that the program does not block, and discarded.
 pub const CAPTURE_LIMIT: usize = 64 << 20;
 
-/// The time for which the end of a stream is awaited after its program has ended.
+/// The time that the end of a stream is awaited after its program has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The destination of an output stream.

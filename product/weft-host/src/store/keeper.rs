@@ -1,4 +1,4 @@
-//! The store of a keeper, a process of ours that is started with its first user.
+//! The store of a keeper, a weftline process that is started with its first user.
 
 use super::{Store, StoreError};
 use crate::keeper::{Keeper, KeeperError, Kept};
@@ -20,7 +20,7 @@ pub struct KeeperStore {
 
 impl KeeperStore {
     /// Connects to the keeper at `path`, and returns what it keeps. Where none answers, starts one: this program with
-    /// `arguments`, whose standard input is the listening socket. The caller holds a lock, so nobody else does the same.
+    /// `arguments`, whose standard input is the listening socket. The caller holds a lock, so no other does the same.
     ///
     /// # Errors
     /// When it cannot be started, or is of another version.

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// The name of the memfd.
 const STATE: &str = "state";
-/// The beginning of names in the store, which tells them from sockets of the service.
+/// The beginning of names in the store, which distinguishes them from sockets of the service.
 const PREFIX: &str = "weft.";
 /// The beginning of names in a part of the store; the part's name and a dot follow.
 const PART: &str = "weft@";

@@ -313,7 +313,7 @@ fn check(filter: &BpfFilter<'_>) -> Result<()> {
 }
 
 /// The module that is missing after ENOENT. The kernel returns it for an unknown classifier and for an unknown action; its
-/// explanation tells them apart: "TC classifier not found" (`tcf_proto_lookup_ops`), "Failed to load TC action module"
+/// explanation distinguishes them: "TC classifier not found" (`tcf_proto_lookup_ops`), "Failed to load TC action module"
 /// (`tc_action_load_ops`).
 fn absent_module(refusal: &Refusal, with_action: bool) -> Option<FilterError> {
     if !refusal.is(Errno::NOENT) {

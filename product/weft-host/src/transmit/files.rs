@@ -96,7 +96,7 @@ impl Tree {
         Some(driver.file_name()?.to_str()?.to_owned())
     }
 
-    /// The rate of the link, which the file has in Mb/s; -1 or an error where the driver knows none.
+    /// The rate of the link, which the file has in Mb/s; -1 or an error where the driver has none.
     pub(super) fn rate(&self, device: &str) -> Option<BitsPerSec> {
         let mbps = self.number(device, "speed").filter(|mbps| *mbps > 0)?;
         mbps.checked_mul(1_000_000).map(BitsPerSec)
@@ -120,7 +120,7 @@ impl Tree {
     }
 
     /// The byte queue limits. A driver without them never moves the limit away from zero (`netdev_tx_sent_queue`), so zero after packets
-    /// were sent means that there are none, and zero before is unknown.
+    /// were sent means that the driver has none, and zero before is unknown.
     pub(super) fn byte_limits(&self, device: &str) -> Option<ByteLimits> {
         let queues = self.transmit_queues(device);
         let limits: Vec<PathBuf> = queues.iter().map(|queue| queue.join("byte_queue_limits")).collect();
@@ -155,7 +155,7 @@ impl Tree {
         (!masks.is_empty()).then(|| masks.iter().any(|cpus| !cpus.is_empty()))
     }
 
-    /// The interrupts, those of the bus device where the network device stands below one of virtio.
+    /// The interrupts, those of the bus device where the network device is below one of virtio.
     pub(super) fn interrupts(&self, device: &str) -> Option<Interrupts> {
         let bus = self.folder(device).join("device");
         let mut numbers = names(&bus.join("msi_irqs"));

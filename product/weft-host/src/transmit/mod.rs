@@ -1,4 +1,4 @@
-//! The settings by which a device transmits: queues, qdiscs, limits, segments, interrupts. Reads, and changes nothing.
+//! The settings of a device's transmission: queues, qdiscs, limits, segments, interrupts. Reads, and changes nothing.
 //!
 //! `files` reads what `/sys` and `/proc` show, below folders that tests replace; [`Facts::read`] asks the kernel for the rest by netlink
 //! and ethtool. A fact that cannot be read is `None`: it is unknown, and no default takes its place.
@@ -78,7 +78,7 @@ pub struct Facts {
     pub tso: Option<bool>,
     /// Merging of received packets.
     pub gro: Option<bool>,
-    /// Whether XPS gives each processor queues of its own.
+    /// Whether XPS gives each processor separate queues.
     pub xps: Option<bool>,
     /// The interrupts of the device.
     pub interrupts: Option<Interrupts>,

@@ -94,7 +94,7 @@ impl Drop for Pins {
 }
 
 /// The two ends of a veth with eight queues, with a UDP socket on one. IPv6 is off: some time after a link is up, the kernel
-/// would report its multicast groups from sockets of its own, 90 bytes that no test sent.
+/// would report its multicast groups from kernel sockets, 90 bytes that no test sent.
 fn wire() -> (NetNs, NetNs, UdpSocket) {
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
     for ns in [&a, &b] {
@@ -143,7 +143,7 @@ fn a_map_found_at_a_filter_is_used_by_another_object() {
     let map = MapFd::by_id(id_of("weft_page")).expect("map");
     assert_eq!((map.name().as_str(), map.key_size(), map.value_size()), ("weft_page", 4, 16));
     let page: SharedValue<Page> = map.shared().expect("shared");
-    // The kernel sends a few packets of its own through a new link, so all counts are lower bounds.
+    // The kernel sends a few more packets through a new link, so all counts are lower bounds.
     let before = packets(&page);
     assert!(before >= 10 && before.is_multiple_of(10), "{before}");
 

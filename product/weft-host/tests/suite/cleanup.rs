@@ -12,7 +12,7 @@ use weft_host::{Hierarchy, NetNs, RunId, Spawn, cleanup_stale, testing};
 /// Set in a child process that a test makes of this program.
 const ROLE: &str = "WEFT_HOST_TEST_ROLE";
 
-/// The arguments with which this program runs a single test; the test's name follows.
+/// The arguments that make this program run a single test; the test's name follows.
 const ONE: [&str; 3] = ["--nocapture", "--test-threads=1", "--exact"];
 
 /// A helper process, not a test: a run that makes objects and waits to be killed.
@@ -140,7 +140,7 @@ fn what_a_run_of_another_pid_namespace_owns_stays() {
         command.args(&ELSEWHERE[1..]).arg(&me).args(ONE).arg("cleanup::role_clean").env(ROLE, "clean");
         ns.run(|| command.output()).expect("enter").expect("run")
     };
-    // The orphan's number is that of its own namespace.
+    // The orphan's number is that of its namespace.
     let whole = |made: &Made| made.there(&ns)[..3] == [true; 3];
     assert!(whole(&near_made) && whole(&far_made));
 

@@ -20,7 +20,7 @@ const FIFO: u32 = 200;
 /// The silence after which nothing more is expected.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// A TAP of which nobody reads unless a test does.
+/// A TAP that no process reads unless a test does.
 struct Bench {
     ns: NetNs,
     rings: Vec<OwnedFd>,

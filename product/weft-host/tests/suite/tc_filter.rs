@@ -30,7 +30,7 @@ fn program() -> OwnedFd {
         )
     };
     assert!(fd >= 0, "{}", io::Error::last_os_error());
-    // SAFETY: the call has just returned this new descriptor, which nobody else owns.
+    // SAFETY: the call has just returned this new descriptor, which nothing else owns.
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 

@@ -8,7 +8,7 @@ use weft_host::transmit::{ByteLimits, Facts, FactsError, Interrupts, Tree, defau
 use weft_host::{NetNs, testing};
 use weft_units::{BitsPerSec, Bytes};
 
-/// A recorded host: an ixgbe of two queues with interrupts of their own, and a virtio device of one queue.
+/// A recorded host: an ixgbe of two queues with separate interrupts, and a virtio device of one queue.
 fn recorded() -> (tempfile::TempDir, Tree) {
     let folder = tempfile::tempdir().expect("folder");
     let tree = Tree { sys: folder.path().join("sys"), proc: folder.path().join("proc") };
@@ -60,7 +60,7 @@ fn recorded() -> (tempfile::TempDir, Tree) {
     fs::create_dir_all(&drivers).expect("folder");
     link(&drivers, &format!("{bus}/driver"));
     link(&folder.path().join(bus), "sys/class/net/eth0/device");
-    // The device of virtio stands below that of the bus, which has the interrupts.
+    // The device of virtio is below that of the bus, which has the interrupts.
     let virtio = folder.path().join(bus).join("virtio0");
     fs::create_dir_all(&virtio).expect("folder");
     link(&virtio, "sys/class/net/eth1/device");

@@ -1,5 +1,5 @@
 //! The place of `weft_egress` at a port's egress: a filter at the clsact of the near end, before all others that were there. Other
-//! programs may stand before it, such as one that sets a mark. One that lets packets pass around it (`TC_ACT_OK`) is overtaken
+//! programs may be before it, such as one that sets a mark. One that lets packets pass around it (`TC_ACT_OK`) is overtaken
 //! by tcx, whose programs run before all filters.
 
 use super::{Doorbells, PROGRAM};

@@ -33,7 +33,7 @@ fn offsets<const N: usize>(fields: &[(&'static str, &'static str); N]) -> Result
         *offset = match known.get(&(*of, *field)) {
             Some(offset) => *offset,
             None => {
-                // Each look at the kernel's types takes milliseconds.
+                // Each read of the kernel's types takes milliseconds.
                 let layout = match layout.take_if(|(known, _)| known == of) {
                     Some(known) => layout.insert(known),
                     None => layout.insert((*of, StructLayout::of_kernel(of)?)),

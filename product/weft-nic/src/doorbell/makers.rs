@@ -76,7 +76,7 @@ impl SocketMakers {
         }
     }
 
-    /// The reason for which makers are not noted, although rows test them.
+    /// The reason that makers are not noted, although rows test them.
     pub(super) fn missing(&self) -> Option<String> {
         match &*self.noting.lock().unwrap_or_else(PoisonError::into_inner) {
             Noting::Refused(why) => Some(why.to_string()),
@@ -89,7 +89,7 @@ impl SocketMakers {
     }
 }
 
-/// Whether the kernel has MPTCP, but refused a program that asks for a subflow's connection.
+/// Whether the kernel has MPTCP, but refused a program that requests a subflow's connection.
 static MPTCP_REFUSED: AtomicBool = AtomicBool::new(false);
 
 /// Loads the programs of a port, with the makers of MPTCP's subflows if the kernel has them. `load` takes whether to.

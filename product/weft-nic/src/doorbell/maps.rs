@@ -1,10 +1,10 @@
 //! The maps that all ports of a NIC share: the match tables, the records and wake-ups, the summary, and the queues' page.
 //!
 //! Each port has its own instance of the programs ([`Doorbells`]) with its own page, flow table, lanes, guard and
-//! fragments. An instance takes the shared maps in place of its own, so a change of the match tables reaches all ports,
+//! fragments. An instance takes the shared maps instead of separate ones, so a change of the match tables reaches all ports,
 //! and the NIC reads one ring of records.
 //!
-//! Each worker of the NIC has records, wake-ups and a summary of its own, which are those of its ports; the other maps are the same
+//! Each worker of the NIC has separate records, wake-ups and a summary, which are those of its ports; the other maps are the same
 //! for all. The first worker's are in the maps' own object.
 //!
 //! A policy names ports in its own order, which may differ from that of the policy before. The NIC numbers the names once
@@ -175,8 +175,8 @@ impl NicMaps {
         policy
     }
 
-    /// The number of the port `name`, which is the same from the first time on that a policy or a port has the name. The
-    /// last number stands for all names for which there is none.
+    /// The number of the port `name`, which is the same from the first time on that a policy or a port has the name. All
+    /// names without a number share the last number.
     pub fn number_of(&self, name: &str) -> u16 {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         let at = names.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -231,13 +231,13 @@ impl NicMaps {
         self.tables.set_cgroup(index, cgroup.map(CgroupEntry::into))
     }
 
-    /// Offers the socket option for messages to applications while the lanes of `plan` read what it tells, and not otherwise.
+    /// Offers applications the socket option for messages only while the lanes of `plan` read what it reports.
     pub fn offer_messages(&self, plan: &RingPlan) {
         let reads = plan.lanes.iter().fold(Reads::NOTHING, |all, lane| all.or(lane.reads));
         self.messages.offer(reads);
     }
 
-    /// The reason for which applications cannot tell of their messages, although an algorithm would read it.
+    /// The reason that applications cannot report their messages, although an algorithm would read the reports.
     pub fn messages_missing(&self) -> Option<String> {
         self.messages.missing()
     }
@@ -253,7 +253,7 @@ impl NicMaps {
         self.makers.end_unless_tested(plan.whole());
     }
 
-    /// The reason for which the processes that make sockets are not known, although rows test them.
+    /// The reason that the makers of sockets are unknown, although rows test them.
     pub fn makers_missing(&self) -> Option<String> {
         self.makers.missing()
     }

@@ -1,8 +1,8 @@
-//! The socket option by which applications tell the deadline and the size of a message (`bpf/message.bpf.c`).
+//! The socket option for the deadline and the size of an application's message (`bpf/message.bpf.c`).
 //!
 //! The program is attached to the root of the cgroup hierarchy that this process sees, and only while an algorithm in force reads
-//! what it tells; then every process below, whatever its rights, may set the option. What it sets is kept with the socket,
-//! in a map that all ports' programs read.
+//! its values; then every process below, whatever its rights, may set the option. What it sets is kept with the socket, in a map
+//! that all ports' programs read.
 //!
 //! Without the kernel's type information, cgroup2 or the right to read a socket's field, the option is not offered, and
 //! [`MessageOption::missing`] says why. Nothing else depends on it.
@@ -30,7 +30,7 @@ pub(super) struct MessageOption {
 
 #[derive(Debug)]
 enum Offer {
-    /// No algorithm reads what it tells.
+    /// No algorithm reads its values.
     NotNeeded,
     /// It is offered until the link is dropped.
     Open(#[expect(dead_code, reason = "held for its drop")] CgroupLink),
@@ -64,7 +64,7 @@ impl MessageOption {
         self.program.as_ref().map(|_| fields::of_kernel()).unwrap_or_default()
     }
 
-    /// Offers the option if it tells anything of `reads`, and withdraws it otherwise.
+    /// Offers the option if it gives anything of `reads`, and withdraws it otherwise.
     pub(super) fn offer(&self, reads: Reads) {
         let mut offered = self.offered.lock().unwrap_or_else(PoisonError::into_inner);
         *offered = match (!reads.reads_messages(), &*offered) {
@@ -80,7 +80,7 @@ impl MessageOption {
         Ok(program.attach_cgroup(PROGRAM, hierarchy.mount_point())?)
     }
 
-    /// The reason for which it is not offered, although it is needed.
+    /// The reason that it is not offered, although it is needed.
     pub(super) fn missing(&self) -> Option<String> {
         match &*self.offered.lock().unwrap_or_else(PoisonError::into_inner) {
             Offer::Refused(why) => Some(why.to_string()),

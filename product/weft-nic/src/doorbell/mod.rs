@@ -77,7 +77,7 @@ pub struct CgroupEntry {
 /// The treatment of packets that bypass the program at the egress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bypass {
-    /// They enter a ring: without classes there is none to escape from.
+    /// They enter a ring: no class exists that they could escape from.
     Passes,
     /// They are dropped and counted.
     Drops,

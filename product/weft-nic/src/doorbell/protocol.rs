@@ -1,4 +1,4 @@
-//! The protocol of the doorbell: the order of accesses by which no doorbell and no wake-up is lost.
+//! The protocol of the doorbell: the order of accesses that loses no doorbell and no wake-up.
 //!
 //! The posting side is `ring_doorbell` in `bpf/doorbell.bpf.c`. [`Bell::post`] is the same in Rust. It is used where
 //! this process posts, and by the model checker (`tests/loom_doorbell.rs`, `tests/loom_ports.rs`).
@@ -35,8 +35,8 @@
 //! * No wake-up is sent to a NIC that is awake: only a NIC about to sleep sets the flag, and only one posting side
 //!   clears it.
 //!
-//! What senders tell of a packet (`crate::told`) is written after the count and before the ring's bit is read, and taken after the
-//! count is read. So it is that of a counted packet, and one that comes too late for a look has its bit set again.
+//! The claims of senders about a packet (`crate::told`) are written after the count and before the ring's bit is read, and taken
+//! after the count is read. So they are those of a counted packet, and one that comes too late for a look has its bit set again.
 //!
 //! A port's bit without a ring's is harmless: the NIC finds nothing there. It remains when the rings of a port were
 //! taken between the two writes of a posting side, and when a port is removed.
@@ -136,7 +136,7 @@ pub fn prepare_sleep(ready_ports: &[AtomicU64], sleeping: &AtomicU32) -> bool {
 }
 
 /// Announces sleep until a doorbell of an urgent ring, as [`prepare_sleep`]. The doorbells of other rings set their bits
-/// without a wake-up. `is_urgent` tells whether an urgent ring of a port was posted ([`has_urgent`]).
+/// without a wake-up. `is_urgent` returns whether an urgent ring of a port was posted ([`has_urgent`]).
 pub fn prepare_urgent_sleep(
     ready_ports: &[AtomicU64],
     sleeping: &AtomicU32,

@@ -21,7 +21,7 @@
 //! A step that fails leaves the policy in force as it was: the ports get their former lanes back, and after the worker's exchange
 //! nothing can fail (only the removal of the old tables can, which has no effect on packets).
 //!
-//! Numbers of classes and lanes that are gone *rest* (`plan/vacant.rs`).
+//! Numbers of classes and lanes that are gone are reserved (*resting*, `plan/vacant.rs`).
 
 use super::{CgroupEntry, NicConfig, NicError, NicPlan, NicPort, SoftwareNic, workers};
 use crate::counters::LagGauge;
@@ -64,7 +64,7 @@ impl PreparedPolicy {
 /// The effect of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChangedPolicy {
-    /// The time for which the worker sent nothing.
+    /// The time that the worker sent nothing.
     pub pause: Nanos,
 }
 
@@ -125,7 +125,7 @@ impl SoftwareNic {
     }
 
     /// As [`change_policy`](Self::change_policy), and calls `store` when the worker has the new numbers and no packet is
-    /// classified by them. A successor of a process that is killed from then on must know them.
+    /// classified by them. A successor of a process that is killed from then on must have them.
     ///
     /// # Errors
     /// When the policy, or the ports, have changed since it was prepared, or the kernel refuses the tables; the former policy is
@@ -184,17 +184,17 @@ impl SoftwareNic {
         }
     }
 
-    /// The reason for which applications cannot tell of their messages, although an algorithm of the policy would read it.
+    /// The reason that applications cannot report their messages, although an algorithm of the policy would read the reports.
     pub fn messages_missing(&self) -> Option<String> {
         self.maps.messages_missing()
     }
 
-    /// The reason for which no class gets packets by the process that made their socket, although the policy tests it.
+    /// The reason that no class gets packets by the process that made their socket, although the policy tests it.
     pub fn makers_missing(&self) -> Option<String> {
         self.maps.makers_missing().filter(|_| self.plan.policy().tests(Attribute::Process))
     }
 
-    /// Sets the time for which flows that change their class wait for packets that they have left. Holds from now on, also for
+    /// Sets the wait of flows that change their class for packets that they have left. Holds from now on, also for
     /// those that wait (`worker/drain.rs`).
     pub fn set_drain(&self, limit: Nanos) {
         self.counters.0.iter().for_each(|counters| counters.drain_limit.set(limit.get()));

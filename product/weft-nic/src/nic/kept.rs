@@ -1,20 +1,20 @@
 //! A NIC that outlives its process: its state, its descriptors, and the way in which another process takes it over.
 //!
-//! The kernel keeps a NIC as long as somebody holds the descriptors of its namespace, its rings and its maps. The programs
+//! The kernel keeps a NIC as long as a process holds the descriptors of its namespace, its rings and its maps. The programs
 //! stay at the devices, so packets wait in the rings while no process serves them. [`SoftwareNic::kept`] is the state, and
 //! [`SoftwareNic::descriptors`] and [`SoftwareNic::port_descriptors`] are the descriptors, by names.
 //!
 //! [`SoftwareNic::adopt`], in this order:
 //! 1. The plan must number classes and lanes as the state does. Otherwise this version of the program compiles the policy
 //!    in another way, and packets in the rings would be another class's.
-//! 2. The devices are opened by number. A port whose devices are gone is lost, and the others go on.
+//! 2. The devices are opened by number. A port whose devices are gone is lost, and the others continue.
 //! 3. The worker starts and links the rings. From here on packets leave, through the former process's programs.
 //! 4. Each port's programs are loaded over its maps and take the place of the former ones, in one step for packets.
 //! 5. The match tables are written anew, since the former process may have ended within a change of them.
 //!
-//! Each ring's accounting begins with the count of packets done, which the former worker wrote. A packet that it had in
-//! hand was read, so it is in no ring. After a hand-over it is among the descriptors ([`SoftwareNic::hand_over`]). After a kill it is
-//! lost, and given up as any other that is missing.
+//! Each ring's accounting begins with the count of packets done, which the former worker wrote. A packet that it held was read, so
+//! it is in no ring. After a hand-over it is among the descriptors ([`SoftwareNic::hand_over`]). After a kill it is lost, and given
+//! up as any other that is missing.
 
 use super::port::PortBase;
 use super::ports::gone;
@@ -118,7 +118,7 @@ pub struct Adopted {
 const OTHERS: [&str; 3] = ["netns", "receive", "received"];
 /// The name of the descriptor of the transmitting device's queue.
 const UPLINK: &str = "uplink";
-/// The name of the descriptor with the packets that the former worker had in hand. Who takes a NIC over removes it from the store
+/// The name of the descriptor with the packets that the former worker held. Who takes a NIC over removes it from the store
 /// first, so that no packet is sent by two successors.
 pub const IN_HAND: &str = "in-hand";
 
@@ -293,14 +293,14 @@ impl SoftwareNic {
         Ok(Adopted { nic, ports, lost })
     }
 
-    /// Ends this process's part in the NIC, and leaves everything else to a successor. Returns the packets that the worker had in
-    /// hand, as a descriptor named [`IN_HAND`] for the successor. Devices and descriptors stay open until the process ends.
+    /// Ends this process's part in the NIC, and leaves everything else to a successor. Returns the packets that the worker held,
+    /// as a descriptor named [`IN_HAND`] for the successor. Devices and descriptors stay open until the process ends.
     ///
     /// # Errors
     /// When the kernel has no memory for these packets, which are lost then.
     pub fn hand_over(mut self) -> Result<Option<OwnedFd>, NicError> {
         let in_hand = self.threads.ask(0, worker::Command::HandOver);
-        // A worker that failed has nothing in hand.
+        // A worker that failed holds nothing.
         let _ = self.threads.join();
         core::mem::forget(self);
         let packets = in_hand.filter(|packets| !packets.is_empty());

@@ -39,7 +39,7 @@ pub struct PortParts {
     pub port: Port,
     /// The plan of its rings, from [`NicPlan::for_port`](super::NicPlan::for_port).
     pub plan: RingPlan,
-    /// The device by which it receives. `None`: it receives by the uplink's device, as one port of a NIC can.
+    /// The device that it receives by. `None`: it receives by the uplink's device, as one port of a NIC can.
     pub receive: Option<Uplink>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct PortBase {
 }
 
 impl PortBase {
-    /// The counts in the page of a port whose rings nobody serves.
+    /// The counts in the page of a port whose rings no worker serves.
     pub(super) fn of(page: &Shared, dropped: PortDrops) -> Self {
         let count = |class: &ClassBell| Count {
             packets: Packets(class.done.load(Ordering::Relaxed)),
@@ -182,7 +182,7 @@ impl NicPort {
         self.totals_of(Freshness::Now)
     }
 
-    /// The totals, in which the kernel's counters of a port at rest may be as old as `rest`.
+    /// The totals, in which the kernel's counters of an idle port may be as old as `rest`.
     pub fn recent_totals(&self, rest: Nanos) -> PortTotals {
         self.totals_of(Freshness::Recent(rest))
     }
@@ -244,8 +244,8 @@ impl NicPort {
         }
     }
 
-    /// The packets that have passed the far end. A former process's worker had a packet in hand that its successor does not
-    /// know of, so the arrivals of a port that was taken over have no other side.
+    /// The packets that have passed the far end. A former process's worker held a packet that its successor has no record
+    /// of, so the arrivals of a port that was taken over have no other side.
     fn arrivals(&self) -> Arrivals {
         let counts = self.behind.is_some() && self.base.done.is_empty();
         Arrivals::of_port(counts.then(|| self.doorbells.guard().arrivals()))

@@ -38,7 +38,7 @@ use weft_units::{BitsPerSec, Nanos};
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;
 
-/// A reader of the worker's counters, which costs no system call and waits for nobody.
+/// A reader of the worker's counters, which costs no system call and never waits.
 #[derive(Clone, Debug)]
 pub struct WireCounters(Vec<Arc<PortCounters>>);
 

@@ -15,7 +15,7 @@ impl SoftwareNic {
         self.totals_with(NicPort::totals)
     }
 
-    /// The time for which looks at a port at rest serve again: a second for up to 16 ports, and longer with more, so that idle
+    /// The time that looks at an idle port serve again: a second for up to 16 ports, and longer with more, so that idle
     /// ports cost the same however many there are.
     pub fn rest(&self) -> Nanos {
         rest_of(self.ports.len())

@@ -1,7 +1,7 @@
 //! Several workers of a NIC, with one policy.
 //!
-//! Each port has one worker: the one with the fewest ports when it was added. A worker has the rings of its ports, a summary of
-//! their doorbells, a tree of the whole program, counters and samples of its own, so it shares no line of memory with the others but
+//! Each port has one worker: the one with the fewest ports when it was added. A worker has the rings of its ports, and a separate
+//! summary of their doorbells, tree of the whole program, counters and samples, so it shares no line of memory with the others but
 //! the limits and classes of the policy ([`weft_sched::workers`]) and the uplink's queue. Match tables and cgroups are one for all.
 //!
 //! **The link.** The workers divide the time of a link of a given rate ([`Shared::with_link`]). All together send at most its rate, in the sense
@@ -31,7 +31,7 @@ pub const WORKERS: usize = 64;
 /// The longest chunk in link time, unless a frame is longer.
 const CHUNK: Nanos = Nanos::from_micros(100);
 
-/// The reason for which a NIC has one worker only.
+/// The reason that a NIC has one worker only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkersError {
@@ -52,7 +52,7 @@ pub enum WorkersError {
         "the policy has an algorithm of its own, which several workers cannot share; run it with one worker, or use `wfq` or `priority`"
     )]
     Algorithm,
-    /// The link has no rate of its own.
+    /// The link has no configured rate.
     #[error(
         "several workers share the rate of the link, which is not given; give one with --rate, or run the policy with one worker"
     )]

@@ -1,8 +1,9 @@
 //! The user-defined algorithms that the NIC can run.
 //!
-//! Before a packet is fetched, its doorbell tells its arrival, as finely as the worker looks, the time that its sender asks for (a
-//! deadline or a time of sending, as the algorithm reads it), the bytes that the sender has left of a message or in
-//! its socket, and the priority and the pacing rate of the socket. The packet's length and lateness are unknown, and so are the bytes that wait. Algorithms that read these would order by nothing, so their policies are refused.
+//! Before a packet is fetched, its doorbell reports its arrival, as finely as the worker looks, the time that its sender requests
+//! (a deadline or a time of sending, as the algorithm reads it), the bytes that the sender has left of a message or in its socket,
+//! and the priority and the pacing rate of the socket. The packet's length and lateness are unknown, and so are the bytes that
+//! wait. Algorithms that read these would order by nothing, so their policies are refused.
 
 use super::PlanError;
 use crate::layout::{LaneEntry, Reads};

@@ -21,7 +21,7 @@ use weft_policy::{CompiledPolicy, Numbers, Renumbered, Resting, renumber_around,
 use weft_sched::LaneSpec;
 use weft_units::{ClassId, Instant, LaneId, Nanos};
 
-/// The time for which a retired ring is not used again.
+/// The time that a retired ring is not used again.
 pub(crate) const REST: Nanos = Nanos::from_secs(1);
 /// The most spare rings for a new fair lane: the others are for further changes.
 const FAIR_SPARE: usize = 16;
@@ -67,7 +67,7 @@ impl RingPlan {
         uses
     }
 
-    /// Gives `policy` the numbers of the policy in force, and none that rests to anything new.
+    /// Gives `policy` the numbers of the policy in force, and no resting number to anything new.
     ///
     /// # Errors
     /// When the tables have too few numbers.

@@ -1,4 +1,4 @@
-//! Numbers of classes and lanes that are gone: they *rest*, so that no packet is counted for another class.
+//! Numbers of classes and lanes that are gone: reserved (*resting*), so that no packet is counted for another class.
 //!
 //! A number becomes vacant with the policy that does not have its class or lane. Packets of it may still be in retired
 //! rings, and programs that read the former tables may still post some. Nothing new gets the number until [`REST`] has
@@ -17,7 +17,7 @@ struct Vacated {
     lane: Option<LaneId>,
 }
 
-/// The numbers that rest.
+/// The resting numbers.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Vacancies(Vec<Vacated>);
 
@@ -37,7 +37,7 @@ impl Vacancies {
         }
     }
 
-    /// Lets every number that `policy` leaves vacant rest from `at` on, after a take-over: packets of what had it may be
+    /// Reserves every number that `policy` leaves vacant, from `at` on, after a take-over: packets of what had it may be
     /// left.
     pub(crate) fn record_all(&mut self, policy: &CompiledPolicy, at: Instant) {
         for (number, lane) in policy.program.lanes.iter().enumerate().filter(|(_, lane)| lane.is_vacant()) {
@@ -48,12 +48,13 @@ impl Vacancies {
         }
     }
 
-    /// Forgets the numbers that no longer rest at `now`. `has_packets` says whether a retired ring of a class has packets.
+    /// Forgets the numbers that are no longer resting at `now`. `has_packets` says whether a retired ring of a class has
+    /// packets.
     pub(crate) fn release(&mut self, now: Instant, has_packets: impl Fn(ClassId) -> bool) {
         self.0.retain(|vacated| vacated.rests(now, &has_packets));
     }
 
-    /// The numbers that rest at `now`.
+    /// The resting numbers at `now`.
     pub(crate) fn resting(&self, now: Instant, has_packets: impl Fn(ClassId) -> bool) -> Resting {
         let mut resting = Resting::default();
         for vacated in self.0.iter().filter(|vacated| vacated.rests(now, &has_packets)) {

@@ -67,7 +67,7 @@ pub(crate) enum Where {
 /// The depth of a look at the near end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Look {
-    /// For what the kernel does not tell: one request.
+    /// For what the kernel does not report: one request.
     Poll,
     /// For all.
     Whole,
@@ -78,7 +78,7 @@ pub(crate) enum Look {
 pub(crate) struct Deviation {
     /// The property, and what became of it.
     pub(crate) what: String,
-    /// The reason for which it was not restored, if so.
+    /// The reason that it was not restored, if so.
     pub(crate) refused: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl Port {
     /// features, whose changes the kernel reports.
     ///
     /// # Errors
-    /// When the device cannot be looked at.
+    /// When the device cannot be read.
     pub(crate) fn verify_device(&self, look: Look) -> Result<Vec<Deviation>, PortError> {
         let wanted = lock(&self.near.wanted);
         let near = self.near();
@@ -164,8 +164,8 @@ impl Port {
         if largest > SEGMENT_MAX {
             let what = format!("its gso_max_size was raised to {largest}");
             found.push(Deviation::new(what, near.limit_gso_size(SEGMENT_MAX).map(drop)));
-            // Otherwise connections would go on with the larger limit, and the kernel would cut their packets between doorbell
-            // and ring. A kernel without the setting has no IPv4.
+            // Otherwise connections would continue with the larger limit, and the kernel would cut their packets between
+            // doorbell and ring. A kernel without the setting has no IPv4.
             let _ = link::flush_routes(near.namespace());
         }
         if look == Look::Whole {

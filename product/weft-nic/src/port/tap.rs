@@ -1,15 +1,15 @@
 //! A port that is a TAP: one device in the applications' namespace, whose queues are the rings.
 //!
-//! Above each queue is a FIFO of its own. A ring holds few packets; when it is full, the kernel stops its queue and
+//! Above each queue is a separate FIFO. A ring holds few packets; when it is full, the kernel stops its queue and
 //! packets wait in the FIFO, still charged to their sockets. Reading half a ring lets the queue continue
 //! (`__tun_wake_queue`, drivers/net/tun.c). The stop is the flag `IFF_BACKPRESSURE` of Linux 7.3.
 //!
 //! Compared with the veth's port:
 //! * one device instead of three, and no receive backlog on the way: a queue keeps the order of its senders;
 //! * UDP super-packets are read whole;
-//! * the packets in a ring are charged to nobody, so a ring should be small;
+//! * the packets in a ring are charged to no socket, so a ring should be small;
 //! * the FIFOs lose their packets when the port is set down or loses its carrier. [`Tap::set_carrier`] counts what waits
-//!   then. Nobody counts it when a user sets the port down.
+//!   then. Nothing counts it when a user sets the port down.
 //!
 //! Accounting: the doorbell is posted at the egress, before the FIFO. The bound of a ring covers FIFO and ring, and the
 //! FIFO has room for that many packets, so it never drops an announced packet of a policy's NIC. If the user installs

@@ -103,7 +103,7 @@ impl Uplink {
     }
 
     /// Creates a macvtap named `name` in `ns`, in bridge mode on `parent`, that only transmits, for a NIC whose ports
-    /// have devices of their own to receive. It has an address of its own, which nobody uses.
+    /// have separate devices to receive. It has a separate address, which no process uses.
     ///
     /// # Errors
     /// As [`on_interface`](Self::on_interface).

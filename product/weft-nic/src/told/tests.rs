@@ -1,4 +1,4 @@
-//! Marks against what each packet told.
+//! Marks against the claims of each packet.
 
 use super::*;
 use proptest::prelude::*;
@@ -34,7 +34,7 @@ fn what_was_told_stays_with_its_packets() {
 }
 
 proptest! {
-    /// However many marks are joined, no packet has a later time than its sender asked for, and with few marks each has its own.
+    /// However many marks are joined, no packet has a later time than its sender requested, and with few marks each has its own.
     #[test]
     fn no_packet_has_a_later_time_than_it_asked_for(
         posts in prop::collection::vec((1..4_u64, prop::option::of(0..1000_u64)), 1..200),

@@ -115,7 +115,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     fn change_classes(&mut self, classes: &mut Classes, link: Option<(BitsPerSec, LinkRate)>) {
         let Some(device) = self.parts.device.as_mut() else { return };
         device.change(classes, link);
-        // The queue below is as long as the rate asks for.
+        // The queue below is as long as the rate requires.
         let bound = link.and_then(|_| device.bound_changed());
         for (slot, ring) in self.rings.iter().enumerate().filter(|(_, ring)| ring.fd.is_some()) {
             device.add_ring(slot, ring.lane);

@@ -9,7 +9,7 @@
 //!    order and at its own expense. Nothing is dropped, and nothing overtakes. Then the ring is its class's again.
 //!
 //! A ring whose class passes a limit that the other class does not pass is not escorted: the limit would not hold. Such a
-//! ring goes on at the pace of its limit.
+//! ring continues at the pace of its limit.
 
 use super::{Engine, Worker};
 use crate::layout::awaited;

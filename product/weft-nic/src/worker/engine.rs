@@ -21,7 +21,7 @@ pub(crate) enum RingError {
     Queue(#[from] QueueError),
 }
 
-/// The reason for which an engine keeps its program.
+/// The reason that an engine keeps its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ExchangeError {
     /// The scheduler has queues instead of a policy.
@@ -147,7 +147,7 @@ impl Engine for PolicyTree {
 
     fn move_ring(&mut self, flow: FlowId, lane: LaneId) {
         self.abandon();
-        // Flow and lane are known: both come from the plan of a change, or were asked for.
+        // Flow and lane are known: both come from the plan of a change, or were requested.
         let _ = self.move_flow(flow, lane);
     }
 

@@ -38,7 +38,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Starts a measurement at `now` for a link of `rate`, or without a rate of its own.
+    /// Starts a measurement at `now` for a link of `rate`, or without a configured rate.
     pub(crate) fn new(rate: Option<BitsPerSec>, now: Instant, cpu: Nanos) -> Self {
         let measured = rate.is_none();
         let rate = rate.unwrap_or(BitsPerSec::ZERO);
@@ -55,7 +55,7 @@ impl Pace {
         }
     }
 
-    /// Changes the link's rate; `None` for a link without one of its own.
+    /// Changes the link's rate; `None` for a link without a configured one.
     pub(crate) fn set_rate(&mut self, rate: Option<BitsPerSec>) {
         (self.measured, self.rate) = (rate.is_none(), rate.unwrap_or(self.rate));
     }

@@ -1,4 +1,4 @@
-//! The ports of the worker: linked and unlinked between turns, in microseconds, while the other ports go on.
+//! The ports of the worker: linked and unlinked between turns, in microseconds, while the other ports continue.
 //!
 //! A port is linked (`add_port`) when its devices, programs and rings exist and it is still down: each of its rings takes
 //! a slot in the worker's list, and a flow of the engine. Slots and flows of removed ports are used again.
@@ -11,8 +11,8 @@
 //! and idle rings cost nothing.
 //!
 //! Rare branches: a port whose devices are deleted ends (`fail_port`, `failed` of the port's counters), and no other. A macvtap's
-//! queue does not tell that its device is gone (`tap_poll`, drivers/net/tap.c), so the watch of the ports orders it; a TAP's fails. A bit
-//! of a port or ring that the worker does not know is dropped: the port is unlinked, or its last posts overlapped with
+//! queue does not report that its device is gone (`tap_poll`, drivers/net/tap.c), so the watch of the ports orders it; a TAP's
+//! fails. A bit of a port or ring that the worker does not have is dropped: the port is unlinked, or its last posts overlapped with
 //! its removal.
 
 use super::change::PolicyChange;
@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Remove(usize, Sender<Vec<Ring>>),
     /// Ends the port with this number, whose devices are deleted.
     Fail(usize, Sender<()>),
-    /// Ends without emptying the rings, and returns the packets in hand.
+    /// Ends without emptying the rings, and returns the packets that the worker holds.
     HandOver(Sender<Vec<InHand>>),
     /// Says whether it would change the policy.
     Check(Box<PolicyChange>, Sender<Box<PolicyChange>>),
@@ -166,7 +166,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
     }
 
     /// Unlinks a port for good. Where classes share rings, the packets left are counted here, since the classes of flows
-    /// are known here; such a NIC has one port, so nobody waits.
+    /// are known here; such a NIC has one port, so no other port waits.
     fn remove_port(&mut self, port: usize) -> Vec<Ring> {
         let mut rings = self.unlink(port);
         if rings.iter().any(|ring| ring.class.is_none()) {
@@ -324,7 +324,7 @@ pub(crate) fn add_to_leaf(leaves: &mut Vec<(usize, RingSet)>, leaf: usize, ring:
     leaves[at].1[ring / 64] |= 1 << (ring % 64);
 }
 
-/// The place of vacant slots: a page that nobody posts to, and counters that nobody reads.
+/// The place of vacant slots: a page that no program posts to, and counters that no reader reads.
 pub(super) fn nowhere(classes: usize) -> Place {
     let page = Page::Own(Arc::<Shared>::default());
     Place { port: usize::MAX, page, counters: Arc::new(PortCounters::new(classes)), number: 0 }

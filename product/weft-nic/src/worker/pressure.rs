@@ -17,7 +17,7 @@ use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
 /// The least length of a window of measurement.
 const WINDOW: Nanos = Nanos::from_millis(20);
-/// The time for which the device counts as holding packets back after a blocked write.
+/// The time that the device counts as holding packets back after a blocked write.
 const PRESSED: Nanos = Nanos::from_millis(200);
 /// The time after which an observed rate is forgotten.
 const FORGET: Nanos = Nanos::from_secs(1);

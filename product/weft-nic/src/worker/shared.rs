@@ -1,4 +1,4 @@
-//! The engine of one of several workers with one policy: a tree of its own, and a handle on what all share.
+//! The engine of one of several workers with one policy: a separate tree, and a handle on what all share.
 //!
 //! ```text
 //!   next(now)                            finish(turn)
@@ -8,8 +8,8 @@
 //!     it waits: until the next exchange at the latest
 //! ```
 //!
-//! Exchanges happen between two turns, when the time has come that the last one told. A worker without packets goes on until it has
-//! returned what it had of the limits and told what it sent; then it rests, and sleeps as one alone does. Its first packet
+//! Exchanges happen between two turns, when the time has come that the last one set. A worker without packets continues until it
+//! has returned what it had of the limits and reported what it sent; then it waits, and sleeps as one alone does. Its first packet
 //! afterwards finds an exchange due.
 //!
 //! A change of the program leaves the old shared policy, exchanges the program, and joins the new one, in one step. Nothing is sent
@@ -58,7 +58,7 @@ impl SharedTree {
         self.untold = false;
     }
 
-    /// Whether this worker has nothing of any limit, and has told all that it sent.
+    /// Whether this worker has nothing of any limit, and has reported all that it sent.
     fn is_at_rest(&self) -> bool {
         !self.untold && self.handle.as_ref().is_none_or(Worker::is_at_rest)
     }

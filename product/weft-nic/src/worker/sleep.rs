@@ -105,7 +105,7 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         }
     }
 
-    /// Sleeps for `span` or until one of the doorbells for which the worker has asked to be woken, or a command.
+    /// Sleeps for `span` or until a doorbell that the worker has requested a wake-up for, or a command.
     fn sleep_for_doorbell(&mut self, span: Nanos, wake: WakeFor) {
         self.parts.counters.sleeps.add(1, 0);
         let mut fds = [self.records.wake_fd(), self.commands.wake_fd()]

@@ -139,7 +139,7 @@ impl Bench {
         self.ring_asking(ring, None);
     }
 
-    /// Rings the doorbell of one packet, whose sender asks for a time if `asked` has one, in the order of the program at the egress: the
+    /// Rings the doorbell of one packet, whose sender requests a time if `asked` has one, in the order of the program at the egress: the
     /// count, the time, the bits.
     fn ring_asking(&self, ring: usize, asked: Option<weft_units::Instant>) {
         let shared = &self.shared;

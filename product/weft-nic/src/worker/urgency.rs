@@ -1,12 +1,10 @@
-//! The urgent classes: those that use less than the policy guarantees them, and for which the link's clock may be
-//! overdrawn.
+//! The urgent classes: those that use less than the policy guarantees them, and that may overdraw the link's clock.
 //!
-//! A device is often faster than the rate that it is limited to, and has long sent the packet for which the link's
-//! clock still counts as busy. To hold a small request until that packet's time is over costs it latency and gains
-//! nobody anything. An urgent class is therefore served although the link is busy, as long as the clock is less than
-//! [`OVERDRAW`] ahead of the wall clock. The clock advances by what is sent, so the rate holds in the mean, and the
-//! engine's order does not change: only a lane that is next in turn is served. HTB does the same for a class within its
-//! rate (`htb_class_mode`, net/sched/sch_htb.c).
+//! A device is often faster than the rate that it is limited to, and has long sent the packet that still keeps the link's
+//! clock busy. To hold a small request until that packet's time is over costs it latency and helps no other class. An urgent
+//! class is therefore served although the link is busy, as long as the clock is less than [`OVERDRAW`] ahead of the wall
+//! clock. The clock advances by what is sent, so the rate holds in the mean, and the engine's order does not change: only a
+//! lane that is next in turn is served. HTB does the same for a class within its rate (`htb_class_mode`, net/sched/sch_htb.c).
 //!
 //! Only what other classes have sent is overdrawn. A class that waits behind its own packets gains nothing when the clock runs
 //! further ahead: it would wait the longer, and in one piece, when it has used its guarantee.
@@ -17,8 +15,8 @@
 //! stays free for others. A class that was not urgent becomes so again after half of the depth.
 //!
 //! Ownership: the worker owns this state. When a class becomes urgent or ceases to be, the worker writes its rings' bits
-//! to the pages of the ports before its next sleep ([`Urgency::take_changed`]). There the eBPF program reads for which
-//! doorbells it wakes a worker that sleeps until the link is free.
+//! to the pages of the ports before its next sleep ([`Urgency::take_changed`]). There the eBPF program reads which doorbells
+//! wake a worker that sleeps until the link is free.
 //!
 //! Counters: turns on overdraft (`overdrawn`), and the furthest that the clock was ahead (`ahead_max`).
 
@@ -34,7 +32,7 @@ pub(crate) const OVERDRAW: Nanos = Nanos::from_millis(2);
 const DEPTH: Nanos = Nanos::from_millis(10);
 /// The least depth, for classes with a low guarantee, in bytes.
 const DEPTH_MIN: Bytes = Bytes(4 * 1538);
-/// The time for which an urgent class counts as active after a turn.
+/// The time that an urgent class counts as active after a turn.
 const ACTIVE: Nanos = Nanos::from_millis(100);
 
 /// The use that a leaf of the policy makes of its guarantee.
@@ -144,7 +142,7 @@ impl Urgency {
         self.leaves.get(leaf).is_some_and(|leaf| leaf.urgent)
     }
 
-    /// Whether the lane `lane` belongs to an urgent class for which the link is busy at `now` with what others have sent.
+    /// Whether the lane `lane` belongs to an urgent class while the link is busy at `now` with what others have sent.
     pub(crate) fn may_overdraw(&self, lane: LaneId, now: Instant) -> bool {
         let Some(leaf) = self.program.lanes.get(lane.index()).map(|lane| lane.leaf.index()) else {
             return false;

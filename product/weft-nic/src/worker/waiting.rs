@@ -1,4 +1,4 @@
-//! The packets that wait in the NIC, by class: as backlogged rings where rings have a class of their own, and as packets
+//! The packets that wait in the NIC, by class: as backlogged rings where each ring has one class, and as packets
 //! posted less those completed where classes share rings.
 
 use super::ports::WorkerPort;
@@ -74,14 +74,14 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
         ring.since = departure;
         let shared = ring.class.is_none();
         self.parts.sampler.waited(class, wait);
-        // A class with rings of its own runs dry when its last ring becomes idle.
+        // A class with separate rings runs dry when its last ring becomes idle.
         if shared && !self.is_in_shared_ring(class) {
             self.parts.sampler.ran_dry(class);
         }
     }
 
     /// Whether a packet of `class` is in a ring that classes share. Packets on their way to their rings cannot be sent
-    /// yet, and only the count of all classes tells which rings have packets.
+    /// yet, and only the count of all classes shows which rings have packets.
     fn is_in_shared_ring(&self, class: ClassId) -> bool {
         let (mut posted, mut gone) = (0, 0);
         for port in self.ports.iter().flatten() {

@@ -15,7 +15,7 @@ use weft_nic::doorbell::CgroupEntry;
 use weft_nic::testbed::{RECEIVER, SENDER};
 use weft_units::{FlowKey, Nanos, PacketMeta, ProcessName, Protocol};
 
-/// The conditions of the random policies' classes. `ME` stands for the name of this process.
+/// The conditions of the random policies' classes. `ME` is a placeholder for the name of this process.
 const CONDITIONS: [&str; 21] = [
     "udp and dport 2000..2999",
     "udp and port 1000",
@@ -94,7 +94,7 @@ fn random_packets_get_the_class_that_the_compiler_gives_them() {
         let fetched: Vec<u64> = totals.classes.iter().map(|c| c.fetched.packets.get()).collect();
         assert_eq!(fetched, posted(&totals), "{text}");
         assert_eq!(fetched[..8], expected[..8], "{text}");
-        // The stack occasionally sends packets of its own (multicast listener reports).
+        // The stack occasionally sends other packets (multicast listener reports).
         assert!(
             (expected[8]..expected[8] + 10).contains(&fetched[8]),
             "{expected:?}, but {fetched:?}: {text}"
@@ -173,7 +173,7 @@ fn a_socket_is_classified_by_what_it_is_and_says() {
     conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 
-/// Sends a packet from a group of net_cls of that class, in a mount namespace of its own.
+/// Sends a packet from a group of net_cls of that class, in a separate mount namespace.
 fn in_net_cls(bench: &Bench, class: &str) {
     if !weft_host::net_cls::has_net_cls() {
         return;
@@ -395,7 +395,7 @@ fn fragments_and_arp_in_every_kind_of_ring() {
     }
 }
 
-/// Makes the sender ask for an address that no host has.
+/// Makes the sender resolve an address that no host has.
 fn arp(bench: &Bench, socket: &UdpSocket) {
     let all = || posted(&bench.nic.totals().expect("totals")).iter().skip(2).sum::<u64>();
     let before = all();

@@ -30,7 +30,7 @@ sockopt_impl!(
     u32
 );
 
-/// The socket option is the host's: a test that wants nobody to offer it writes, the others read.
+/// The socket option is the host's: a test that needs it not offered writes, the others read.
 static OPTION: RwLock<()> = RwLock::new(());
 
 /// Lets test `name` run beside others; `None` without the rights that it needs.
@@ -77,7 +77,7 @@ fn between(order: &str, name: char) -> usize {
     order[first..=last].chars().filter(|other| *other != name).count()
 }
 
-/// The order in which the datagrams of `senders` leave: 60 of `c`, of which nothing is told, 40 of `l`, due in seven seconds, and
+/// The order in which the datagrams of `senders` leave: 60 of `c`, without a claim, 40 of `l`, due in seven seconds, and
 /// then 40 of `s`, due in three.
 fn order_of(role: &str, order: &str, senders: impl FnOnce(&Bench)) -> String {
     let policy = format!("class rpc = udp\nroot = priority {{ {order} of rpc, default }}");
@@ -89,7 +89,7 @@ fn order_of(role: &str, order: &str, senders: impl FnOnce(&Bench)) -> String {
     order
 }
 
-/// Checks an order by deadlines. Others leave between those that are due only while the sender stands still.
+/// Checks an order by deadlines. Others leave between those that are due only while the sender pauses.
 fn by_deadlines(order: &str) {
     assert!(between(order, 's') <= 5, "{order}");
     assert!(order.rfind('l') > order.rfind('s') && order.rfind('c') > order.rfind('l'), "{order}");
@@ -143,7 +143,7 @@ fn a_process_without_rights_tells_by_each_helper() {
     by_deadlines(&order_of("tellrs", "edf budget 9s", in_rust));
 }
 
-/// A server writes a message as the socket has room. A socket keeps the last four messages, so each is told once.
+/// A server writes a message as the socket has room. A socket keeps the last four messages: each is claimed once.
 #[test]
 fn a_message_that_is_written_in_parts_is_told_once() {
     let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
@@ -236,8 +236,8 @@ fn the_packets_of_a_socket_are_spaced_by_its_own_rate() {
     assert!(null.ends_with('o'), "fair knows no rates: {null}");
 }
 
-/// The bytes of a first TCP connection that have arrived when the second, which begins to write 50 ms later, has all of its
-/// own; each tells `messages` and writes its number of bytes.
+/// The bytes of a first TCP connection that have arrived when the second, which begins to write 50 ms later, has all its
+/// bytes; each claims `messages` and writes its number of bytes.
 fn race(role: &str, order: &str, sizes: [usize; 2], messages: [Message; 2]) -> usize {
     let policy = format!("class rpc = tcp\nroot = priority {{ {order} of rpc, default }}");
     let bench = Bench::roomy(role, &policy, 4);
@@ -375,8 +375,8 @@ fn a_message_ends_with_its_bytes_and_the_option_with_the_policy_that_reads_it() 
     assert_eq!(tell(&udp, message).expect("told"), Heard::ByNobody);
 }
 
-/// With more flows than rings, a flow that asks for a late time holds no other flow: its claim is not taken, and counted. A flow that
-/// has its ring for itself may ask for one.
+/// With more flows than rings, a flow that requests a late time holds no other flow: its claim is not taken, and counted. A flow
+/// that has its ring for itself may request one.
 #[test]
 fn a_late_time_holds_no_flow_that_shares_the_ring() {
     let Some(_shared) = shared("a_late_time_holds_no_flow_that_shares_the_ring") else { return };

@@ -193,7 +193,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
     let known = Raw::open(&bench, 0x0800);
     let udp = bulk(&Below::default());
     let top = frame(&Below::default(), &Transport::Tcp(tcp(1, 22, 1, 0)), &[7; 400]);
-    // The same five-tuples, announced: the doorbells and the flow table know them.
+    // The same five-tuples, announced: the doorbells and the flow table have them.
     assert_eq!(tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&udp))), [(BULK, FRAMES)]);
     let found = tried(&bench, FRAMES, || (0..FRAMES).for_each(|_| known.send(&top)));
     assert_eq!(found, [(Fate::Class("top"), FRAMES)]);
@@ -253,7 +253,7 @@ fn datagrams_above_the_mtu_keep_to_the_limit_of_their_port() {
         let found = tried(&bench, 18, || {
             for _ in 0..3 {
                 socket.send_to(&[7; 4000], (to, 9999)).expect("send");
-                // Nothing listens there: the answer to an earlier datagram is told at the next one, which is then not sent.
+                // Nothing listens there: the answer to an earlier datagram comes at the next one, which is then not sent.
                 while matches!(connected.send(&[7; 4000]), Err(e) if e.kind() == ErrorKind::ConnectionRefused)
                 {
                 }

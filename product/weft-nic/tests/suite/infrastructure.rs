@@ -242,7 +242,7 @@ fn a_forwarded_flood_takes_nothing_from_the_host() {
     let most = start.elapsed().as_secs_f64() * 100e3 / 64.0 + 4096.0 + 1042.0;
     let taken = (flood.bytes.get() - before.bytes.get()) as f64;
     assert!(taken <= most, "{taken} bytes of {most}");
-    // The host asks for a neighbour: an ARP request, of the kernel.
+    // The host resolves a neighbour: an ARP request, of the kernel.
     let own = bench.sender(false);
     own.send_to(&[0], ("10.99.0.77", 1)).expect("send");
     wait_for("the host's request", || {

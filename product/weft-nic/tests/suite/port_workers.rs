@@ -38,12 +38,12 @@ const SPANS: usize = 24;
 const SHARES: &str = "class a = udp and port 7000\nclass b = udp and port 7001\n\
                       root = wfq { fair of a: 1, fair of b: 2 }\n";
 
-/// A NIC with two ports in namespaces of their own, of which each has a worker.
+/// A NIC with two ports in separate namespaces. Each port has a worker.
 struct Rig {
     nic: SoftwareNic,
     bed: Testbed,
     second: NetNs,
-    /// Nobody reads them, so that the stack answers nothing.
+    /// No socket reads them, so that the stack answers nothing.
     _sinks: Vec<UdpSocket>,
 }
 
@@ -113,7 +113,7 @@ impl Rig {
         let mut of = vec![[Stand::default(); 2]; classes];
         for (at, port) in self.nic.ports().iter().enumerate() {
             let plan = port.ring_plan();
-            // Posted counts before done counts: what stands is never too much.
+            // Posted counts before done counts: what is left is never too much.
             let mut sum = |pick: fn(&mut Stand) -> &mut u64,
                            of_bell: fn(&weft_nic::doorbell::RingBell) -> u64| {
                 for (ring, bell) in plan.rings.iter().zip(&port.doorbells().rings) {

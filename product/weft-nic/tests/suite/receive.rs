@@ -141,7 +141,7 @@ fn what_a_queue_still_holds_at_the_end_is_counted() {
     }
     assert!(!nic.drain(Nanos::from_millis(300)).expect("devices"), "17 wait for their second");
     let totals = nic.stop(Nanos::ZERO).expect("stopped");
-    // Three leave at once, and one more in each whole second that the test stood still.
+    // Three leave at once, and one more in each whole second that the test paused.
     let seconds = began.elapsed().as_secs();
     let left = totals.queues[0].left.packets;
     assert!((17_u64.saturating_sub(seconds)..=17).contains(&left.get()), "{left:?} after {seconds} s");

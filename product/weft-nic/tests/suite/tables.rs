@@ -89,7 +89,7 @@ fn random_policy(rng: &mut TestRng, each: usize) -> String {
     )
 }
 
-/// The sender of a frame of a test: a socket of the kernel, whose user is root, whose cookie is none of a policy's, and which no process made.
+/// The sender of a frame of a test: a socket of the kernel, whose user is root, whose cookie no policy has, and which no process made.
 const SENDER: PacketMeta = PacketMeta {
     key: None,
     mark: 0,
@@ -210,7 +210,7 @@ fn kernel_and_user_space_agree_on_random_packets_under_random_policies() {
     }
 }
 
-/// Whether a frame of a test is in `cgroup`; `None` if there is none.
+/// Whether a frame of a test is in `cgroup`; `None` if no such cgroup exists.
 fn is_member(_plan: &RingPlan, cgroup: Option<CgroupEntry>) -> Option<bool> {
     let policy = policy("class in = cgroup \"/mine\"\nroot = wfq { in: 1 }");
     let plan = plan_of(&policy);

@@ -78,7 +78,7 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
         let (own, before) = (assigned.queue(last), get(kept));
         last.send(50);
         if get(kept) > before {
-            // The NIC was fetching a packet of that queue, and did not know its flow yet.
+            // The NIC was fetching a packet of that queue, and had not read its flow yet.
             assert_eq!(assigned.queue(last), own, "round {round}: kept");
             assigned.quiet();
             continue;
@@ -131,7 +131,7 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
         "neither ended nor moved"
     );
     // The first pauses until all its packets have left, the other continues: now it moves. If the NIC was fetching a
-    // packet whose flow it did not know, the flow is kept once more.
+    // packet whose flow it had not read, the flow is kept once more.
     let (mut at, mut changes) = (*shared, 0);
     for _ in 0..4 {
         wait_for("all of it has left", || {

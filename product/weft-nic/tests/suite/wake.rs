@@ -24,7 +24,7 @@ fn each_single_packet_wakes_a_sleeping_nic() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = [0; 100];
-            // However long the other thread stands still between two.
+            // However long the other thread pauses between two.
             for _ in 0..200 {
                 let Ok((n, from)) = far.recv_from(&mut buffer) else { return };
                 far.send_to(&buffer[..n], from).expect("answer");

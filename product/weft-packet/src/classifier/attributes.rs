@@ -59,7 +59,7 @@ impl Attribute {
         Self::ALL.into_iter().find(|attribute| attribute.word() == word)
     }
 
-    /// The smallest and the largest value that a packet may have. The largest 32-bit number is no user (chown(2)), and 0 stands
+    /// The smallest and the largest value that a packet may have. The largest 32-bit number is no user (chown(2)), and 0 is the value
     /// for no class of net_cls and for no cookie. Between those of [`Attribute::Process`], some are the numbers of no name.
     pub const fn range(self) -> (u128, u128) {
         match self {
@@ -132,7 +132,7 @@ impl AttributeTests {
         self
     }
 
-    /// The value for which an attribute is tested.
+    /// The value that an attribute is compared with.
     pub fn get(&self, attribute: Attribute) -> Option<u128> {
         let parts = if attribute == Attribute::Process { 2 } else { 1 };
         let parts = self.values.iter().skip(attribute as usize).take(parts);

@@ -175,7 +175,7 @@ pub(super) fn emit_cut(
 /// Returns the virtio-net header of a chunk.
 fn chunk_vnet(packet: &SuperPacket, first: u32, count: u32, complete: bool) -> VnetHeader {
     let mut vnet = packet.vnet;
-    // The ECN bit stands for CWR, which leaves with the first segment.
+    // The ECN bit means CWR, which leaves with the first segment.
     vnet.ecn &= first == 0;
     if count == 1 {
         vnet.gso = GsoType::None;

@@ -1,4 +1,4 @@
-//! The names that every algorithm knows: metadata of packets, what the engine counts, constants.
+//! The names that every algorithm has: metadata of packets, what the engine counts, constants.
 
 use super::types::Type;
 use weft_packet::ethernet;
@@ -39,7 +39,7 @@ pub(crate) const METADATA: [Known; 9] = {
     ]
 };
 
-/// The names that are the same in every part, but for those that the engine knows in some parts only.
+/// The names that are the same in every part, but for those that the engine has in some parts only.
 pub(crate) const NAMES: [&str; 12] = [
     "now",
     "bytes",

@@ -1,4 +1,4 @@
-//! Algorithms of one's own: from their text to programs for the engine.
+//! User-defined algorithms: from their text to programs for the engine.
 //!
 //! An algorithm orders the children of a node, a shaper says from when one may send, a dropper drops or marks packets. Their
 //! text is in docs/algorithms.md. The steps:
@@ -13,7 +13,7 @@
 //!
 //! - An algorithm without an error has a program for each of its parts, and the programs have passed the checks of `weft-rank`.
 //! - There are no loops, calls and recursion in the language, so every program ends after at most 256 operations.
-//! - A quotient's divisor is never 0: its type excludes it, or `or` says what stands for 0.
+//! - A quotient's divisor is never 0: its type excludes it, or `or` states what replaces 0.
 //! - A quantity's unit is part of its type; only equal units meet.
 //! - One mistake is one error. What cannot be checked because of it is left alone.
 

@@ -16,7 +16,7 @@ impl CheckedAlgorithm {
     }
 }
 
-/// The offset by which a component that may be negative is moved up, so that it is compared from 0.
+/// The offset that moves up a component that may be negative, so that it is compared from 0.
 const HALF: u64 = 1 << 63;
 
 fn component(of: Type, word: u64, begin: Instant) -> String {

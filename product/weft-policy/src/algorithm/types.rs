@@ -30,7 +30,7 @@ pub enum Type {
     YesNo,
 }
 
-/// The arithmetic by which two quantities are combined.
+/// The arithmetic that combines two quantities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rule {
     /// On words from 0.

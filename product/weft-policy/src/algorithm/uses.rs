@@ -278,7 +278,7 @@ impl Use {
     }
 }
 
-/// Checks that an algorithm can stand at its place.
+/// Checks that an algorithm is permitted at its place.
 pub(crate) fn check_place(
     algorithm: &CheckedAlgorithm,
     name: &Spanned<String>,

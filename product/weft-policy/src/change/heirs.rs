@@ -12,7 +12,7 @@ use weft_units::{ClassId, LaneId};
 /// destination, if the class still has rules; otherwise that of the class whose rule, as the first, takes everything that the
 /// lane's first rule took.
 ///
-/// A rule that takes but a part does not count, however early it stands: the packets of a class would otherwise go before
+/// A rule that takes but a part does not count, however early it is: the packets of a class would otherwise go before
 /// everything if a single port of it is now urgent.
 pub(super) fn heirs(old: &CompiledPolicy, new: &CompiledPolicy) -> Vec<(LaneId, LaneId)> {
     let stays = |at: usize| new.program.lanes.get(at).is_some_and(|lane| !lane.is_vacant());

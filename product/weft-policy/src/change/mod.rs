@@ -2,7 +2,7 @@
 //!
 //! Two compilations of similar texts number their classes, lanes, leaves, nodes and limits differently. [`renumber`] gives
 //! the new policy the numbers of the old one wherever both mean the same thing, so that the engine and the datapath keep
-//! what they know of it:
+//! their records of it:
 //!
 //! 1. `ids`: classes, leaves, nodes and limits are the same if their names are; a node or leaf whose discipline changes is
 //!    the same and is ordered anew. Unnamed nodes are named by their place in a definition. A lane is the same if its
@@ -12,7 +12,7 @@
 //! 3. `steps`: the differences in the policy's words, in the order in which they take place.
 //! 4. `warnings`: effects that the author may not have meant.
 //!
-//! `numbers` keeps the numbers for a process that goes on with the policy.
+//! `numbers` keeps the numbers for a process that continues with the policy.
 //!
 //! These rules hold:
 //!

@@ -1,4 +1,4 @@
-//! The numbers of a policy's things beside the policy, for a process that goes on with them.
+//! The numbers of a policy's things beside the policy, for a process that continues with them.
 //!
 //! Numbers depend on all policies before. They are enough to give an equal policy the same ones again, so none of those before is
 //! needed.

@@ -95,7 +95,7 @@ pub enum Step {
     },
     /// The order in which classes are tested.
     RuleOrder,
-    /// The latency that a class asks for.
+    /// The latency that a class requires.
     Latency {
         /// The class.
         class: String,

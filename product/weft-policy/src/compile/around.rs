@@ -1,4 +1,4 @@
-//! Compilation around files of tenants that are refused: a tenant keeps its last good file, or is one FIFO, and the others go on.
+//! Compilation around files of tenants that are refused: a tenant keeps its last good file, or is one FIFO, and the others continue.
 
 use super::correct::Work;
 use super::{Compilation, CompileOptions, Source, compile_within};
@@ -10,7 +10,7 @@ use thiserror::Error;
 /// only where tenants together use up what all share, such as cgroups.
 const ROUNDS_MAX: usize = 32;
 
-/// The stand-ins for files of tenants that are refused.
+/// The replacements for files of tenants that are refused.
 #[derive(Clone, Copy)]
 pub struct Fallback<'a> {
     /// Whether the policy can do without the file of a tenant.

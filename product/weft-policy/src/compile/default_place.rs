@@ -1,4 +1,4 @@
-//! The warning that `default`, which the compiler has placed, is beside limits with which the root begins.
+//! The warning that `default`, which the compiler has placed, is beside limits at the beginning of the root.
 //!
 //! A limit for all packets below it limits `default`, too ([`crate::program::place_default`]). Limits for some destinations or ports
 //! may be meant for the listed classes alone, so `default` stays outside, and the warning has the text that puts it inside.

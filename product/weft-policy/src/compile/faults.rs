@@ -30,7 +30,7 @@ impl Pass<'_> {
         self.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count()
     }
 
-    /// Blames the tenant of this number for the errors that came after the first `before` diagnostics and stand neither in its text
+    /// Blames the tenant of this number for the errors that came after the first `before` diagnostics and are neither in its text
     /// nor in those of tenants below it.
     pub(super) fn blame(&mut self, number: usize, before: usize) {
         let errors = self.diagnostics.iter().skip(before).filter(|diagnostic| diagnostic.is_error());
@@ -43,7 +43,7 @@ impl Pass<'_> {
         self.faults.blamed.extend(blamed);
     }
 
-    /// Whether a tenant is blamed for the error, wherever it stands.
+    /// Whether a tenant is blamed for the error, wherever it is.
     fn is_blamed(&self, error: &SpannedDiagnostic) -> bool {
         self.faults.blamed.iter().any(|(_, blamed)| blamed.span() == error.span())
     }

@@ -26,7 +26,7 @@ impl Visit for Behind {
     }
 }
 
-/// Puts `below`, the model of the tenant's file, in the place of the node that stands for it in `above`.
+/// Puts `below`, the model of the tenant's file, in the place of its node in `above`.
 pub(super) fn merge(
     above: &mut Policy,
     tenant: &TenantDefinition,
@@ -112,7 +112,7 @@ pub(super) fn place_default(policy: &mut Policy) {
     }
 }
 
-/// The place below the limits with which node `root` begins, as for the operator's policy: a node, and the number of limits in its
+/// The place below the limits at the start of node `root`, as for the operator's policy: a node, and the number of limits in its
 /// expression above the place.
 fn below_limits(policy: &Policy, root: usize) -> (usize, usize) {
     let (mut place, mut here) = ((root, 0), (root, 0));
@@ -147,7 +147,7 @@ fn below_limits(policy: &Policy, root: usize) -> (usize, usize) {
 /// The name of a class `root` beside a node that takes its place as the root. No text has it.
 const CLASS_ROOT: &str = "root#class";
 
-/// Gives the bound of all classes to each class without one of its own.
+/// Gives the bound of all classes to each class without a stated bound.
 fn bounds(below: &mut Policy) {
     let Some(Spanned { value, span }) = below.bound.take() else { return };
     let bounded: std::collections::BTreeSet<String> =

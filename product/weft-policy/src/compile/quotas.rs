@@ -38,7 +38,7 @@ impl Quotas {
 }
 
 impl Pass<'_> {
-    /// Compares a tenant's use with its quotas, and returns both. `most` is the bound of a class without one of its own.
+    /// Compares a tenant's use with its quotas, and returns both. `most` is the bound of a class without a stated one.
     pub(super) fn check_quotas(
         &mut self,
         policy: &mut Policy,

@@ -31,7 +31,7 @@ pub(super) struct Sharer {
     pub(super) stated: BTreeMap<Quota, Spanned<u32>>,
 }
 
-/// Names that tenants whose names stand in one file may add to what that file names.
+/// Names that tenants whose names are in one file may add to what that file names.
 #[derive(Debug)]
 pub(super) struct SharedNames {
     pub(super) cgroups: Vec<String>,
@@ -218,7 +218,7 @@ impl Pass<'_> {
         }
     }
 
-    /// The parts of rows, destinations, masks and entries for tenants whose names stand in one file.
+    /// The parts of rows, destinations, masks and entries for tenants whose names are in one file.
     fn share_tables(&mut self, tenants: &[usize], most: [u64; 4], own: [u64; 4]) -> Vec<[u64; 4]> {
         let mut parts = vec![[0; 4]; tenants.len()];
         for (table, quota) in TABLES.into_iter().enumerate() {
@@ -274,7 +274,7 @@ pub(super) struct Root {
     pub(super) destinations: usize,
 }
 
-/// The use of the rows of one class for which one file is to blame.
+/// The use of the rows of one class that one file causes.
 struct Part {
     owner: Option<usize>,
     /// The place of the class.

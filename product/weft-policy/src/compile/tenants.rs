@@ -359,7 +359,7 @@ fn cgroup_base<'p>(policy: &'p Policy, tenant: &TenantDefinition) -> Option<&'p 
     cgroup_of(class.condition.as_ref()?, &policy.cgroups)
 }
 
-/// Whether a packet's sender says it, and nobody measures it.
+/// Whether a packet's sender claims it, and nothing measures it.
 fn is_claim(metadatum: Metadatum) -> bool {
     !matches!(metadatum, Metadatum::Length | Metadatum::Arrived)
 }
@@ -381,7 +381,7 @@ fn words(claim: Metadatum) -> &'static str {
 /// A search for names that begin with that of a tenant.
 struct Names {
     tenants: BTreeSet<String>,
-    /// The classes that stand for tenants, which the compiler has named, and their places.
+    /// The classes that represent tenants, which the compiler has named, and their places.
     own: BTreeSet<(String, Span)>,
     /// A name whose place comes next.
     last: Option<(String, String)>,

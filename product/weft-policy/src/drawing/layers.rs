@@ -53,7 +53,7 @@ pub(super) fn layers(sketch: &Sketch, half: impl Fn(Option<usize>) -> f64) -> La
 /// Makes the cells: one for each box, and one for each layer that a line passes.
 fn cells(sketch: &Sketch) -> Layers {
     let mut depth = vec![0; sketch.items.len()];
-    // An item stands before its sources, so one pass finds the longest ways.
+    // An item comes before its sources, so one pass finds the longest ways.
     for (at, item) in sketch.items.iter().enumerate() {
         for source in &item.sources {
             depth[*source] = depth[*source].max(depth[at] + 1);

@@ -28,10 +28,10 @@ pub(super) struct Sketch {
     pub(super) items: Vec<Item>,
 }
 
-/// The boxes that stand for a node.
+/// The boxes that represent a node.
 #[derive(Clone, Debug, Default)]
 struct Stands {
-    /// The box from which packets go on to the link.
+    /// The box from which packets continue to the link.
     last: usize,
     /// The boxes to which packets come.
     first: Vec<usize>,

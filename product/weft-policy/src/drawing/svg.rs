@@ -83,7 +83,7 @@ impl BackendTextStyle for Text {
         _: BackendCoord,
         _: D,
     ) -> Result<Result<(), E>, Infallible> {
-        // The backend writes texts as elements, and asks for no pixels.
+        // The backend writes texts as elements, and requests no pixels.
         Ok(Ok(()))
     }
 }

@@ -36,7 +36,7 @@ pub struct DescribedPacket {
     pub port: Option<String>,
     /// The attributes that are given, with their values.
     pub attributes: AttributeTests,
-    /// Its length, and what its sender tells of it, for algorithms.
+    /// Its length, and the claims of its sender, for algorithms.
     pub claims: Claims,
 }
 
@@ -70,7 +70,7 @@ struct Words<'a> {
 
 impl<'a> Words<'a> {
     fn new(text: &'a str) -> Self {
-        // `>` is a word of its own, whether or not it stands apart. Neither it nor a space ends a word within quotes.
+        // `>` is a separate word, with or without spaces around it. Neither it nor a space ends a word within quotes.
         let mut rest = Vec::new();
         let mut start = None;
         let mut quotes = false;
@@ -295,7 +295,7 @@ impl DescribedPacket {
         Some(VlanTag { id: id.unwrap_or(0) as u16, priority: priority.unwrap_or(0) as u8 })
     }
 
-    /// The metadata by which `policy` classifies the packet.
+    /// The metadata that `policy` uses to classify the packet.
     pub fn meta(&self, policy: &CompiledPolicy) -> PacketMeta {
         let port = self.port.as_ref().map_or(0, |name| policy.port_number(name));
         let of = |attribute| self.attributes.get(attribute).unwrap_or(0);

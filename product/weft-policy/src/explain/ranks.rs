@@ -6,16 +6,16 @@ use weft_rank::{Eligibility, Execute, Inputs, Metadata, Metadatum, Part, Scale};
 use weft_sched::program::{Child, Custom, Discipline, HeadUse, LeafDiscipline};
 use weft_units::{BitsPerSec, Bytes, Instant, LeafId, Nanos};
 
-/// The length of a packet, and the facts that its sender tells of it.
+/// The length of a packet, and the claims of its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Claims {
     /// The length on the link.
     pub length: Bytes,
-    /// The time by which it is to be sent, after its arrival.
+    /// The deadline of its departure, after its arrival.
     pub deadline: Option<Nanos>,
-    /// The span for which it may wait.
+    /// The span that it may wait.
     pub slack: Option<Nanos>,
-    /// The span by which earlier hops were late.
+    /// The lateness of earlier hops.
     pub late: Option<Nanos>,
     /// The time before which it is not to be sent, after its arrival.
     pub txtime: Option<Nanos>,
@@ -26,7 +26,7 @@ pub struct Claims {
 }
 
 impl Default for Claims {
-    /// A full Ethernet frame, of which nothing is told.
+    /// A full Ethernet frame without claims of its sender.
     fn default() -> Self {
         let length = Bytes(1514);
         Self { length, deadline: None, slack: None, late: None, txtime: None, left: None, pace: None }

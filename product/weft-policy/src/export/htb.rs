@@ -354,7 +354,7 @@ impl Builder<'_> {
         least.map_or((above, None), |spec| (spec.rate, Some(spec.burst)))
     }
 
-    /// Spare rate is shared in proportion to quanta, which stand for the guaranteed rates.
+    /// Spare rate is shared in proportion to quanta, which represent the guaranteed rates.
     fn quantum(&self, rate: BitsPerSec) -> u64 {
         let least =
             self.guaranteed.iter().copied().filter(|rate| *rate >= RATE_MIN).min().unwrap_or(RATE_MIN);

@@ -13,7 +13,7 @@
 //!
 //! - Each lane has a class, and the class of the last row is HTB's default, so every packet has a place.
 //! - A filter matches no packet that its row does not match, as far as u32 can see: a row that u32 cannot express is left out and
-//!   listed, and its packets go on to the rows after it.
+//!   listed, and its packets continue to the rows after it.
 
 mod filters;
 mod htb;
@@ -31,7 +31,7 @@ pub enum ExportError {
         "the rate of the link is unknown: state it in the policy, such as `link 10gbps`, or give it by --rate"
     )]
     NoLinkRate,
-    /// The device's name is none.
+    /// The device's name is invalid.
     #[error("{0:?} is not the name of a device: 1 to 15 letters, digits, `_`, `-`, `.` or `@`")]
     Device(String),
     /// HTB numbers its classes with 16 bits.

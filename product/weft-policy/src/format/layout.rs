@@ -194,7 +194,7 @@ fn holds_statements(token: &SyntaxToken) -> bool {
     matches!(kind, Some(SyntaxKind::AlgorithmItem | SyntaxKind::Block))
 }
 
-/// Whether a comma stands between the entries of a list in braces.
+/// Whether a comma is between the entries of a list in braces.
 fn separates_entries(comma: &SyntaxToken) -> bool {
     use SyntaxKind::*;
     let kind = comma.parent().map(|parent| parent.kind());
@@ -243,7 +243,7 @@ fn is_begun_on_a_line(list: &[SyntaxToken]) -> bool {
     list.first().is_some_and(gap) || inner || list.iter().any(|token| token.kind() == SyntaxKind::Comment)
 }
 
-/// Whether a comma stands before a closing brace.
+/// Whether a comma is before a closing brace.
 fn is_last_comma(comma: &SyntaxToken) -> bool {
     let mut next = comma.next_token();
     while let Some(token) = next.as_ref().filter(|token| token.kind().is_trivia()) {

@@ -2,11 +2,11 @@
 //!
 //! [`reformat`] writes the tokens of the tree again, in their order, with other white space. It takes these steps:
 //!
-//! 1. `rows`: the file becomes rows: items, comments on lines of their own, comments behind items. Of several blank lines one is kept.
-//! 2. The `=` of rows without a blank line or a comment between them stand below each other, those of classes and those of nodes.
+//! 1. `rows`: the file becomes rows: items, comments on separate lines, comments behind items. Of several blank lines one is kept.
+//! 2. The `=` of rows without a blank line or a comment between them are aligned, those of classes and those of nodes.
 //! 3. `layout`: each item is written. Braces are on one line if they fit in [`WIDTH`] columns and the author has not begun a new line
 //!    behind the opening one. A long condition is broken before its outermost `and` or `or`.
-//! 4. Comments behind rows that follow each other stand below each other.
+//! 4. Comments behind rows that follow each other are aligned.
 //!
 //! These rules hold:
 //!

@@ -21,7 +21,7 @@ enum Content {
     Comment(String),
 }
 
-/// An item with the comment behind it, or a comment on a line of its own.
+/// An item with the comment behind it, or a comment on a separate line.
 pub(super) struct Row {
     pub(super) kind: RowKind,
     content: Content,

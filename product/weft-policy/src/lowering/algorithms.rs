@@ -53,7 +53,7 @@ impl Lowering<'_> {
         Expression::Algorithm(number, children)
     }
 
-    /// The expression below a child or behind `of`, which stands after the algorithm's own name.
+    /// The expression below a child or behind `of`, which follows the algorithm's own name.
     fn below(&mut self, item: &SyntaxNode) -> Spanned<Expression> {
         if item.kind() == SyntaxKind::ChildItem {
             return self.expression_in(item);

@@ -41,7 +41,7 @@ enum Weights {
 }
 
 /// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors. Without `users`,
-/// the names of users are not checked, and stand for user 0.
+/// the names of users are not checked, and mean user 0.
 pub(crate) fn lower(
     tree: &SyntaxNode,
     errors: &[SpannedDiagnostic],
@@ -326,7 +326,7 @@ impl Lowering<'_> {
         Some(Branch { of, rate: rate?, burst, span, label: Some(name) })
     }
 
-    /// An address prefix. Reports that a name in its place is none.
+    /// An address prefix. Reports a name in its place as an error.
     pub(super) fn prefix(&mut self, text: &str, span: Span) -> Option<Prefix> {
         if self.names.contains(text) && text.parse::<Prefix>().is_err() {
             let message = format!("{} is a name and not an address prefix", quoted(text));

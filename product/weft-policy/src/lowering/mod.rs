@@ -18,7 +18,7 @@
 //! - A value that cannot be parsed yields one diagnostic and is left out: the condition is `None`, the expression
 //!   `Broken`, the limit absent. Lowering continues, so one run reports every wrong value.
 //! - A part that is missing or wrong because of a syntax error is not reported again: the parser has done that. A construct
-//!   counts as complete when its closing brace was read; `units` knows the values with a syntax error.
+//!   counts as complete when its closing brace was read; `units` finds the values with a syntax error.
 //! - Recursion follows the tree, whose depth [`NESTING_MAX`](crate::syntax::NESTING_MAX) bounds.
 
 mod algorithms;

@@ -19,7 +19,7 @@ pub(crate) struct Policy {
     /// `link auto`
     pub(crate) link_is_auto: bool,
     pub(crate) class_latencies: Vec<(Spanned<String>, Nanos)>,
-    /// The most packets of a class that may wait, for classes without a bound of their own.
+    /// The most packets of a class that may wait, for classes without a stated bound.
     pub(crate) bound: Option<Spanned<Packets>>,
     pub(crate) class_bounds: Vec<(Spanned<String>, Packets)>,
     pub(crate) classes: Vec<ClassDefinition>,
@@ -34,7 +34,7 @@ pub(crate) struct Policy {
     pub(crate) ports: Vec<String>,
     /// The algorithms at nodes and leaves.
     pub(crate) uses: Vec<Use>,
-    /// The tenants. Until its file is put in its place, a tenant is a node over one class of its own.
+    /// The tenants. Until its file is put in its place, a tenant is a node over one separate class.
     pub(crate) tenants: Vec<TenantDefinition>,
     /// The goals of steering, which are added up.
     pub(crate) goals: Vec<Goal>,

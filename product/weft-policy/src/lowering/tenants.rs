@@ -1,4 +1,4 @@
-//! Lowering of tenants: the clause to its definition, and to the node and the class that stand for the tenant's file.
+//! Lowering of tenants: the clause to its definition, and to the node and the class that represent the tenant's file.
 
 use super::conditions::token_of;
 use super::items::{Lowering, head_span, span_of, value_of};
@@ -20,7 +20,7 @@ impl Lowering<'_> {
         let (quotas, trust) = self.quotas(node);
         let class = Spanned { value: name_below(&name.value, DEFAULT), span: name.span };
         let below = Spanned { value: Expression::Name(class.value.clone()), span: name.span };
-        // A node of its own, so that nothing that needs a class takes the tenant for one.
+        // A separate node, so that nothing that needs a class takes the tenant for one.
         let node_of = Expression::Priority(vec![Child { expression: below, weight: None }]);
         let expression = Spanned { value: node_of, span: head_span(node) };
         self.policy.classes.push(ClassDefinition {

@@ -1,4 +1,4 @@
-//! Changes of all places and names of a model, with which a tenant's model becomes a part of another.
+//! Changes of all places and names of a model, so that a tenant's model becomes a part of another.
 
 use super::model::{Branch, Child, Condition, Expression, Policy, Spanned, TenantDefinition};
 use crate::region::Region;

@@ -4,7 +4,7 @@
 //! of the packets that answer it ([`received`]), so that one definition serves both directions. A NIC sees headers only: a class that
 //! tests its sender cannot be steered, and is passed over by the classes behind it.
 //!
-//! A clause names a class, or a node, which stands for all classes below it, such as a tenant.
+//! A clause names a class, or a node, which means all classes below it, such as a tenant.
 
 mod received;
 
@@ -35,7 +35,7 @@ fn names(goal: &Goal) -> Vec<Spanned<String>> {
     }
 }
 
-/// The numbers of the classes for which node `at` stands: its own, or those below it.
+/// The numbers of the classes that node `at` means: its own, or those below it.
 fn classes_of(graph: &Graph, at: usize) -> Vec<usize> {
     match graph.nodes[at].kind {
         Kind::Class(class) => vec![class],
@@ -46,7 +46,7 @@ fn classes_of(graph: &Graph, at: usize) -> Vec<usize> {
 /// Checks the names of the goals.
 pub(crate) fn check(policy: &Policy, graph: &Graph) -> Vec<SpannedDiagnostic> {
     let mut found = Vec::new();
-    // The name by which each class is steered.
+    // The name in the clause that steers each class.
     let mut steered: BTreeMap<usize, String> = BTreeMap::new();
     for name in policy.goals.iter().flat_map(names) {
         let Some(at) = graph.names.get(&name.value).copied() else {
@@ -131,7 +131,7 @@ pub(crate) fn policy_file(policy: &Policy, graph: &Graph) -> Option<PolicyFile> 
     Some(PolicyFile { policy, classes })
 }
 
-/// The classes that received packets show, in the policy's order, under the names by which clauses name them.
+/// The classes that received packets show, in the policy's order, under the names that clauses use.
 fn rules(policy: &Policy, graph: &Graph) -> Vec<(String, Predicate)> {
     let mut steered: BTreeMap<usize, String> = BTreeMap::new();
     for name in policy.goals.iter().flat_map(names) {

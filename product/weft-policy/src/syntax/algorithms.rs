@@ -10,7 +10,7 @@ use super::parser::{Parsed, Parser};
 
 /// The words of the parts that have statements.
 pub(super) const EVENTS: &[&str] = &["active", "arrives", "begin", "sent", "idle", "fetched"];
-/// The words with which the parts of an algorithm begin.
+/// The first words of the parts of an algorithm.
 pub(crate) const PARTS: &[&str] =
     &["node", "child", "active", "arrives", "rank", "begin", "sent", "idle", "fetched", "from", "follows"];
 /// The words of types.
@@ -24,7 +24,7 @@ pub(crate) const KEYWORDS: &[&str] = &[
 /// The operators of each precedence, from the loosest.
 const LEVELS: [&[&str]; 5] =
     [&["or"], &["and"], &["<", "<=", ">", ">=", "==", "!="], &["+", "-"], &["*", "/"]];
-/// The level of comparisons, above which `not` stands.
+/// The level of comparisons; `not` is above it.
 const COMPARISONS: usize = 2;
 
 /// Whether the definition of an algorithm begins at the cursor.
@@ -118,7 +118,7 @@ fn constant(p: &mut Parser<'_>) -> Parsed {
     p.unexpected("a value", "such as `5ms`, `1500` or `never`")
 }
 
-/// A number, and its unit if it stands apart.
+/// A number, and its unit if a space is between them.
 fn literal(p: &mut Parser<'_>) {
     let number = p.span();
     p.bump();
@@ -374,7 +374,7 @@ pub(super) fn at_use(p: &Parser<'_>) -> bool {
         && !p.item_at(1)
         && (p.number_at(1) || (p.kind_at(1) == Some(Word) && p.number_at(2) && here(2)));
     if p.knows_algorithm(p.text()) {
-        // Another sign stands for the brace.
+        // Another sign replaces the brace.
         let sign = here(1) && matches!(p.kind_at(1), Some(OpenParen | Unknown));
         return p.kind_at(1) == Some(OpenBrace) || p.text_at(1) == "of" || argument || sign;
     }

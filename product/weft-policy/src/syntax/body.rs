@@ -33,7 +33,7 @@ enum Place {
 pub(super) struct Bodies {
     place: Place,
     at_line_start: bool,
-    /// Whether the last token is `+`, behind which a steering clause goes on in the next line.
+    /// Whether the last token is `+`, behind which a steering clause continues in the next line.
     goes_on: bool,
     number: u32,
 }
@@ -147,7 +147,7 @@ fn begins_item(rest: &str) -> bool {
     }
 }
 
-/// Whether the body goes on behind a brace that closes it: a brace is missing or superfluous before it. `rest` follows the brace.
+/// Whether the body continues behind a brace that closes it: a brace is missing or superfluous before it. `rest` follows the brace.
 fn goes_on(rest: &str) -> bool {
     const WORDS: [&str; 14] = [
         "node", "child", "active", "arrives", "begin", "sent", "idle", "fetched", "follows", "else", "let",

@@ -1,6 +1,6 @@
 //! Mistakes of single tokens: characters without a meaning, and the comments and quotes of other languages.
 //!
-//! They are found before parsing. The grammar then skips such tokens silently, and goes on where it knows what was meant.
+//! They are found before parsing. The grammar then skips such tokens silently, and continues where the meaning is clear.
 
 use super::kind::SyntaxKind;
 use super::lexer::Token;

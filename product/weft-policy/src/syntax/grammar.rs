@@ -14,8 +14,8 @@
 //! or the closing brace. An item begins at a keyword (`class`, `link`, `bound`) or at `NAME =`, which no expression contains.
 //! Therefore a list ends at an item: a missing brace costs one item and not the rest of the file.
 //!
-//! `mistakes` knows the ordinary mistakes. A production asks it where one is likely; a mistake that is recognized is reported with
-//! its fix, and the production goes on with what was meant. What is not recognized is reported as unexpected.
+//! `mistakes` finds the ordinary mistakes. A production asks it where one is likely; a mistake that is recognized is reported with
+//! its fix, and the production continues with what was meant. What is not recognized is reported as unexpected.
 //!
 //! These rules hold:
 //!
@@ -78,7 +78,7 @@ fn item(p: &mut Parser<'_>) -> Parsed {
     } else if mistakes::at_node(p) {
         p.node(NodeItem, node)
     } else if p.kind_at(1) == Some(Unknown) && !p.line_start(1) && p.text_at(1) != "%" {
-        // The character was reported; it probably stands for `=`.
+        // The character was reported; it probably means `=`.
         Err(Stop)
     } else {
         p.unexpected(
@@ -403,7 +403,7 @@ fn burst(p: &mut Parser<'_>) -> Parsed {
 }
 
 /// A number, rate, size, mark, range of ports, address or prefix: adjacent tokens without white space. A colon is part of
-/// it inside an IPv6 address only. A percent sign is part of it, so that the reader of the value can say what it stands for.
+/// it inside an IPv6 address only. A percent sign is part of it, so that the reader of the value can report its meaning.
 pub(super) fn value(p: &mut Parser<'_>, what: &str, help: &str) -> Parsed {
     mistakes::before_value(p);
     let keyword = super::RESERVED.contains(&p.text());

@@ -120,7 +120,7 @@ fn text_len(rest: &str) -> usize {
     }
 }
 
-/// Whether `c` is white space, which separates tokens. It includes the byte order mark with which some editors begin a file.
+/// Whether `c` is white space, which separates tokens. It includes the byte order mark that some editors write first.
 fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n' | '\u{feff}')
 }

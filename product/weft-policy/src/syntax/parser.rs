@@ -35,7 +35,7 @@ pub(super) struct Parser<'a> {
     /// The index of the next token to enter the tree.
     emitted: usize,
     depth: usize,
-    /// The words that stand for misspelt ones, by their index in `significant`.
+    /// The words that replace misspelt ones, by their index in `significant`.
     read_as: BTreeMap<usize, &'a str>,
     /// The token at which something was last reported as unexpected.
     unexpected_at: Option<usize>,
@@ -45,7 +45,7 @@ pub(super) struct Parser<'a> {
     told: BTreeSet<&'a str>,
     /// The names of the algorithms that the text defines.
     algorithms: BTreeSet<&'a str>,
-    /// The closing brace of the algorithm being read, or the token before which it should stand.
+    /// The closing brace of the algorithm being read, or the token that it should precede.
     body_end: usize,
     builder: GreenNodeBuilder<'static>,
     diagnostics: Vec<SpannedDiagnostic>,
@@ -236,7 +236,7 @@ impl<'a> Parser<'a> {
         self.text_at(0)
     }
 
-    /// The text of the token `ahead` tokens after the cursor, or the word that it stands for.
+    /// The text of the token `ahead` tokens after the cursor, or the word that it means.
     pub(super) fn text_at(&self, ahead: usize) -> &'a str {
         match self.read_as.get(&(self.cursor + ahead)) {
             Some(word) => word,
@@ -257,7 +257,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The text of the token before the cursor, or the word that it stands for; empty at the beginning.
+    /// The text of the token before the cursor, or the word that it means; empty at the beginning.
     pub(super) fn text_before(&self) -> &'a str {
         let Some(before) = self.cursor.checked_sub(1) else { return "" };
         match self.read_as.get(&before) {

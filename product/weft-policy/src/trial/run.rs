@@ -22,7 +22,7 @@ const BEGIN: Nanos = Nanos::from_secs(3600);
 /// The most turns of a test, so that a policy that never sends ends too.
 const TURNS_MAX: usize = 1 << 20;
 
-/// The reasons for which a test cannot be run.
+/// The reasons why a test cannot be run.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum TrialError {
     /// A packet is of a class that the policy does not have.
@@ -159,7 +159,7 @@ pub enum Turn {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Event {
     at: Nanos,
-    /// The place in the file: a change stands before the packet that follows it.
+    /// The place in the file: a change comes before the packet that follows it.
     place: (usize, bool),
     number: usize,
 }
@@ -258,7 +258,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Lets the engine choose at the present time, and goes on to the time of the next choice.
+    /// Lets the engine choose at the present time, and advances to the time of the next choice.
     ///
     /// # Errors
     /// [`TrialError`] for a change that follows the packet.

@@ -8,7 +8,7 @@ use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use weft_text::quoted;
 
-/// Checks that algorithms over flows stand before one class, and droppers before one queue.
+/// Checks that algorithms over flows are before one class, and droppers before one queue.
 pub(crate) fn check(graph: &Graph, shape: &Shape, uses: &[Use]) -> Vec<SpannedDiagnostic> {
     let mut diagnostics = Vec::new();
     for at in shape.order.iter().copied() {

@@ -165,7 +165,7 @@ fn check(layers: &[Layer], scheduled: bool) -> Result<(), TestCaseError> {
         let dst = IpAddr::V4(Ipv4Addr::new(10, 0, 0, low));
         let key = FlowKey { src: dst, dst, sport: 1, dport: 1, protocol: Protocol::TCP };
         let lane = compiled.classify(&PacketMeta { key: Some(key), port, ..PacketMeta::default() });
-        // The first match is also the longest, by which a port finds it.
+        // The first match is also the longest; a port finds it by that.
         let here = compiled.destinations_at(ClassId(0), port);
         let holds = |row: &&crate::Destination| row.to.is_none_or(|to| to.contains(dst));
         let longest = here.iter().filter(holds).max_by_key(|row| row.to.map(|to| to.len));

@@ -57,7 +57,7 @@ fn top(graph: &Graph) -> Option<String> {
 /// The edit that places a class at the end of the root, above `default`.
 pub(super) fn placement(graph: &Graph, class: &str) -> Option<Edit> {
     let root = &graph.nodes[*graph.names.get(ROOT)?];
-    // An edge that the compiler has added for `default` has no place of its own.
+    // An edge that the compiler has added for `default` has no place in the text.
     let written = || root.children.iter().filter(|edge| edge.span != root.span);
     let (first, last) = (written().next()?, written().next_back()?);
     let named = |to: usize| graph.nodes[to].named;

@@ -14,7 +14,7 @@ use weft_text::{Span, quoted};
 /// the time to compile and to load a policy does: this many take about a second.
 pub const ROWS_MAX: usize = 16_384;
 
-/// A row and the number of its class; the number of classes stands for `default`.
+/// A row and the number of its class; the number of classes means `default`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ClassRow {
     pub(crate) row: Match,
@@ -117,7 +117,7 @@ struct Table<'a> {
 
 impl Table<'_> {
     /// Adds the rows that decide for every packet of `region`, using the alternatives from number `from` on. An exception
-    /// of an alternative is a region of its own: the alternatives after it decide it, and its rows come first. The last
+    /// of an alternative is a separate region: the alternatives after it decide it, and its rows come first. The last
     /// alternative matches everything, so every region is decided completely. The region is in an exception of class `cause`.
     fn decide(&mut self, from: usize, region: &Match, cause: Option<usize>) -> Result<(), Refused> {
         let budget = self.cgroups.budget;
@@ -178,7 +178,7 @@ impl Table<'_> {
         let operator = self.indexes.len() - 1;
         let own = (payer != operator).then(|| &self.indexes[payer]);
         [Some(&self.indexes[operator]), own].into_iter().flatten().any(|index| {
-            // The next comparison of the table looks at the budget.
+            // The next comparison of the table checks the budget.
             let _ = self.cgroups.budget.spend(index.shapes());
             index.covers(row, self.cgroups)
         })

@@ -112,7 +112,7 @@ impl Cgroups<'_> {
 
     /// Whether `outer` matches every packet that `inner` matches. Sound, but not complete.
     pub(crate) fn covers(&self, outer: &Match, inner: &Match) -> bool {
-        // Who compares many looks at the budget, too.
+        // A caller that compares many checks the budget, too.
         let _ = self.budget.spend(1);
         match (outer.cgroup, inner.cgroup) {
             (Some(wide), Some(narrow)) if self.holds(wide, narrow) => {

@@ -1,4 +1,4 @@
-//! Algorithms of one's own: their text, their programs, their price.
+//! User-defined algorithms: their text, their programs, their price.
 
 mod node;
 mod published;

@@ -1,4 +1,4 @@
-//! The place of `default` where the text has none: below the limits with which the root begins.
+//! The place of `default` where the text has none: below the limits at the beginning of the root.
 
 use crate::common::compiled;
 use weft_policy::{

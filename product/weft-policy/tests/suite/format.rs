@@ -160,7 +160,7 @@ fn some_condition() -> impl Strategy<Value = String> {
     })
 }
 
-/// A random policy of one to four classes, each in a place of its own.
+/// A random policy of one to four classes, each in a separate place.
 fn some_policy() -> impl Strategy<Value = String> {
     let class = (some_condition(), 0_usize..6, 1_u32..9);
     proptest::collection::vec(class, 1..5).prop_map(|classes| {

@@ -23,7 +23,7 @@ const NODES: [&str; 8] = ["priority", "wfq", "stfq", "wf2q", "strict", "drr", "e
 /// Those in which only the order of bytes counts, and not time.
 const TIMELESS: [&str; 6] = ["priority", "wfq", "stfq", "wf2q", "strict", "drr"];
 
-/// Those of them that do not look at a child's first packet, which a change inside the child may exchange.
+/// Those of them that do not read a child's first packet, which a change inside the child may exchange.
 const ROOTS: [&str; 5] = ["priority", "wfq", "stfq", "strict", "drr"];
 
 /// A class of a policy, whose packets have the mark that is its number.
@@ -33,7 +33,7 @@ struct Class {
     order: &'static str,
     group: usize,
     weight: u32,
-    /// A limit of its own, in Mb/s, with a burst in bytes.
+    /// Its limit, in Mb/s, with a burst in bytes.
     limit: Option<(u32, u32)>,
 }
 
@@ -193,7 +193,7 @@ impl Bucket {
     fn pass(&mut self, now: u64, bytes: u64) -> bool {
         self.advance(now);
         self.least = self.least.min(self.level);
-        // The engine knows times of a nanosecond, at the end of a wait and in the time of the burst.
+        // The engine has times of a nanosecond, at the end of a wait and in the time of the burst.
         let rounding = i128::from(self.rate) * 2;
         let exact = self.level - self.least <= i128::from(self.burst) * BYTE + rounding;
         self.level += i128::from(bytes) * BYTE;

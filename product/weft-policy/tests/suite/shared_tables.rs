@@ -165,7 +165,7 @@ fn an_error_says_the_table_the_quota_the_use_and_the_remedy() {
     );
 }
 
-/// The operator's names are free, also those of ports with limits, and so is a name that stands twice.
+/// The operator's names are free, also those of ports with limits, and so is a name that occurs twice.
 #[test]
 fn what_a_file_above_names_is_not_counted() {
     let operator = "link 1gbps\nclass own = cgroup \"/vm1/c0\"\nvm1 = tenant \"a\" of cgroup \"/vm1\" { cgroups 2, ports 1 }\n\

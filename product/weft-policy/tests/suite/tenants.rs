@@ -384,7 +384,7 @@ fn claims_order_tenants_only_where_the_operator_trusts_them() {
     "#]],
     );
     says(&operator(" { trust }"), &[("a", "root = default\n")], &expect![[""]]);
-    // An algorithm that looks at no claim orders tenants as it likes.
+    // An algorithm that reads no claim orders tenants as it likes.
     let las = "vm1 = tenant \"a\" of tcp\nclass b = udp\nroot = drr { vm1: 1500, b: 1500 }\n";
     says(las, &[("a", "root = default\n")], &expect![[""]]);
 }

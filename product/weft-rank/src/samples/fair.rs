@@ -28,7 +28,7 @@ pub fn round_robin() -> Algorithm {
     algorithm("round_robin", Kind::Algorithm, [rank])
 }
 
-/// Weighted round robin over turns: a child that has begun its round goes on for `weight` turns.
+/// Weighted round robin over turns: a child that has begun its round continues for `weight` turns.
 pub fn weighted_round_robin() -> Algorithm {
     let (round, turn, left) = (Slot::Node(0), Slot::Child(0), Slot::Child(1));
     let active = program(Part::Active, |b| {
@@ -182,7 +182,7 @@ pub fn wf2q() -> Algorithm {
         let (now, weights, one) = (b.load(v), b.input(Input::Weights), b.constant(1));
         let span = share(b, bytes, weights, one, node_rest);
         let served = b.add(now, span);
-        // The least start tag of the children that go on, this one included; none is no reason to jump.
+        // The least start tag of the children that continue, this one included; none is no reason to jump.
         let (more, others, most, zero) =
             (b.input(Input::More), b.input(Input::Lowest), b.constant(u64::MAX), b.constant(0));
         let own = b.select(more, finish, most);

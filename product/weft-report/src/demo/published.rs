@@ -1,6 +1,6 @@
 //! The paper's statements on each mode, beside the measurements on this host.
 //!
-//! The paper's statements are about its own testbed (10 and 40 Gb/s, two servers), so a difference is a fact to explain and not
+//! The paper's statements are about its testbed (10 and 40 Gb/s, two servers), so a difference is a fact to explain and not
 //! an error. Agreement is judged by order only ("the largest"), never by a tolerance.
 
 use super::{DemoReport, Mode, ModeReport, full_load_mean, link_use, share_error_p95};
@@ -21,7 +21,7 @@ pub struct PublishedStatement {
     pub agrees: Option<bool>,
 }
 
-/// The statements of Loom (NSDI'19, section 6.1) on figures 9 and 10, for the modes that ran. Empty for figure 11, for which the
+/// The statements of Loom (NSDI'19, section 6.1) on figures 9 and 10, for the modes that ran. Empty for figure 11, where the
 /// paper shows Loom only.
 pub fn published_statements(report: &DemoReport) -> Vec<PublishedStatement> {
     if report.figure != 9 {

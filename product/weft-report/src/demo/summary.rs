@@ -119,7 +119,7 @@ pub(super) fn full_load_windows(samples: &[Sample]) -> Vec<&Sample> {
 }
 
 impl LatencySummary {
-    /// The summary of latencies in seconds; `None` if there are none.
+    /// The summary of latencies in seconds; `None` without latencies.
     pub fn from_seconds(latencies: &[f64]) -> Option<Self> {
         let ascending = stats::sorted(latencies);
         let at = |p| stats::percentile_sorted(&ascending, p);

@@ -1,4 +1,4 @@
-//! The choice of the link's rate, and the time for which threads lacked a core.
+//! The choice of the link's rate, and the time that threads lacked a core.
 
 use serde::{Deserialize, Serialize};
 

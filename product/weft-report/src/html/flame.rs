@@ -1,5 +1,5 @@
 //! Flame graphs, as plain elements: they need no script. Roots are at the top; a frame's width is its share, and its full name and
-//! value show when the pointer rests on it.
+//! value show when the pointer is on it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -6,7 +6,7 @@
 //!    instrument; processor time from the part with it.
 //! 3. `tables` writes the table of the study: a row per level. `page` draws it.
 //! 4. [`diff`] compares two documents in nanoseconds per byte.
-//! 5. [`attached`] is the document of what ran without traffic of the profiler's own.
+//! 5. [`attached`] is the document of what ran without traffic of the profiler.
 //! 6. [`predict`] compares what the simulator says from fitted costs with what runs.
 //!
 //! Time of a side is that of its processes and of the interrupts that work for it, wherever they ran. Time of others is

@@ -1,7 +1,7 @@
 //! The document of `weft profile predict`: configurations to which no cost was fitted, simulated and measured.
 //!
-//! 1. A [`Cell`] is a configuration with its [`Figures`]: those of the simulator, and those of real traffic or the reason that there are
-//!    none.
+//! 1. A [`Cell`] is a configuration with its [`Figures`]: those of the simulator, and those of real traffic or the reason that these
+//!    are absent.
 //! 2. Each figure of a cell that was measured has a relative error. Throughput that a link limits has none: it is the link's.
 //! 3. [`PredictReport::judgement`] compares the median error with [`ERROR_MAX`]. The null model gives every configuration the means of
 //!    the cells to which the costs were fitted; if its errors are as small, the run shows nothing.

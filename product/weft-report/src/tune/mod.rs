@@ -3,7 +3,7 @@
 //! 1. A [`Candidate`] has runs in the simulator, and of real traffic where it was tried. A [`Figures`] is one run.
 //! 2. The candidates are ranked by the [`Wish`]'s figure over the runs of the ranking. The best of many is best by luck too, so it and
 //!    the present setting have further runs, which alone decide ([`verdict`](TuneReport::verdict)).
-//! 3. The verdict says advice, nothing better, or that the figures do not tell.
+//! 3. The verdict says advice, nothing better, or that the figures do not decide.
 
 mod tables;
 mod verdict;

@@ -1,4 +1,4 @@
-//! The verdict: advice, nothing better, or that the figures do not tell.
+//! The verdict: advice, nothing better, or that the figures do not decide.
 
 use serde::{Deserialize, Serialize};
 

@@ -12,7 +12,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     &text[start..start + text[start..].find(to).unwrap_or_else(|| panic!("no {to} after {from}"))]
 }
 
-/// The attributes and constructs with which a browser loads other files.
+/// The attributes and constructs that make a browser load other files.
 fn references(html: &str) -> Vec<&str> {
     let markup = |needle| html.match_indices(needle).map(move |(at, _)| &html[at..(at + 40).min(html.len())]);
     ["src=", "href=", "<link", "<img", "<iframe", "url(", "@import", "fetch(", "XMLHttpRequest"]

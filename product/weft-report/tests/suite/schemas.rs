@@ -243,7 +243,7 @@ fn a_profile_s_page_names_its_clock_and_shows_all_categories() {
     }
 }
 
-/// Each verdict is told from the others in the tables, and the reason and the disturbance stand below.
+/// Each verdict differs from the others in the tables, and the reason and the disturbance are below.
 #[test]
 fn a_cost_s_tables_show_verdicts_and_limits() {
     let report = fixture::cost::cost_report();

@@ -277,7 +277,7 @@ fn outwards(
     }
 }
 
-/// A stage that is not in [`STAGES`], or for which [`a_million`] has no fault, fails here.
+/// A stage that is not in [`STAGES`], or that [`a_million`] has no fault for, fails here.
 #[test]
 fn a_model_that_loses_one_packet_in_a_million_turns_every_verdict_red() {
     let names = |totals: &Totals| -> Vec<String> {

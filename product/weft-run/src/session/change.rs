@@ -93,12 +93,12 @@ impl Session {
         Ok(PreparedChange { nic, source: None })
     }
 
-    /// Sets the time for which flows that change their class wait for packets that they have left.
+    /// Sets the wait of flows that change their class for packets that they have left.
     pub fn set_drain(&self, limit: Nanos) {
         self.nic.set_drain(limit);
     }
 
-    /// Puts a prepared policy in force. Returns the time for which the worker sent nothing.
+    /// Puts a prepared policy in force. Returns the time that the worker sent nothing.
     ///
     /// # Errors
     /// When the policy or the ports have changed since, or the kernel refuses; the former policy is then in force.

@@ -1,7 +1,7 @@
 //! A session that outlives its process: its descriptors in a store, its state beside them, and the way back.
 //!
-//! [`Session::hold`] stores what keeps the devices alive. From then on each change of the session is stored, in an order in
-//! which a crash at any point leaves a whole state:
+//! [`Session::hold`] stores what keeps the devices alive. From then on each change of the session is stored, in an order that
+//! leaves a whole state after a crash at any point:
 //!
 //! * Something new: its devices, then its descriptors, then the state that names them. A crash before that leaves devices and
 //!   descriptors that the state does not name; the next process removes them.
@@ -284,7 +284,7 @@ impl Session {
     }
 
     /// Puts a prepared policy in force, whose text is `source`. It is stored with its numbers before a packet is classified by
-    /// them. Returns the time for which the worker sent nothing.
+    /// them. Returns the time that the worker sent nothing.
     pub(super) fn exchange(
         &mut self,
         change: PreparedPolicy,
@@ -322,7 +322,7 @@ impl Session {
         kept
     }
 
-    /// Removes the devices of the session in `kept`, which nobody takes over.
+    /// Removes the devices of the session in `kept`, which no process takes over.
     pub fn abandon(kept: &Kept) {
         let namespace = kept.descriptors.get(NAMESPACE).and_then(|fd| fd.try_clone().ok());
         if let Some(namespace) = namespace {

@@ -22,7 +22,7 @@ impl PortKind {
     /// Checks that the kernel has the kind.
     ///
     /// # Errors
-    /// When a TAP was asked for and would drop packets at a full ring.
+    /// When a TAP was requested and would drop packets at a full ring.
     pub(super) fn check(self) -> Result<(), TapError> {
         match self {
             Self::Veth | Self::Auto => Ok(()),

@@ -1,6 +1,6 @@
 //! The ports of a session: added, removed and shown while it runs.
 //!
-//! A port has its near end in the namespace of its applications, and its far end, its rings and a macvtap of its own on
+//! A port has its near end in the namespace of its applications, and its far end, its rings and a separate macvtap on
 //! the uplink's interface in the session's namespace. By that macvtap, which has the port's hardware address, the kernel
 //! finds the port: packets from the network, from other ports, and to everybody. The NIC transmits through another
 //! macvtap, which belongs to no port, so any port can be removed.
@@ -16,7 +16,7 @@
 //! port.
 //!
 //! An operator may delete a port's devices, or its namespace, which exists on without a name, since this process holds
-//! it. Both are reported ([`PortState`]); the port stays until it is removed, and the other ports go on.
+//! it. Both are reported ([`PortState`]); the port stays until it is removed, and the other ports continue.
 
 use super::settings::{namespace, place};
 use super::{Arp, PortKind, PortLimit, PortSettings, Session, SessionError, report};

@@ -105,7 +105,7 @@ impl From<PortLimit> for (u64, u64) {
 }
 
 impl PortLimit {
-    /// The longest time for which a packet to a port waits for its limit.
+    /// The longest time that a packet to a port waits for its limit.
     const QUEUE: Nanos = Nanos::from_millis(25);
     /// The least burst, as a time at the rate, so that a late timer loses nothing.
     const TICK: Nanos = Nanos::from_millis(2);
@@ -138,7 +138,7 @@ pub struct Settings {
     pub uplink_netns: Option<String>,
     /// The addresses of the port.
     pub addresses: Vec<(IpAddr, u8)>,
-    /// The hardware address of the port, and of the device by which it receives.
+    /// The hardware address of the port, and of the device that it receives by.
     pub mac: Mac,
     /// The rate of the link.
     pub rate: BitsPerSec,
@@ -170,7 +170,7 @@ const TAKERS: [&str; 4] = ["bridge", "bond", "team", "openvswitch"];
 /// The default of the largest lag of the link's clock.
 const CATCH_UP: Nanos = Nanos::from_millis(10);
 
-/// The departures for which a log has memory from the start, before it allocates: those of some milliseconds at a high rate.
+/// The departures that a log has memory for from the start, before it allocates: those of some milliseconds at a high rate.
 const LOGGED: usize = 20_000;
 
 /// Opens the namespace `name`, or the caller's.
@@ -295,9 +295,9 @@ impl NicSettings {
         }
     }
 
-    /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no rate of its
-    /// own. A TAP releases them when it takes them (`skb_orphan` in `tun_net_xmit`, drivers/net/tun.c), and drops what its
-    /// reader does not take.
+    /// Checks that the uplink's device keeps packets charged until it has sent them, where the link has no configured
+    /// rate. A TAP releases them when it takes them (`skb_orphan` in `tun_net_xmit`, drivers/net/tun.c), and drops what
+    /// its reader does not take.
     fn check_back_pressure(&self, links: &[Link]) -> Result<(), SessionError> {
         let observed = matches!(self.link, LinkKind::Device(DeviceLink { rate: LinkRate::Observed, .. }));
         let is_tap = |link: &&Link| link.name == self.uplink && link.kind.as_deref() == Some("tun");

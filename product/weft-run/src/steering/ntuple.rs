@@ -9,7 +9,7 @@ use weft_steer::nic::{Interface, Nic, Refusal};
 use weft_steer::{Action, ContextId, Rule};
 use weft_units::Protocol;
 
-/// A test of a rule for which `struct ethtool_rx_flow_spec` has no field.
+/// A test of a rule that `struct ethtool_rx_flow_spec` has no field for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum RxRuleError {
@@ -46,7 +46,7 @@ pub enum ForeignRuleError {
     /// A flow type of the kernel's that is new.
     #[error("its flow type {0:#x} is not known")]
     FlowType(u32),
-    /// Bytes that only the driver knows.
+    /// Bytes that only the driver reads.
     #[error("it compares what only its driver knows")]
     DriverData,
     /// The type of service.

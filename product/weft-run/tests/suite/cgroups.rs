@@ -87,8 +87,8 @@ fn a_service_that_starts_again_keeps_its_class() {
     assert!(begun.elapsed() < PATIENCE, "its thread does not end");
 }
 
-/// Makes and removes the cgroup `name` below `slice` many times. Returns the most looks that may come of it: one for each rest
-/// that has passed, however slow the machine is, and one at either end.
+/// Makes and removes the cgroup `name` below `slice` many times. Returns the most looks that may come of it: one for each
+/// interval that has passed, however slow the machine is, and one at either end.
 fn churn(slice: &Cgroup, name: &str) -> u64 {
     let (path, begun) = (slice.path().join(name), Instant::now());
     for _ in 0..10_000 {

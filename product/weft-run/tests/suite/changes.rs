@@ -448,8 +448,8 @@ impl Store for OnState {
     }
 }
 
-/// A process that is killed after its store has the new numbers leaves packets of the former classes, which its successor knows.
-/// Before that there must be none of the new ones, which it would not know.
+/// A process that is killed after its store has the new numbers leaves packets of the former classes, which its successor has.
+/// Before that no packet of the new ones may exist: the successor would not have them.
 #[test]
 fn a_changed_policy_is_stored_before_any_packet_is_of_its_classes() {
     if !privileged("a_changed_policy_is_stored_before_any_packet_is_of_its_classes") {

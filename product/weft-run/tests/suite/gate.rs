@@ -132,7 +132,7 @@ fn workers_and_ports_count() {
     assert!(error.to_string().contains("0 left"), "{error}");
 }
 
-/// The variable with which the test below runs itself in a time namespace.
+/// The variable that the test below sets to run itself in a time namespace.
 const OTHER_TIME: &str = "WEFT_TEST_OTHER_TIME";
 
 /// Times that the worker and the programs in the kernel exchange are of one clock, or nothing starts.

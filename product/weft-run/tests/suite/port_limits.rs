@@ -1,4 +1,4 @@
-//! Limits of ports on real packets: they hold in each window, hold nobody else back, and come and go under load.
+//! Limits of ports on real packets: they hold in each window, delay no other port, and come and go under load.
 
 use crate::common;
 use crate::common::numbered::{receive, send};

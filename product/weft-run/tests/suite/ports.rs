@@ -66,7 +66,7 @@ fn ports_reach_the_network_and_each_other_and_each_packet_arrives_once() {
     }
 }
 
-/// Each port has a worker of its own; what one sends to another passes both.
+/// Each port has a separate worker; what one sends to another passes both.
 #[test]
 fn ports_of_several_workers_reach_the_network_and_each_other() {
     if !privileged("ports_of_several_workers_reach_the_network_and_each_other") {

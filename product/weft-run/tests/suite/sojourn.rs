@@ -83,7 +83,7 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     // Marks and buckets may each add an eighth.
     let near = |wait: Nanos| wait.get() * 100 / FULL.get();
     assert!((95..=130).contains(&near(median)), "{median}");
-    // A full queue of packets waits as much longer as the whole host stands still.
+    // A full queue of packets waits as much longer as the whole host pauses.
     assert!((95..=140).contains(&near(most.saturating_sub(standstill).max(median))), "{most}, {standstill}");
     // 64 bytes of payload take 10 us of the link.
     assert!(urgent > Nanos::from_micros(9) && urgent < Nanos::from_millis(1), "{urgent}");

@@ -105,7 +105,7 @@ impl PacketScheduler {
     }
 }
 
-/// The first packet of a flow that no algorithm knew so far, and what waits in the flow.
+/// The first packet of a flow that no algorithm ordered so far, and what waits in the flow.
 pub(super) fn waiting(queue: &Queue, slab: &[Place]) -> FlowHead {
     let first = queue.first;
     let mut queued = one(Some(first.descriptor.len));

@@ -74,8 +74,8 @@ impl DeficitRoundRobin {
         }
     }
 
-    /// Changes the largest weight by which credits are counted. First settles the debts of idle members, except that of
-    /// `settled`, which is settled already. The credit that members gain by a visit keeps its number.
+    /// Changes the largest weight, which credits are counted by. First settles the debts of idle members, except that
+    /// of `settled`, which is settled already. The credit that members gain by a visit keeps its number.
     fn set_scale(&mut self, scale: u64, settled: usize) {
         for index in 0..self.members.len() {
             if index != settled && !self.is_active(index) {

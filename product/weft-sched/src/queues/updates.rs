@@ -1,6 +1,6 @@
 //! Weight updates in batches, at an interval that the device can sustain.
 //!
-//! A NIC or its driver cannot be told of each change of a queue's weight. Titan bounds the update rate and reports the
+//! A NIC or its driver cannot take each change of a queue's weight. Titan bounds the update rate and reports the
 //! age of the weights in the NIC (ATC 2017, section 3.2). The same rule serves the software NIC, which reads a page,
 //! and a driver, which takes system calls.
 

@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Early,
 }
 
-/// A child as its node's order knows it. It has a rank while it has something to send.
+/// A child in its node's order. It has a rank while it has something to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub(crate) rank: Rank,

@@ -2,7 +2,7 @@
 //!
 //! A rank is a pair of numbers. Unlike in the engine's own PIFOs, a reference may change its rank or leave from the middle,
 //! and two heaps become one, each in logarithmic time at worst (Crane, 1972). The cell of a reference is found by its
-//! number, so that all lanes share one array, no heap needs memory of its own, and no operation allocates.
+//! number, so that all lanes share one array, no heap needs separate memory, and no operation allocates.
 
 use weft_rank::Rank;
 

@@ -8,7 +8,7 @@ use super::children::Children;
 use super::scheduler::{Scheduler, Sight};
 use crate::program::Custom;
 
-/// The verdict of a leaf's programs on a packet in hand.
+/// The verdict of a leaf's programs on a fetched packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// Send it.
@@ -106,7 +106,7 @@ impl ScriptLeaf {
         }
     }
 
-    /// The verdict on a packet of flow `id` in hand.
+    /// The verdict on a fetched packet of flow `id`.
     pub(crate) fn fetched(&mut self, flows: &mut Children, id: u32, sight: &Sight<'_>) -> Verdict {
         let own = self.scheduler.fetched(flows, id, sight);
         let Some(dropper) = &mut self.dropper else { return Verdict::of(&[own]) };

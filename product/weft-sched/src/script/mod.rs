@@ -1,4 +1,4 @@
-//! Algorithms of one's own: programs of `weft-rank` that order the children of a node or the flows of a leaf.
+//! User-defined algorithms: programs of `weft-rank` that order the children of a node or the flows of a leaf.
 //!
 //! # References
 //! A child that has something to send has one reference in its node. The program of `rank` gives it a rank, a pair of
@@ -8,7 +8,7 @@
 //! | event | programs, in order | rank |
 //! |---|---|---|
 //! | a packet or doorbell reaches an idle child | `active`, `arrives` | anew |
-//! | one reaches an active child | `arrives` | anew if it asks for it, in its old place among equals |
+//! | one reaches an active child | `arrives` | anew if it requests so, in its old place among equals |
 //! | a turn begins | `begin` | |
 //! | a turn ends, and the child has more to send | `sent` | anew |
 //! | a turn ends, and it has not | `sent`, `idle` | |
@@ -20,8 +20,8 @@
 //! service is not ranked anew until its turn ends, and an abandoned turn ends without `sent`.
 //!
 //! Programs see the first packet of a child (`head`) in leaves, and in inner nodes only of [`HeadUse::Followed`]; the same
-//! holds for arriving packets. In `begin`, `sent` and `idle` the head is the packet of the turn. The weight of a flow stands
-//! in for the parameter `weight` of a leaf's algorithm.
+//! holds for arriving packets. In `begin`, `sent` and `idle` the head is the packet of the turn. The weight of a flow replaces the
+//! parameter `weight` of a leaf's algorithm.
 //!
 //! # Eligibility
 //! * `from` a time: the reference is in the shaping queue until then, and the child is passed over.

@@ -27,7 +27,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The first packet of a flow, and what waits in the flow, as far as it was told.
+/// The first packet of a flow, and what waits in the flow, as far as it was reported.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FlowHead {
     pub(crate) packet: Metadata,
@@ -72,7 +72,7 @@ pub(crate) enum Event<'a> {
     Reordered,
 }
 
-/// The subtree of a child, as its node knows it.
+/// The subtree of a child, as its node has it.
 #[derive(Clone, Debug)]
 struct Below {
     /// The leaf that it leads to, or [`NO_LEAF`].
@@ -80,7 +80,7 @@ struct Below {
     /// The backlogged flows.
     backlog: u32,
     queued: Traffic,
-    /// The head with which it was ranked.
+    /// The head that it was ranked with.
     head: Option<(u32, u64)>,
 }
 

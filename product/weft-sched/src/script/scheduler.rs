@@ -70,7 +70,7 @@ pub(crate) struct Scheduler {
     weights: u64,
     /// The fields of the node that are virtual times.
     virtual_times: Box<[u8]>,
-    /// The child in service, and the rank with which it won its turn.
+    /// The child in service, and the rank that won its turn.
     turn: Option<u32>,
     turn_rank: Rank,
     /// The order of the active children by the field whose least value programs read.
@@ -268,7 +268,7 @@ impl Scheduler {
         self.place(children, at);
     }
 
-    /// Runs the program for a packet of a child that is in hand.
+    /// Runs the program for a fetched packet of a child.
     pub(crate) fn fetched(&mut self, children: &mut Children, id: u32, sight: &Sight<'_>) -> Effects {
         let at = At { owner: Owner::Flow(id), id, lane: 0 };
         self.run(Part::Fetched, children, &at, sight, TurnEnd::NONE)

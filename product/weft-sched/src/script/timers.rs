@@ -45,7 +45,7 @@ impl Owner {
     }
 }
 
-/// The most flows for which there are timers.
+/// The most flows that have timers.
 pub(crate) const FLOWS_MAX: usize = 1 << 30;
 
 /// The pending times.

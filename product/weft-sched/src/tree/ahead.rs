@@ -22,7 +22,7 @@ impl PolicyTree {
         }
     }
 
-    /// Asks for the node above the lane of `flow`, if that has to be told of an arrival.
+    /// Prefetches the node above the lane of `flow`, if an arrival changes that node.
     #[inline]
     pub(crate) fn prefetch_node(&self, flow: FlowId) {
         let lane = self.flows.get(flow.index()).and_then(|flow| self.lanes.get(flow.lane as usize));

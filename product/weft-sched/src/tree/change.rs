@@ -4,7 +4,7 @@
 //! have hands its flows to its *heir*, which the caller names. The steps:
 //!
 //! 1. `prepare` builds the tree of the new program, with all memory that the change needs. It may run in any thread.
-//! 2. `change` checks what only the running tree knows, and refuses without any effect.
+//! 2. `change` checks what only the running tree has, and refuses without any effect.
 //! 3. The two trees are exchanged, and the new one takes over, in this order: limits, leaves, lanes with their flows, the
 //!    shaping queue, and the nodes from the leaves upwards.
 //! 4. The old tree's memory returns to the caller in [`Changed`], so that the worker frees nothing.
@@ -56,7 +56,7 @@ struct Parts {
     limits: Vec<u32>,
     /// The new lane of each old one, or [`NO_LANE`].
     targets: Vec<u32>,
-    /// The number of flows for which there is memory.
+    /// The number of flows that the memory has places for.
     flows: usize,
     spare: Spare,
     /// Whether `tree` is the old tree.
@@ -118,7 +118,7 @@ pub enum ChangeError {
     TooManyFlows {
         /// The flows of the tree.
         flows: usize,
-        /// The flows for which there is memory.
+        /// The flows that the memory has places for.
         prepared: usize,
     },
 }
@@ -166,7 +166,7 @@ impl PolicyTree {
     }
 
     /// Exchanges the program as [`PolicyTree::change`]. `waiting` has the metadata of a flow's first packet, and what waits in the
-    /// flow: of flows whose packets no user-defined algorithm knew before.
+    /// flow: of flows whose packets no user-defined algorithm had before.
     ///
     /// # Errors
     /// As [`PolicyTree::change`].
@@ -229,7 +229,7 @@ impl PolicyTree {
     /// Whether [`PolicyTree::change`] would make the change now.
     ///
     /// # Errors
-    /// The reason for which it would refuse.
+    /// The reason that it would refuse.
     pub fn may_change(&self, prepared: &Prepared) -> Result<(), ChangeError> {
         self.check_change(&prepared.0)
     }

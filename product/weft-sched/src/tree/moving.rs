@@ -21,7 +21,7 @@ impl PolicyTree {
     }
 
     /// Moves a flow as [`PolicyTree::move_flow`]. `waiting` has the metadata of its first packet, and what waits in it, if no
-    /// algorithm of one's own knew its packets before.
+    /// user-defined algorithm had its packets before.
     ///
     /// # Errors
     /// As [`PolicyTree::move_flow`].

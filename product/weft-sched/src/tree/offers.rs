@@ -1,4 +1,4 @@
-//! The offers of leaves: what the nodes above them are told.
+//! The offers of leaves: what they report to the nodes above them.
 
 use super::PolicyTree;
 use crate::leaf::{Lane, Leaf, Offer};

@@ -74,7 +74,7 @@ impl PolicyTree {
         self.nodes[node as usize].node.charge_elsewhere(slot, units, lead);
     }
 
-    /// Finds which child of `node` is the first after charges, and tells the nodes above which leaf it leads to.
+    /// Finds which child of `node` is the first after charges, and reports to the nodes above which leaf it leads to.
     pub(crate) fn offer_again(&mut self, node: u32) {
         let mut at = node as usize;
         self.nodes[at].node.settle();

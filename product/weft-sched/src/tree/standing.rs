@@ -1,4 +1,4 @@
-//! The places of a flow in the orders on its way to the link, for whoever shows them to people.
+//! The places of a flow in the orders on its way to the link, for callers that show them to people.
 
 use weft_rank::Rank;
 use weft_units::{FlowId, Instant, LeafId, NodeId};

@@ -1,6 +1,6 @@
 //! The child that takes another's place at a change of the program.
 //!
-//! A node of one child is not in a program: its child stands in its place. So a group that gets its second class becomes a
+//! A node of one child is not in a program: its child is in its place. So a group that gets its second class becomes a
 //! node where a leaf was, and one that loses it a leaf where a node was; for the node above it is the same child. The rule is
 //! by leaves, since a program has no other names for both: a child that is new below a node takes the place of the only
 //! child that is gone from there and shares a leaf with it, unless that one shares a leaf with other new children, too.

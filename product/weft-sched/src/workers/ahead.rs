@@ -19,16 +19,15 @@ use crate::tree::PolicyTree;
 use crate::validate::Layout;
 use crate::virtual_time::{CHARGE_MAX, SCALE};
 
-/// The segments by which a child must be above another to be ahead of it, at the node's smallest weight.
+/// The least lead of a child that is ahead of another, in segments at the node's smallest weight.
 const LEAD_SEGMENTS: u64 = 2;
-/// The leads by which a child may fall behind, besides what another of the smallest weight sends in a slot of the link: what is
+/// The most leads that a child may fall behind, besides what another of the smallest weight sends in a slot of the link: what is
 /// forgotten of a child that waits for its slot is lost to it.
 const BEHIND_MOST: u64 = 16;
-/// The span after its last service for which a child counts as one that takes part somewhere, and the segments' worth of time
-/// that is added.
+/// The span that a child counts as taking part somewhere after its last service, and the segments' worth of time that is added.
 const LATELY: Nanos = Nanos::from_millis(1);
 const LATELY_SEGMENTS: u64 = 16;
-/// The exchanges for which a child counts as one that waits for the link, besides a segment's time.
+/// The exchanges that a child counts as waiting for the link, besides a segment's time.
 const WANTED_PERIODS: u64 = 2;
 
 /// A child of a fair node.
@@ -56,7 +55,7 @@ struct Node {
     first: usize,
     children: Box<[Child]>,
     lead: u64,
-    /// The distance by which a child may fall behind.
+    /// The distance that a child may fall behind.
     behind: u64,
     /// The level of the child furthest behind of those that take part somewhere.
     least: u64,
@@ -64,7 +63,7 @@ struct Node {
     least_elsewhere: Option<u64>,
 }
 
-/// The levels, as a worker knows them.
+/// The levels, as a worker has them.
 #[derive(Debug)]
 pub(super) struct Ahead {
     nodes: Box<[Node]>,

@@ -25,7 +25,7 @@ const LINK: BitsPerSec = BitsPerSec(40_000_000_000);
 const LIMIT: BitsPerSec = BitsPerSec(2_000_000_000);
 /// The limit of a class that is at one worker after the other, below the link of each of 64.
 const MOVING: BitsPerSec = BitsPerSec(500_000_000);
-/// The span for which it is at each.
+/// The span that it stays at each.
 const STAY: Nanos = Nanos::from_millis(3);
 /// The links of all workers together where rates change.
 const LINK_OF_CHANGES: BitsPerSec = BitsPerSec(20_000_000_000);
@@ -65,7 +65,7 @@ pub struct Errors {
 /// Runs all scenes with `workers` workers.
 ///
 /// # Errors
-/// When a program cannot be shared, which is a defect of ours.
+/// When a program cannot be shared, which is a defect of this crate.
 pub fn errors(way: Way, workers: usize) -> Result<Errors, SharedError> {
     let outcome = run(&shares(workers), way)?;
     let share = error_of_shares(&outcome);

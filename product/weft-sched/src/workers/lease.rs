@@ -4,13 +4,13 @@
 //! packets begin while at most `X` less a segment were sent, so it is never overdrawn.
 //!
 //! A worker has up to two things of a limit, which change at exchanges only:
-//! * A **slot** that it took and that has not begun, or for which nothing has come. If a parked lane waits for the limit, the worker takes
-//!   returned time, and of the limit's next time what it lacks. A slot is kept until it begins, since nobody could use it before; then it
-//!   is lent, or returned if nobody waits. It is time, so it is of any rate.
+//! * A **slot** that it took and that has not begun, or that no packet has come for. If a parked lane waits for the limit, the
+//!   worker takes returned time, and of the limit's next time what it lacks. A slot is kept until it begins, since no worker could
+//!   use it before; then it is lent, or returned if no lane waits. It is time, so it is of any rate.
 //! * **Lent** bytes: a slot that has begun, or returned time. They end when another segment may not fit, or what an exchange takes at the
-//!   pace so far (the lane need not wait then, by which it would lose its turn); when nothing of them is sent for some exchanges, or for
-//!   one without packets; when they have expired; or when the rate has changed. The rest is returned, as time. So the bytes that are left
-//!   at a change of the rate are worth what they are at the new one.
+//!   pace so far (the lane need not wait then and lose its turn); when nothing of them is sent for some exchanges, or for one
+//!   without packets; when they have expired; or when the rate has changed. The rest is returned, as time. So the bytes that are
+//!   left at a change of the rate are worth what they are at the new one.
 //!
 //! The next slot is as long as one exchange takes at the pace of the lease before, or two if that was used up: a worker with a slow link
 //! has short ones. Time keeps its origin, and is void when that is too long ago, whether a worker had it or none; so time cannot wander
@@ -29,7 +29,7 @@ pub(super) trait Purse {
     fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant);
     /// The bytes sent since a loan that was made at `since`.
     fn spent(&self, limit: LimitId, since: Instant) -> Bytes;
-    /// Ends lending: a limit of this rate and burst of its own, if it has one.
+    /// Ends lending: the limit has this rate and burst again, if it has one.
     fn end_lending(&mut self, limit: LimitId, rate: BitsPerSec, burst: Bytes, now: Instant);
 }
 
@@ -59,7 +59,7 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Ethernet frames; 20 us, and 40 us, by which a limit is exceeded by less than 1 % per 100 ms from 250 Mb/s on.
+    /// Ethernet frames; 20 us, and 40 us. These exceed a limit by less than 1 % per 100 ms from 250 Mb/s on.
     fn default() -> Self {
         Self { segment: Bytes(1518), period: Nanos::from_micros(20), slot: Nanos::from_micros(40) }
     }
@@ -69,7 +69,7 @@ impl Default for Settings {
 const AGE: u64 = 10;
 const AGE_OF_SEGMENTS: u64 = 4;
 
-/// The usual slots' worth of time for which a lease lasts beyond its span.
+/// The time that a lease lasts beyond its span, in usual slots.
 const GRACE: u64 = 3;
 
 /// The slots of a limit at a rate.
@@ -95,14 +95,14 @@ impl Settings {
         usual.max(BitsPerSec(rate).time_for(burst).get())
     }
 
-    /// The time beyond its span for which a lease lasts.
+    /// The time that a lease lasts beyond its span.
     fn grace(&self, rate: u64) -> u64 {
         self.slots(rate).full.max(self.slot.get().saturating_mul(GRACE))
     }
 
-    /// The bytes by which a limit of `rate` and `burst` may be exceeded in any span, over all workers. What is sent in the span was
-    /// taken from the limit's time not long before: it was lent before it was too old, as a lease of up to two slots that ends after
-    /// its span, some grace and an exchange; and a slot that begins in the span may end after it. No time is lent before it begins.
+    /// The most bytes above a limit of `rate` and `burst` in any span, over all workers. What is sent in the span was taken from
+    /// the limit's time not long before: it was lent before it was too old, as a lease of up to two slots that ends after its span,
+    /// some grace and an exchange; and a slot that begins in the span may end after it. No time is lent before it begins.
     pub fn excess(&self, rate: BitsPerSec, burst: Bytes) -> Bytes {
         let Slots { full, .. } = self.slots(rate.get());
         let (age, grace) = (self.age(rate.get(), burst), self.grace(rate.get()));
@@ -132,7 +132,7 @@ struct Lent {
     bytes: u64,
     since: Instant,
     until: u64,
-    /// Its time: some of its own, and some that others returned. The oldest is sent first.
+    /// Its time: some that this worker took, and some that others returned. The oldest is sent first.
     parts: Parts,
 }
 
@@ -143,13 +143,13 @@ struct Slot {
     span: u64,
 }
 
-/// The exchanges for which a slot shall last at the pace of the lease before it, if that was used up: it could have been longer.
+/// The exchanges that a slot shall last at the pace of the lease before it, if that was used up: it could have been longer.
 const MORE: u64 = 2;
 
-/// The exchanges after which a lease is given back of which nothing is sent, though there are packets for it.
+/// The exchanges after which a lease is given back if nothing of it is sent, though packets wait for it.
 const STILL: u32 = 4;
 
-/// The same, if there are none.
+/// The same, if no packets wait for it.
 const IDLE: u32 = 1;
 
 /// A worker's lease of one limit.
@@ -183,7 +183,7 @@ enum Ended {
 /// The packets at a worker that pass a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Demand {
-    /// There are none.
+    /// No packets.
     None,
     /// Some lane has packets.
     Some,
@@ -233,7 +233,7 @@ impl Lease {
     /// One exchange. Returns the beginning of a slot that is pending.
     pub(super) fn exchange(&mut self, with: Exchange<'_>, tree: &mut impl Purse) -> Option<Instant> {
         let ended = self.look(with, tree);
-        // Nobody else takes time that lies there, so a lane whose turn is rare keeps a lease for it.
+        // No other worker takes time that lies there, so a lane whose turn is rare keeps a lease for it.
         let renewed = ended == Some(Ended::Unused) && with.line.next() <= with.now.as_nanos();
         self.look_at_pending(with);
         let begun = self.pending.is_some_and(|slot| slot.start <= with.now.as_nanos());
@@ -284,8 +284,8 @@ impl Lease {
         self.lent.is_none() && self.pending.is_some_and(|slot| slot.start > now.as_nanos())
     }
 
-    /// Gives back a slot that has begun and that nobody waits for, or whose time has passed. One that has not begun is kept: no other
-    /// could use it now. It is of any rate, since it is time, unless it is less than a segment.
+    /// Gives back a slot that has begun and that no lane waits for, or whose time has passed. One that has not begun is kept: no
+    /// other could use it now. It is of any rate, since it is time, unless it is less than a segment.
     fn look_at_pending(&mut self, with: Exchange<'_>) {
         let Some(Slot { start, span }) = self.pending.filter(|slot| slot.start <= with.now.as_nanos()) else {
             return;
@@ -367,7 +367,7 @@ impl Lease {
         let now = with.now.as_nanos();
         let slots = with.settings.slots(rate);
         self.span = self.span.clamp(slots.least, slots.full);
-        // Time that nobody took is for longer leases, by which lanes wait less. Those of all workers together shall not outlast it.
+        // Time that no worker took is for longer leases: lanes wait less. Those of all workers shall not outlast it.
         let idle = now.saturating_sub(with.line.next()).min(with.settings.age(rate, self.burst));
         if idle >= slots.full {
             self.span = self.span.max(idle / with.workers).max(2 * slots.least).min(slots.full);
@@ -422,8 +422,8 @@ impl Lease {
         self.lent = Some(Lent { bytes, since: with.now, until, parts });
     }
 
-    /// Gives back what is left, and lets the engine send at the limit's rate of its own again. A slot that has not begun is forfeited,
-    /// since nobody may have it now.
+    /// Gives back what is left, and lets the engine send at the limit's own rate again. A slot that has not begun is forfeited,
+    /// since no worker may have it now.
     pub(super) fn leave(&mut self, with: Exchange<'_>, tree: &mut impl Purse) {
         if let Some(Lent { bytes, since, parts, .. }) = self.lent.take() {
             let spent = tree.spent(self.id, since);

@@ -12,13 +12,13 @@
 //! ```
 //!
 //! The origin of returned time is when the oldest of it began, in microseconds (of 1,024 ns). Time of different origins lies in different
-//! words, so that what is old does not make void what is new. Whoever takes from several words knows the parts, spends the oldest
-//! first, and returns what is left of each with the origin that it had.
+//! words, so that what is old does not make void what is new. A worker that takes from several words has the parts, spends the
+//! oldest first, and returns what is left of each with the origin that it had.
 //!
 //! The line of a limit is a pair of cache lines of 64 bytes, since processors fetch them in pairs. Classes lie side by side.
 //!
-//! Ownership: every worker changes `next`, `returned` and `bytes`; whoever changes the policy stores `rate`. Nothing else is
-//! published by these words, so no order between them is needed and all accesses are relaxed.
+//! Ownership: every worker changes `next`, `returned` and `bytes`; the caller that changes the policy stores `rate`. Nothing else
+//! is published by these words, so no order between them is needed and all accesses are relaxed.
 //!
 //! Invariants, which the model checker holds in all orders of threads (`tests/loom_workers.rs`):
 //! * Slots taken by [`LimitLine::take`] are disjoint.
@@ -42,7 +42,7 @@ fn place(origin: u64, age: u64) -> usize {
 /// larger unit ages it. They wrap around after 73 minutes; time that lies there for just so long counts as new, once.
 const UNIT: u32 = 10;
 
-/// The units by which the clock of a worker may be behind that of another: a millisecond.
+/// The most units that the clock of a worker may be behind that of another: a millisecond.
 const BEHIND: u32 = 1 << 10;
 
 /// The age of the origin in `word`, rounded up.
@@ -74,7 +74,7 @@ fn take_from(place: &AtomicU64, most: u64, now: u64, age: u64) -> (u64, u64) {
     }
 }
 
-/// The parts that time of a worker may have: those of each word, and of a slot of its own.
+/// The parts that time of a worker may have: those of each word, and of its slot.
 const PARTS: usize = KEPT + 1;
 
 /// Time in parts of different origins, the oldest first.
@@ -141,7 +141,7 @@ pub(crate) struct Returned {
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct LimitLine {
-    /// The beginning of the limit's time that nobody has yet.
+    /// The beginning of the limit's time that no worker has yet.
     next: AtomicU64,
     /// Time that workers had and did not use: its origin, its span; by origin.
     returned: [AtomicU64; KEPT],
@@ -155,7 +155,7 @@ impl LimitLine {
         Self { next: AtomicU64::new(0), returned, rate: AtomicU64::new(rate) }
     }
 
-    /// The beginning of the time that nobody has yet.
+    /// The beginning of the time that no worker has yet.
     pub(crate) fn next(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
@@ -223,7 +223,7 @@ impl LimitLine {
         }
     }
 
-    /// Whether nobody has taken the limit's time from `time` on.
+    /// Whether no worker has taken the limit's time from `time` on.
     pub(crate) fn is_left(&self, time: u64) -> bool {
         self.next.load(Ordering::Relaxed) <= time
     }
@@ -281,7 +281,7 @@ impl ClassLine {
         self.wanted.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Tells that a worker that had some has none now. Another that has some tells so at its next exchange.
+    /// Reports that a worker that had some has none now. Another that has some reports so at its next exchange.
     pub(crate) fn want_no_more(&self) {
         self.wanted.store(0, Ordering::Relaxed);
     }
@@ -306,7 +306,7 @@ impl ClassLine {
 pub(crate) struct Known {
     /// The bytes that this worker added.
     mine: u64,
-    /// The bytes of the others that it knows of.
+    /// The bytes of the others that it has read.
     others: u64,
 }
 

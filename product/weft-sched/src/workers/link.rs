@@ -2,12 +2,13 @@
 //!
 //! Its time is divided as a limit's is (module `lease`), but it is no limit of the tree: lanes that wait for the link are not parked,
 //! so they keep their turns, and their classes take part in the shares. A worker asks its handle before a turn
-//! ([`Worker::may_send`](super::Worker::may_send)) and tells what it sent ([`Worker::has_sent`](super::Worker::has_sent)).
+//! ([`Worker::may_send`](super::Worker::may_send)) and reports what it sent ([`Worker::has_sent`](super::Worker::has_sent)).
 //!
-//! **Shares over one wire.** Each worker sends, of the classes that it has, the one furthest behind. It does not know whether that is
-//! behind those of the others. So a worker whose classes are all ahead of some that others serve is *held back*: it takes no more of
-//! the link's time, unless nobody has taken that for half of the age after which time is void. Its slots end where its classes would
-//! be ahead. Thus a class has its share of the wire, whoever serves it, and no time is lost that somebody can use.
+//! **Shares over one wire.** Each worker sends, of the classes that it has, the one furthest behind. It cannot see whether that is
+//! behind those of the others. So a worker whose classes are all ahead of some that others serve is *held back*: it takes no more
+//! of the link's time, unless no worker has taken that for half of the age after which time is void. Its slots end where its
+//! classes would be ahead. Thus a class has its share of the wire, whichever worker serves it, and no time is lost that a worker
+//! can use.
 
 use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
 

@@ -1,6 +1,6 @@
 //! Several workers, one policy.
 //!
-//! Each worker has ports' rings and a scheduler of its own that runs the whole program. What the policy says about all of them
+//! Each worker has ports' rings and a separate scheduler that runs the whole program. What the policy says about all of them
 //! together is in [`Shared`]: a line for each limit, two words for each class. There is no lock, and no list of workers.
 //!
 //! ```text
@@ -18,7 +18,7 @@
 //!   a slot is worth rate times span in bytes, to be sent while it lasts or shortly after. Slots are disjoint, so the bytes in any
 //!   span are bounded ([`Settings::excess`]) whatever the number of workers, and whatever becomes of one. A slot that is not used is
 //!   returned, and the next one is by the worker's pace.
-//! * **Shares** (module `shares`): workers tell each other the bytes they sent of each class, and charge those of the others to the
+//! * **Shares** (module `shares`): workers publish the bytes they sent of each class, and charge those of the others to the
 //!   class in their own tree. Each worker serves, among the classes that it has, the one furthest behind over all workers. The result
 //!   is weighted max-min fairness of classes over workers that can each serve some of them, as miDRR has it for interfaces (Yap et
 //!   al., CoNEXT 2013).
@@ -59,7 +59,7 @@ use link::Link;
 use shares::Shares;
 use sync::{AtomicU64, Ordering};
 
-/// The number of workers up to which shares are told at some exchanges only: at each third by two, at each second by four.
+/// The most workers that publish shares at some exchanges only: at each third by two, at each second by four.
 const FEW_WORKERS: u64 = 4;
 
 /// Errors from sharing a policy among workers.
@@ -354,7 +354,7 @@ impl Worker {
         tree.release_again();
     }
 
-    /// Whether this worker has nothing of any limit. If it also has no packets, and has told what it sent, it need not exchange
+    /// Whether this worker has nothing of any limit. If it also has no packets, and has reported what it sent, it need not exchange
     /// until there are some.
     pub fn is_at_rest(&self) -> bool {
         self.leases.iter().all(Lease::is_at_rest) && self.link.as_ref().is_none_or(Link::is_at_rest)

@@ -2,7 +2,7 @@
 //!
 //! Each child of a fair node has a [`ClassLine`]. At an exchange a worker adds the bytes that it sent of the child since the last
 //! one, learns the bytes of the others, and lets the child's tag in its own tree advance by these, as if they had been sent here.
-//! So all trees agree on who is behind, and each goes on serving the child that is furthest behind of those that it has.
+//! So all trees agree on who is behind, and each continues to serve the child that is furthest behind of those that it has.
 //!
 //! * Only a child that takes part here (it is backlogged, also if it waits for a limit, or was served since the last exchange) is charged. A class that comes back
 //!   starts at virtual time, as in one tree: no credit for the time that it was away, and no debt for what it had elsewhere.
@@ -12,7 +12,7 @@
 //! * A charge moves a tag at most some periods' service ahead of virtual time. A class that others serve better than this worker can
 //!   is thus here again within that span when they cease.
 //!
-//! Nothing here knows which workers there are, nor when each last came; their number is only that of the damping.
+//! Nothing here records which workers exist, nor when each last came; their number is only that of the damping.
 
 use weft_units::{Bytes, LaneId};
 
@@ -26,11 +26,11 @@ use crate::virtual_time::{CHARGE_MAX, SCALE};
 /// of the others; spread over as many exchanges as there are workers or more, the corrections add up to one.
 const DAMPING: u64 = 2;
 
-/// The exchanges' worth of service by which a charge may move a tag ahead of virtual time: at least this, and four times those over
+/// The exchanges' worth of service that a charge may move a tag ahead of virtual time: at least this, and four times those over
 /// which it is spread.
 const LEAD: u64 = 64;
 
-/// The segments' worth of service, at the node's smallest weight, by which it may in any case.
+/// The segments' worth of service, at the node's smallest weight, that it may move a tag in any case.
 const LEAD_SEGMENTS: u64 = 8;
 
 /// A child of a fair node, as one worker has it.

@@ -6,8 +6,8 @@
 //! * [`Way::Shared`] has state shared by the handles of [`crate::workers`].
 //! * [`Way::OneLock`] has one engine for all, under a lock that each packet holds for a span. With a span of zero it is the reference:
 //!   one scheduler whose link is that of all workers together.
-//! * [`Way::EqualSplit`] has trees of their own, and each limit divided equally among the workers that have something for it, as often
-//!   as the period says: mq with HTB at its queues, kept up to date as `cake_mq` does each 200 us.
+//! * [`Way::EqualSplit`] has a separate tree for each worker, and each limit divided equally among the workers that have something
+//!   for it, as often as the period says: mq with HTB at its queues, kept up to date as `cake_mq` does each 200 us.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub enum Way {
     Shared(Settings),
     /// One engine; a packet holds its lock for this span.
     OneLock(Nanos),
-    /// Engines of their own, and equal parts of each limit, found anew at this period.
+    /// Separate engines, and equal parts of each limit, found anew at this period.
     EqualSplit(Nanos),
 }
 
@@ -117,7 +117,7 @@ pub struct Outcome {
     pub packets: [u64; 2],
     /// For each limit under [`Way::Shared`]: billionths of a bit that workers took, less what they sent, returned and have.
     pub unaccounted: Vec<i128>,
-    /// For each limit under [`Way::Shared`]: time that nobody used.
+    /// For each limit under [`Way::Shared`]: time that no worker used.
     pub forfeited: Vec<Nanos>,
 }
 

@@ -185,7 +185,7 @@ mod tests {
         closed.scheduler().check_invariants().expect("an invariant");
     }
 
-    /// Packets that a bound refuses are replaced, so the loop goes on.
+    /// Packets that a bound refuses are replaced, so the loop continues.
     #[test]
     fn bounds_of_lanes_do_not_end_a_loop() {
         let mut program = wfq_program(2);

@@ -69,7 +69,7 @@ impl Fair {
 #[repr(align(32))]
 struct Flow {
     tag: u64,
-    /// The first packet, of length 0 if there is none.
+    /// The first packet, of length 0 if none waits.
     len: u16,
     leaf: u16,
     /// Units of a byte at the flow's weight.

@@ -1,4 +1,4 @@
-//! Changes of the program, case by case. The semantics stand in `weft_sched::tree::change`.
+//! Changes of the program, case by case. The semantics are in `weft_sched::tree::change`.
 
 use weft_sched::workload::{Rng, figure1_program};
 use weft_sched::{

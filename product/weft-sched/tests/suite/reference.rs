@@ -363,7 +363,7 @@ proptest! {
 }
 
 proptest! {
-    // The slow scheduler looks at every child.
+    // The slow scheduler reads every child.
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
 
     #[test]
@@ -383,7 +383,7 @@ proptest! {
     }
 }
 
-/// Whoever adds a discipline is led here by the compiler, and from here to `random`, which must draw it.
+/// The compiler leads the author of a new discipline here, and from here to `random`, which must draw it.
 #[test]
 fn random_programs_have_every_discipline() {
     let mut seen = [false; 3];

@@ -1,7 +1,7 @@
 //! The classes that drop packets: a line when it begins, with the reasons, and one when no more were dropped for a minute.
 //!
 //! So the log says which class lost packets, since when and why, however long it lasts. Of many classes at once only some are
-//! told by name.
+//! reported by name.
 
 use super::QUIET;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::time::Instant;
 use weft_report::human;
 use weft_report::status::{StatusClass, reasons};
 
-/// The most classes that are told at a time.
+/// The most classes that are reported at a time.
 const TOLD_MAX: usize = 16;
 
 /// The drops of a class, by reason.
@@ -43,8 +43,8 @@ fn sum(drops: &Drops) -> u64 {
 }
 
 impl Losses {
-    /// Compares the drops with those of the last look, and returns the lines to tell. A class that is seen for the first time
-    /// has dropped what it has before.
+    /// Compares the drops with those of the last look, and returns the lines to report. A class that is seen for the first
+    /// time has dropped what it has before.
     pub(super) fn check(&mut self, classes: &[StatusClass], now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         for StatusClass { class, dropped, .. } in classes {

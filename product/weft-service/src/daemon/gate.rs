@@ -26,7 +26,7 @@ pub struct Report {
 /// Checks that the ports of an uplink can run `policy`: one of any name, and those of `names`.
 ///
 /// # Errors
-/// With the place in the text, where the policy asks for more than a port has.
+/// With the place in the text, where the policy needs more than a port has.
 pub fn check(uplink: &UplinkConfig, policy: &Policy, names: &[&str]) -> Result<(), DaemonError> {
     let compiled = &policy.compiled;
     let Err(error) = settings(compiled, uplink).plan_for_ports(compiled, names) else { return Ok(()) };
@@ -43,7 +43,7 @@ pub fn check(uplink: &UplinkConfig, policy: &Policy, names: &[&str]) -> Result<(
     }
 }
 
-/// Reads the configuration and its policies, and looks at the interfaces, the namespaces and the names of the ports. Changes
+/// Reads the configuration and its policies, and checks the interfaces, the namespaces and the names of the ports. Changes
 /// nothing.
 pub fn report(options: &Options) -> Report {
     let mut report = Report::default();

@@ -1,5 +1,5 @@
 //! The data path of an uplink that does not run: its interface is not there, or its session has ended. It refuses everything
-//! with the reason, so that the other uplinks of the daemon go on.
+//! with the reason, so that the other uplinks of the daemon continue.
 
 use super::{DataPath, DataPathError, PathStatus, Plan, PortSpec};
 use crate::policy::Policy;

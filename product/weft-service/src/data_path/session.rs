@@ -70,7 +70,7 @@ impl SessionPath {
         config: &Config,
         store: Option<Opened>,
     ) -> Result<Started, DataPathError> {
-        // Nobody else could take over the ports of several workers.
+        // No other process could take over the ports of several workers.
         let several = uplink.workers.get() > 1;
         let (store, mut notes) = match store {
             Some(left) if config.hold == Hold::Off || several => {
@@ -133,7 +133,7 @@ impl SessionPath {
     }
 }
 
-/// Removes the ports of a store that nobody takes over, and the store.
+/// Removes the ports of a store that no process takes over, and the store.
 ///
 /// # Errors
 /// When the store fails.

@@ -16,7 +16,7 @@ use weft_control::interface::{
 use weft_control::receive::{Received, receive};
 use weft_control::wire::{self, CallMode, Continues, Frames, MESSAGE_MAX, READER_MESSAGE_MAX};
 
-/// The time for which a connection may hold an incomplete call, or an answer that its client does not read.
+/// The time that a connection may hold an incomplete call, or an answer that its client does not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The bytes read at once.
 const READ_SIZE: usize = 64 << 10;
@@ -152,7 +152,7 @@ impl Connection {
         }
     }
 
-    /// Takes the next complete call, if there is none yet.
+    /// Takes the next complete call, unless one waits already.
     fn advance(&mut self) {
         if self.next.is_none() {
             match self.frames.take() {
@@ -332,7 +332,7 @@ impl Connection {
     }
 }
 
-/// A refusal, behind the reason for which there was a question.
+/// A refusal, behind the reason for the question.
 fn because(why: &str, refusal: &str) -> String {
     if why.is_empty() { refusal.to_owned() } else { format!("{why}; {refusal}") }
 }

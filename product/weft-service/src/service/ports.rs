@@ -1,7 +1,7 @@
 //! The ports of the daemon: who made each, and who may remove it.
 //!
 //! A port that is removed is closed first, and sends its packets for at most [`GRACE`] while the daemon serves other callers
-//! ([`Service::advance`](super::Service::advance)). Whoever asks for its removal meanwhile waits with the first.
+//! ([`Service::advance`](super::Service::advance)). A caller that requests its removal meanwhile waits with the first.
 
 use super::pending::Pending;
 use super::{Caller, Uplink, refused};
@@ -31,7 +31,7 @@ pub enum Owner {
     User(u32),
 }
 
-/// A port as the daemon knows it.
+/// A port as the daemon has it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) spec: PortSpec,
@@ -86,7 +86,7 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
             "name: an interface has 1 to {NAME_MAX} characters without slash, colon, percent sign and space"
         )));
     }
-    // Container runtimes have folders of their own for namespaces.
+    // Container runtimes have separate folders for namespaces.
     let is_path = |netns: &str| netns.starts_with('/') && !netns.contains(char::is_control);
     if port.netns.as_deref().is_some_and(|netns| !is_name(netns) && !is_path(netns)) {
         return Err(invalid(
@@ -219,7 +219,7 @@ impl Uplink {
         Ok(done)
     }
 
-    /// Begins to remove a port, whoever made it.
+    /// Begins to remove a port, whichever caller made it.
     pub(super) fn leave(&mut self, name: &str) -> Result<Pending<GenerationReply>, ControlError> {
         let missing = || ControlError::NoSuchPort { name: name.to_owned() };
         let known = self.ports.get_mut(name).ok_or_else(missing)?;

@@ -46,7 +46,7 @@ impl Service {
     /// Checks that there is an uplink `name`, if one is named.
     ///
     /// # Errors
-    /// When there is none.
+    /// When it does not exist.
     pub fn check_uplink(&self, name: Option<&str>) -> Result<(), ControlError> {
         name.map_or(Ok(()), |name| self.place(Some(name)).map(|_| ()))
     }

@@ -201,7 +201,7 @@ impl Uplink {
         Err(ControlError::InvalidParameter { parameter })
     }
 
-    /// The reason for which `caller` is not the one to whom the tenant `name` is delegated, if so.
+    /// The reason that `caller` is not the one to whom the tenant `name` is delegated, if so.
     fn not_delegated(
         &self,
         name: &str,
@@ -347,7 +347,7 @@ fn lost_by(policy: &Policy, name: &str, given: &Given) -> Option<String> {
 }
 
 impl super::Service {
-    /// The reason for which `caller` may not change the tenant of `request` without being asked for, if so.
+    /// The reason that `caller` may not change the tenant of `request` without a question, if so.
     pub(crate) fn not_delegated(&mut self, request: &Request, caller: Caller) -> Option<String> {
         let (tenant, uplink) = match request {
             Request::AttachTenant(of) | Request::ReplaceTenant(of) => (&of.tenant, &of.uplink),

@@ -158,7 +158,7 @@ fn service_of(config: Config, folders: Folders) -> Service {
     Service::resume(starts, surroundings, config, folders, Rc::new(Log::kept()))
 }
 
-/// The surroundings of a test: the cgroup `/vm1` is delegated to user 1000, and `/vm2` to nobody.
+/// The surroundings of a test: the cgroup `/vm1` is delegated to user 1000, and `/vm2` to no user.
 fn surroundings(maker: Box<dyn Maker>) -> Surroundings {
     let delegation = |cgroup: &str| match cgroup {
         "/vm1" => Delegation::To(1000),
@@ -448,7 +448,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     let fatal = AddPort { name: "fatal".to_owned(), uplink: Some("wan".to_owned()), ..AddPort::default() };
     service.answer(Request::AddPort(fatal), ALICE).expect("made");
     let now = Instant::now();
-    // The port that ends the fake is made again, and ends it again, so only the first loss is looked at.
+    // The port that ends the fake is made again, and ends it again, so only the first loss is checked.
     service.next_attempt = now + Duration::from_secs(60);
     service.tick(now);
     service.tick(now);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// The changes at once.
 pub(super) const BURST: u32 = 10;
-/// The time for which a change counts.
+/// The time that a change counts.
 pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// The changes of late, by user.

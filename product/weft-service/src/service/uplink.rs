@@ -26,7 +26,7 @@ use weft_units::Nanos;
 #[derive(Debug)]
 pub(super) struct Uplink {
     pub(super) path: Box<dyn DataPath>,
-    /// The reason for which there is no data path.
+    /// The reason that no data path exists.
     pub(super) missing: Option<String>,
     pub(super) config: UplinkConfig,
     pub(super) policy: Policy,
@@ -99,7 +99,7 @@ impl Uplink {
         self.path.finish()
     }
 
-    /// Stores what a successor must know.
+    /// Stores what a successor needs.
     pub(super) fn remember(&mut self) {
         let owner = |(name, known): (&String, &ports::Known)| match known.owner {
             Owner::Configuration => None,
@@ -111,7 +111,7 @@ impl Uplink {
         self.path.remember(&Memory { generation, owners, egress: egress.collect(), tenants });
     }
 
-    /// The name by which users call it.
+    /// The name that users call it by.
     pub(super) fn title(&self) -> &str {
         self.config.title()
     }

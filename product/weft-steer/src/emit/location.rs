@@ -28,7 +28,7 @@ impl Locations {
         self.of.insert((rule.table, rule.headers, rule.priority), location);
     }
 
-    /// Reserves a location whose rule the model does not know.
+    /// Reserves a location whose rule the model does not have.
     pub fn reserve(&mut self, location: u32) {
         self.used.insert(location);
     }

@@ -204,7 +204,7 @@ pub enum Order {
     Disjoint,
 }
 
-/// The interface by which rules are set in the driver.
+/// The interface that sets rules in the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interface {
     /// `ethtool -N`: ETHTOOL_SRXCLSRLINS.
@@ -222,7 +222,7 @@ pub enum Interface {
 pub struct Table {
     /// Its name, unique in the model.
     pub name: String,
-    /// Number of its own entries.
+    /// Number of its entries, without those of the pool.
     pub capacity: u32,
     /// A shared budget that provides entries after its own are used up.
     pub pool: Option<PoolId>,
@@ -242,7 +242,7 @@ pub struct Table {
     pub last_queue: RxQueueId,
     /// Number of compared bits if the table holds only signatures, so that other flows may match; `None` if it compares all bits.
     pub signature_bits: Option<u8>,
-    /// The interface by which rules are set.
+    /// The interface that sets rules.
     pub interface: Interface,
 }
 

@@ -53,7 +53,7 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// Returns the policy in the syntax of the command line.
     fn name(&self) -> String;
 
-    /// Returns the names of the classes that the policy tells apart.
+    /// Returns the names of the classes that the policy distinguishes.
     fn classes(&self) -> Vec<&str> {
         Vec::new()
     }

@@ -148,7 +148,7 @@ fn one(cursor: &mut Cursor) -> Result<Box<dyn Policy>, ParseError> {
                 return cursor.expected("a formula in quotes", "write `expression \"variance(load)\"`");
             };
             cursor.advance();
-            // In a quoted formula, class names have no quotes of their own.
+            // In a quoted formula, class names have no separate quotes.
             Expression::read(&text)
                 .map(|read| Box::new(read) as Box<dyn Policy>)
                 .map_err(|error| error.behind(place.start + 1))

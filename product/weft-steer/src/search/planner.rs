@@ -39,7 +39,7 @@ use weft_units::RxQueueId;
 const ALL_ENTRIES_MAX: u32 = 256;
 /// The maximum number of flows for [`ALL_ENTRIES_MAX`].
 const ALL_ENTRIES_FLOWS_MAX: usize = 1_000;
-/// The maximum number of flows for which an imperfect assignment ends with a local search even if the layout is the whole policy.
+/// The maximum number of flows with a local search after an imperfect assignment even if the layout is the whole policy.
 const CLIMB_FLOWS_MAX: usize = 32;
 /// The maximum number of flows for several starts.
 const SEVERAL_STARTS_MAX: usize = 20_000;

@@ -28,7 +28,7 @@ const MEMBER: usize = 74;
 const NAMES: u16 = u16::MAX;
 const _: () = assert!(super::GROUPS <= NAMES as usize);
 
-/// The values of `family`. They have one bit in common, by which a row that tests no address tests for IP.
+/// The values of `family`. They have one bit in common. A row that tests no address tests this bit for IP.
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 const IS_IP: u8 = IPV4 & IPV6;
@@ -41,7 +41,7 @@ const FRAME_DSCP: u32 = 63 << 2;
 const FRAME_VLAN: u32 = 0xfff << 8;
 const FRAME_PCP: u32 = 7 << 21;
 const FRAME_TAGGED: u32 = 1 << 24;
-/// The bits by which the owner of a flow is told (`WEFT_FRAME_VLAN`).
+/// The bits that distinguish the owner of a flow (`WEFT_FRAME_VLAN`).
 pub(super) const OWNING_VLAN: u32 = FRAME_VLAN | FRAME_TAGGED;
 
 /// The masks of a group.
@@ -77,7 +77,7 @@ impl Fields {
     }
 }
 
-/// The processes that rows test, and the numbers that stand for them in keys, from 1.
+/// The processes that rows test, and their numbers in keys, from 1.
 #[derive(Debug, Default)]
 pub(super) struct Processes(BTreeMap<u128, u32>);
 
@@ -141,7 +141,7 @@ impl Draft {
             Attribute::User => return self.set(USER, word.to_ne_bytes(), [u8::MAX; 4]),
             Attribute::ClassId => return self.set(CLASSID, word.to_ne_bytes(), [u8::MAX; 4]),
             Attribute::Cookie => return self.set(COOKIE, halves(value as u64), [u8::MAX; 8]),
-            // Its number, which stands for it in keys.
+            // Its number in keys.
             Attribute::Process => return self.set(PROCESS, word.to_ne_bytes(), [u8::MAX; 4]),
         };
         self.or_word(FRAME, frame);

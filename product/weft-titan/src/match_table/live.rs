@@ -157,7 +157,7 @@ impl Prepared<'_> {
 
     /// Puts the tables in use by one store, at time `now` of the kernel's monotonic clock: each packet after it is classified by
     /// them, and every flow with its next packet. Returns when no program uses the former tables any more, which the kernel
-    /// tells by an RCU grace period, and they are removed.
+    /// shows by an RCU grace period, and they are removed.
     ///
     /// # Errors
     /// When the kernel refuses to remove the former tables. The new ones are then in use.

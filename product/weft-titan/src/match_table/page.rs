@@ -5,7 +5,7 @@ use super::{CGROUPS, GROUPS, Group, Tables, TestedBits};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_host::bpf::SharedLayout;
 
-/// The flags of what tells flows apart: all but the ports (`WEFT_TABLES_PORTS`).
+/// The flags of what distinguishes flows: all but the ports (`WEFT_TABLES_PORTS`).
 const OWNERS: u32 = !TestedBits::PORTS;
 
 /// A cgroup; number 0 matches nothing.

@@ -127,7 +127,7 @@ fn packet() -> impl Strategy<Value = PacketMeta> {
 fn expected(rows: &[Row<'_>], destinations: &[Destination], meta: &PacketMeta) -> u16 {
     let row = rows.iter().find(|row| row.matcher.matches(meta)).expect("the last row matches");
     let mine = |d: &&Destination| Some(d.class) == row.class;
-    // A port that a class names has rows of its own, and no others.
+    // A port that a class names has separate rows, and no others.
     let own = destinations.iter().filter(mine).any(|d| d.port == Some(meta.port));
     let port = own.then_some(meta.port);
     let to = |to: Prefix| meta.key.is_some_and(|key| to.contains(key.dst));

@@ -103,7 +103,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form that a file's name tells: Parquet if it ends with `.parquet`, otherwise CSV.
+    /// The form that a file's name selects: Parquet if it ends with `.parquet`, otherwise CSV.
     pub fn of_name(path: &Path) -> Self {
         let parquet = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
         if parquet { Self::Parquet } else { Self::Csv }
@@ -169,7 +169,7 @@ impl<W: Write + Send> Table<W> {
     /// Writes a row, whose cells are in the order of the columns.
     ///
     /// # Errors
-    /// The sink cannot be written, or a cell is none of its column's.
+    /// The sink cannot be written, or a cell does not fit its column.
     pub fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
         if cells.len() != self.columns.len() {
             return Err(TableError::Row(format!("{} cells", cells.len()).into()));

@@ -1,4 +1,4 @@
-//! The stand-in for Parquet in builds without it: a writer that cannot be made.
+//! The Parquet writer in builds without Parquet: it cannot be made.
 
 use super::{Cell, Column, TableError};
 use core::convert::Infallible;

@@ -1,4 +1,4 @@
-//! Perfetto traces, read by a decoder that knows nothing of the writer. `make test-traces` reads them with Perfetto's own messages.
+//! Perfetto traces, read by a decoder that is independent of the writer. `make test-traces` reads them with Perfetto's own messages.
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;

@@ -29,8 +29,8 @@ pub(crate) struct LoadArgs {
     /// Load only if this generation is in force.
     #[arg(long, value_name = "N", value_parser = values::generation)]
     generation: Option<u64>,
-    /// The time for which flows that change their class wait for packets that they have left in the former one. Then the new
-    /// class sends what stands before, at its own expense.
+    /// The time that flows that change their class wait for packets that they have left in the former one. Then the new
+    /// class sends what is ahead of it, at its own expense.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::span)]
     drain: Nanos,
     #[command(flatten)]

@@ -122,7 +122,7 @@ pub(crate) struct Args {
     #[arg(long, alias = "grain", default_value = "whole", value_parser = values::segments_per_turn, conflicts_with = "queues")]
     segments_per_turn: SegmentsPerTurn,
     /// Number of transmit workers (threads) that share the policy. Each port belongs to one, so the one port of this command keeps one
-    /// busy; a daemon's ports are divided among them. Several need a rate, and no algorithms of your own.
+    /// busy; a daemon's ports are divided among them. Several need a rate, and no user-defined algorithms.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64), conflicts_with = "queues")]
     workers: u8,
     /// Number of the port's descriptor rings.

@@ -1,6 +1,6 @@
 //! `weft top`: what a running daemon does, again and again.
 //!
-//! A thread of its own waits for the daemon's replies, so that a key or a signal ends the command at once.
+//! A separate thread waits for the daemon's replies, so that a key or a signal ends the command at once.
 
 use crate::live::top::TopView;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use weft_report::human;
 use weft_report::status::reasons;
 use weft_units::Nanos;
 
-/// The longest time for which a signal waits.
+/// The longest time that a signal waits.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Watch a running daemon: rates against shares, backlogs, delays and drops, for classes, limits and ports.

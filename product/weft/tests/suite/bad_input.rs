@@ -39,7 +39,7 @@ fn refused_calls_change_nothing_and_lose_nothing_under_traffic() {
     let daemon = service.start();
     assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
     let app = service.world.app.name();
-    // An interface of somebody else's.
+    // An interface that the daemon did not make.
     let other = ((&service.world.host, "theirs"), (&service.world.far, "theirs1"));
     link::create_veth(other.0, other.1, &VethOptions::default()).expect("veth");
     let host = service.world.host.name();

@@ -109,7 +109,7 @@ fn wait_for_sent(service: &Service) {
     wait_for("the worker sends", || sent() > before);
 }
 
-/// Asserts that no posted packet is missing beside traffic that goes on. A packet that was in hand at a hand-over is missed when its
+/// Asserts that no posted packet is missing beside further traffic. A packet that a worker held at a hand-over is missed when its
 /// ring is read to the end, and given up a fifth of a second later: the worker sends before and after that time. One that was
 /// given up and arrives later is not lost, and the count says so then.
 #[track_caller]

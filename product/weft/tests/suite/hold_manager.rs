@@ -1,4 +1,4 @@
-//! A service manager keeps the daemon's ports, as systemd does (docs/FILE_DESCRIPTOR_STORE.md of systemd). In a file of their own,
+//! A service manager keeps the daemon's ports, as systemd does (docs/FILE_DESCRIPTOR_STORE.md of systemd). In a separate file,
 //! since the descriptors that a restarted daemon gets are inherited by all children of the test.
 
 use crate::common::flows::Flows;

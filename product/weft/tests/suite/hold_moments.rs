@@ -44,7 +44,7 @@ fn held(key: &str) -> BTreeSet<u32> {
     held
 }
 
-/// The programs at ports that no process holds: they are at devices that nobody will remove.
+/// The programs at ports that no process holds: they are at devices that no process will remove.
 fn orphans() -> BTreeSet<u32> {
     // Not weft_receive: at a device that only transmits, the filter alone holds it.
     let names = ["weft_egress", "weft_peer_ingre"];

@@ -148,7 +148,7 @@ fn a_packet_is_explained_while_others_of_its_class_wait() {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        // A second at the limit, and the daemon's next look at the counters.
+        // A second at the limit, and the daemon's next read of the counters.
         let mut said = String::new();
         let used = until(PATIENCE, || {
             said = service.done(&explain(&[&limited]));

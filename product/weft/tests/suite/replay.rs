@@ -104,7 +104,7 @@ fn every_executor_of_algorithms_gives_the_same_capture() {
 }
 
 /// The output of the program where memory that was written may not become executable (prctl(2), `PR_SET_MDWE`). `None` if this host
-/// has no Python to ask for that, or a kernel before 6.3.
+/// has no Python to request that, or a kernel before 6.3.
 #[cfg(feature = "jit")]
 fn run_without_machine_code(args: &[&str]) -> Option<common::Said> {
     const DENY: &str = "import ctypes, os, sys\n\

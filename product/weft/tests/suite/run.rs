@@ -95,7 +95,7 @@ fn shipped_algorithms_share_the_link_as_the_built_in_ones_do() {
     if !privileged("shipped_algorithms_share_the_link_as_the_built_in_ones_do") {
         return;
     }
-    // Without its floor `d` had a sixth of what `guarded` has. The grace covers the chunks for which a floor waits. The bucket's burst
+    // Without its floor `d` had a sixth of what `guarded` has. The grace covers the chunks that a floor waits for. The bucket's burst
     // makes up for turns that begin late: without one, what a busy host takes from the worker is lost to the bucket.
     let policy = "class first = tcp port 5200\nclass a = tcp port 5201\nclass b = tcp port 5202\n\
                   class c = tcp port 5203\nclass d = tcp port 5204\nclass e = tcp port 5205\n\

@@ -1,5 +1,5 @@
-//! Events of the uplink's interface while `weft daemon` runs: each is followed, or told. Down, up, renamed, MTU and moved away:
-//! `hold.rs`.
+//! Events of the uplink's interface while `weft daemon` runs: each is followed, or reported. Down, up, renamed, MTU and moved
+//! away: `hold.rs`.
 
 use crate::common::flows::Flows;
 use crate::common::service::{PATIENCE, Service};

@@ -229,7 +229,7 @@ fn one_uplink_s_failure_does_not_end_the_other() {
     link::add_address(far, "far0", FAR, 24).expect("address");
     assert!(until(PATIENCE, || two.is_up("wan0")), "the uplink does not come back");
     transfer(&two.wan.app, &two.wan.far, FAR);
-    // Its port's devices are deleted behind its back, which is told; the port is made anew.
+    // Its port's devices are deleted without a call to the daemon, which reports it; the port is made anew.
     link::delete(&two.wan.app, "wan0").expect("delete");
     let listed = || two.service.done(&["port", "list"]);
     assert!(until(PATIENCE, || listed().contains("veth (deleted)")), "{}", listed());

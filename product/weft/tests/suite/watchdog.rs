@@ -1,4 +1,4 @@
-//! The service manager's watchdog measures whether the daemon's loop goes round, whatever its callers ask for.
+//! The service manager's watchdog measures whether the daemon's loop runs, whatever its callers request.
 
 use crate::common::service::{PATIENCE, Service};
 use crate::common::{Running, file, until};

@@ -6,7 +6,7 @@ use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_report::bench::cost::{Bound, Figure, Rank, Requirement, Variant};
 use weft_units::{BitsPerSec, Nanos};
 
-/// The TCP port of the requests' server, by which the policies classify.
+/// The TCP port of the requests' server, which the policies use to classify.
 pub(super) const REQUEST_PORT: u16 = 7000;
 /// A rate that no machine reaches, so that the link never limits.
 const UNLIMITED: BitsPerSec = BitsPerSec(100_000_000_000);
@@ -184,7 +184,7 @@ impl CostCase {
         if matches!(self, Self::ReceiveInbound) { Direction::Inbound } else { Direction::Outbound }
     }
 
-    /// Whether the cost is divided into parts, with the eBPF programs measured in a round of their own.
+    /// Whether the cost is divided into parts, with the eBPF programs measured in a separate round.
     pub(super) const fn has_parts(self) -> bool {
         matches!(self, Self::Flows8At1G | Self::Flows8At3G | Self::Flows340At500M)
     }

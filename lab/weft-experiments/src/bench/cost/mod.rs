@@ -9,7 +9,7 @@
 //!    the next sample.
 //! 4. Processor time is that of the whole machine, less its idle time (`processors`): the receiver and the
 //!    acknowledgements belong to the cost, since a variant changes theirs. Payload is what the receiving TCP counted.
-//! 5. The time of eBPF programs needs statistics that cost time themselves, so it is measured in a round of its own.
+//! 5. The time of eBPF programs needs statistics that cost time themselves, so it is measured in a separate round.
 //! 6. `weft-report` compares and judges.
 //!
 //! Two cases have a web server, one of them beside bulk flows (`web`).
@@ -50,10 +50,10 @@ pub struct CostOptions {
     pub ports: Ports,
 }
 
-/// Measures `case`. `on_sample` is told each sample.
+/// Measures `case`. `on_sample` receives each sample.
 ///
 /// # Errors
-/// Without network rights or iperf3, when a step fails, and when `stop` asks for it. Nothing remains.
+/// Without network rights or iperf3, when a step fails, and when `stop` returns true. Nothing remains.
 pub fn run(
     case: CostCase,
     options: &CostOptions,

@@ -17,7 +17,7 @@ use weft_units::{Instant, Nanos};
 
 /// The congestion control of the bulk flows.
 const CONGESTION_CONTROL: &str = "cubic";
-/// Seconds that iperf3 is told to send: longer than any round, which ends it.
+/// The duration given to iperf3, in seconds: longer than any round, which ends it.
 const SECONDS: u64 = 86_400;
 /// The interval in which `weft run` reads its counters.
 const LOOK: Duration = Duration::from_millis(100);

@@ -62,7 +62,7 @@ impl Server {
 }
 
 impl Client {
-    /// Starts to ask for `span`, rounded to seconds.
+    /// Starts to send requests for `span`, rounded to seconds.
     pub(super) fn start(receiver: &NetNs, span: Nanos) -> Result<Self, CostError> {
         let seconds = span.as_secs_f64().round().max(1.0);
         let wrk = Spawn::new("wrk").args(["-t1", CONNECTIONS, "--latency"]).arg(format!("-d{seconds}s"));

@@ -19,11 +19,11 @@ pub(super) const BETWEEN: u64 = 160;
 pub enum Load {
     /// Figure 1's policy without limits, with packets of several lengths.
     Figure1,
-    /// A policy of the user's own.
+    /// A user-defined policy.
     Policy(Box<PolicyLoad>),
 }
 
-/// A policy of the user's own, on its link.
+/// A user-defined policy, on its link.
 #[derive(Clone, Debug)]
 pub struct PolicyLoad {
     /// The name of its file.

@@ -19,7 +19,7 @@ use weft_packet::vnet::VnetHeader;
 use weft_steer::Flow;
 use weft_units::{Nanos, Packets, RxQueueId};
 
-/// Packets that the wire and a queue's ring hold: no packet of ours may be dropped for lack of space.
+/// Packets that the wire and a queue's ring hold: no packet of the test may be dropped for lack of space.
 const ROOM: u32 = 4096;
 /// Service rate of a queue, so high that the wire is the limit: steering is verified, not service.
 const BUDGET: Budget = Budget { packets_per_s: const_u32(10_000_000), burst: const_u32(ROOM) };
@@ -158,7 +158,7 @@ pub enum VerifyError {
 }
 
 /// Sends packets of each of `flows` into the wire of a software NIC that steers by `steer`, and counts each queue.
-/// Everything is in namespaces of this run. `stop` is polled before each flow; `progress` is told the number of flows
+/// Everything is in namespaces of this run. `stop` is polled before each flow; `progress` gets the number of flows
 /// done.
 ///
 /// # Errors
@@ -321,7 +321,7 @@ mod tests {
 
     const QUEUES: u32 = 8;
 
-    /// RSS over six queues, one exact rule, a VLAN that is dropped, a type with a queue of its own.
+    /// RSS over six queues, one exact rule, a VLAN that is dropped, a type with a separate queue.
     fn model(headers: &HeaderMatch) -> Option<RxQueueId> {
         let ssh = HeaderMatch::ALL.exact(Field::IpProtocol, 6).exact(Field::DstPort, 22);
         if headers.ether_type() == Some(0x8906) || ssh.covers(headers) {

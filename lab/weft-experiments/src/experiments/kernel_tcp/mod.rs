@@ -131,7 +131,7 @@ pub enum KernelTcpError {
     /// The rights for namespaces and links are missing.
     #[error("measuring the kernel's TCP: {0}")]
     Rights(#[from] weft_host::RightsError),
-    /// The description asks for a delay.
+    /// The description has a delay.
     #[error("a delay of {0} needs netem, which is not used here: set the delay to zero")]
     NoDelay(Nanos),
     /// The kernel lacks the congestion control.

@@ -1,4 +1,4 @@
-//! Time for which the threads that carry the demo's traffic were runnable but had no core, from the kernel's own
+//! Time that the threads that carry the demo's traffic were runnable but had no core, from the kernel's
 //! counts.
 
 use crate::testbed::schedstat::{TRANSMIT_WORKER, threads_named, waited};

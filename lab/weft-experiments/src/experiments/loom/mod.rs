@@ -5,7 +5,7 @@
 //!    the bottleneck.
 //! 2. Bench. `with_bench` makes a cgroup per sender, the namespaces and a log folder. It owns them for all modes and
 //!    removes them on every way out, since each is a value whose drop removes it.
-//! 3. Modes. SQ, MQ, QPF and Loom run one after the other (`run`), each on a NIC of its own. Scenario, applications,
+//! 3. Modes. SQ, MQ, QPF and Loom run one after the other (`run`), each on a separate NIC. Scenario, applications,
 //!    policy file and rate are the same in all; only the NIC differs, so that a difference between modes is the NIC's
 //!    doing.
 //! 4. A run starts NIC and applications, follows the scenario's time line, and collects the NIC's windows of 10 ms.
@@ -214,7 +214,7 @@ pub(crate) fn with_bench<R>(
     })
 }
 
-/// Runs the demo. When `stop` asks for it, everything is removed and [`DemoError::Interrupted`] is returned.
+/// Runs the demo. When `stop` returns true, everything is removed and [`DemoError::Interrupted`] is returned.
 ///
 /// # Errors
 /// See [`DemoError`].

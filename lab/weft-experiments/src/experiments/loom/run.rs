@@ -58,7 +58,7 @@ pub struct Outcome {
     pub fine: FineSamples,
     /// Windows computed from the fine ones, in order.
     pub windows: Vec<Window>,
-    /// Time for which the threads that carry the traffic were runnable but had no core, while the senders sent.
+    /// Time that the threads that carry the traffic were runnable but had no core, while the senders sent.
     pub core_waits: Option<CoreWaits>,
     /// The latency tenant's requests, with times relative to the beginning of the run.
     pub requests: Vec<Request>,

@@ -73,7 +73,7 @@ impl Cross {
     /// Reads the files and plans the fits.
     ///
     /// # Errors
-    /// Fails if a file is invalid, which is a defect of ours.
+    /// Fails if a file is invalid, which is a defect of weftline.
     pub fn plan(options: CrossOptions) -> Result<Self, ReproduceError> {
         let parameters = file::parameters(PARAMETERS)?;
         let mut knobs = knobs::knobs(PARAMETERS, &parameters)?;
@@ -136,7 +136,7 @@ impl Cross {
         Ok(self.runs.seconds / self.runs.made.max(1) as f64)
     }
 
-    /// Fits and scores. `progress` is told the number of runs made.
+    /// Fits and scores. `progress` receives the number of runs made.
     ///
     /// # Errors
     /// Fails when a scenario cannot run, or `cancelled` asks to stop.

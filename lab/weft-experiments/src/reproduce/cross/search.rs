@@ -2,7 +2,7 @@
 
 /// The most passes over all parameters: the second lets an early one adapt to a later one.
 const PASSES: usize = 2;
-/// The least decrease of the loss for which a candidate replaces the present one: less is the noise of few seeds.
+/// The least decrease of the loss that lets a candidate replace the present one: less is the noise of few seeds.
 const LEAST_GAIN: f64 = 0.01;
 /// The largest error of a cell, so that no single outlier decides.
 const ERROR_MAX: f64 = 1.0;

@@ -18,9 +18,9 @@ use weft_units::{Instant, Nanos};
 
 /// The most events that one epoll wait returns.
 const EVENTS: usize = 1024;
-/// Time for which the servers continue after the clients have ended.
+/// Time that the servers continue after the clients have ended.
 const SERVER_QUIET: Nanos = Nanos::from_millis(200);
-/// The most time for which they continue.
+/// The most time that they continue.
 const SERVER_PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// The reason that there was no traffic.
@@ -200,7 +200,7 @@ pub struct ChurnReport {
     pub clients: ClientCounts,
     /// The servers' side.
     pub servers: ServerCounts,
-    /// Time for which flows were started.
+    /// The span in which flows were started.
     pub elapsed: Nanos,
 }
 

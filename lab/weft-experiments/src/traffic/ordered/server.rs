@@ -14,9 +14,9 @@ use weft_units::{Bytes, Nanos};
 const READS: u32 = 4;
 /// Unsent bytes from which a connection is not read until they are written: the client's window closes.
 const MOST_OWED: u64 = 1 << 20;
-/// Time for which the servers continue without data after the clients have ended.
+/// Time that the servers continue without data after the clients have ended.
 const QUIET: Nanos = Nanos::from_millis(100);
-/// The most time for which they continue.
+/// The most time that they continue.
 const MOST_QUIET: Nanos = Nanos::from_secs(1);
 
 /// One end of a stream.

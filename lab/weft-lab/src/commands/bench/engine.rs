@@ -1,4 +1,4 @@
-//! `weft bench engine`: the engine in memory, with Figure 1's policy or one of the user's own.
+//! `weft bench engine`: the engine in memory, with Figure 1's policy or a user-defined one.
 
 use super::Case;
 use std::path::{Path, PathBuf};

@@ -13,8 +13,8 @@ use weft_run::host_facts;
 
 /// Measure how the engine's cost grows with flows, levels, limits that bind and bursts, and name what limits it.
 ///
-/// Beside each cost stand the size of the records, the cache into which they fit, and the time of a packet's loads from it, one after the
-/// other, as a chase of pointers measures them here. Where the processor counts instructions, these stand beside it too.
+/// Beside each cost are the size of the records, the cache into which they fit, and the time of a packet's loads from it, one after the
+/// other, as a chase of pointers measures them here. Where the processor counts instructions, these are beside it too.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

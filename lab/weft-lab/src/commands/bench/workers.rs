@@ -17,7 +17,7 @@ use weft_units::{BitsPerSec, Bytes};
 
 /// Measure several workers with one policy, beside one worker, one lock around one engine, and engines that share nothing.
 ///
-/// Each worker is a thread with an engine of its own, which runs Figure 1's policy, or yours: its limits bind as on its link, of which workers
+/// Each worker is a thread with a separate engine, which runs Figure 1's policy, or yours: its limits bind as on its link, of which workers
 /// that share the policy have equal parts. Each run measures all four ways, in an order that rotates; engines that share nothing are the most that this machine gives as many threads. With --errors nothing is measured: two to 64 workers are simulated, and the largest errors of shares and limits in any
 /// 100 ms are found, also of a class that moves between workers and of a limit whose rate changes, beside those of one lock and of an
 /// equal part for each worker.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     /// Number of runs.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Measure this policy instead of Figure 1's. It must not have algorithms of its own.
+    /// Measure this policy instead of Figure 1's. It must not define algorithms.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
     /// Length of the packets in bytes.

@@ -18,7 +18,7 @@ use weft_service::in_use::{PortPlaces, Ran, compiled, policy_use};
 /// The options of a profile of what runs now.
 #[derive(Debug, clap::Args)]
 pub(super) struct AttachArgs {
-    /// Profile what runs on the host now, without traffic of its own, for --span or until Ctrl-C
+    /// Profile what runs on the host now, without generated traffic, for --span or until Ctrl-C
     #[arg(
         long,
         help_heading = "Attached",

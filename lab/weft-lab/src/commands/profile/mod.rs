@@ -25,7 +25,7 @@ use weft_units::{Bytes, Nanos};
 
 /// Show where this host's processor time goes when it talks.
 ///
-/// Real traffic in namespaces of the run's own, at levels of optimisation that take turns. Samples of all processors get
+/// Real traffic in namespaces of the run, at levels of optimisation that take turns. Samples of all processors get
 /// a side and one of the eight categories of the SIGCOMM'21 host-stack study. No setting of the host is changed but with --device,
 /// and that is restored. Needs root, and
 /// iperf3 or sockperf. With --to this host sends, and the named one, which runs `weft profile server`, receives. With --attach it makes no traffic: what runs on the host now is profiled by task and direction.
@@ -112,7 +112,7 @@ struct RunArgs {
     /// The event that takes samples [default: cycles where a real machine counts them, otherwise cpu-clock]
     #[arg(long)]
     clock: Option<ClockName>,
-    /// Try what the remarks ask for: trials without and with it in turns, --repeats of each, in namespaces of their own.
+    /// Try what the remarks propose: trials without and with it in turns, --repeats of each, in separate namespaces.
     #[arg(long = "try", conflicts_with_all = ["to", "attach"])]
     try_remarks: bool,
     /// A file of rules to read over the table of categories.

@@ -20,7 +20,7 @@ use weft_units::Nanos;
 ///
 /// The simulator runs other patterns, flow counts and levels than those fitted, and the Titan papers' configurations on a link
 /// of 1 Gb/s, with the machine's costs: processor time of sender and receiver, busy cores, throughput. With --measured the same
-/// runs on real traffic in namespaces of the run's own; this needs root and iperf3.
+/// runs on real traffic in namespaces of the run; this needs root and iperf3.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,8 +9,8 @@ use weft_profile::journal::{self, Device, JournalError, Restored};
 /// Restore devices that `weft profile --to --device` changed and, being killed, could not restore.
 ///
 /// A process that waits beside such a run restores at once; this is for when that was killed too, and the next `weft profile` run does
-/// the same at its beginning. Settings that somebody else has changed meanwhile stay, and devices of
-/// runs that still go on are left alone. Only devices of this network namespace are restored. Needs root.
+/// the same at its beginning. Settings that another process has changed meanwhile stay, and devices of
+/// runs that still continue are left alone. Only devices of this network namespace are restored. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -113,7 +113,7 @@ fn options(args: &RunArgs) -> anyhow::Result<Options> {
     })
 }
 
-/// The levels, each once. Between two hosts there are none without a device, whose settings they are.
+/// The levels, each once. Between two hosts they are settings of a device; without a device the list is empty.
 fn levels(args: &RunArgs) -> anyhow::Result<Vec<Level>> {
     let levels = match (&args.levels, &args.to, &args.device) {
         (_, None, Some(_)) => {

@@ -13,7 +13,7 @@ use weft_profile::hosts::{HostsError, Place, protocol};
 /// Receive for `weft profile PATTERN --to` of another host, until Ctrl-C.
 ///
 /// When a client asks, it starts iperf3 or sockperf servers, samples this host's processors while the client measures, and returns
-/// the figures of this side. It connects to nobody, and changes no setting but, with --device, that device's. Needs root.
+/// the figures of this side. It opens no connections, and changes no setting but, with --device, that device's. Needs root.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -17,7 +17,7 @@ const SNAPLEN: u16 = 128;
 /// The files that were asked for.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
-    /// Traces of events, whose names tell their forms.
+    /// Traces of events, whose names select their forms.
     pub(super) events: Vec<PathBuf>,
     /// A table of departures.
     pub(super) departures: Option<PathBuf>,

@@ -12,12 +12,12 @@
 //!
 //! Rules that must hold:
 //!
-//! * One turn is outstanding at a time. The scheduler knows which queues are active, never their content.
+//! * One turn is outstanding at a time. The scheduler sees which queues are active, never their content.
 //! * A ring is active in the scheduler if and only if it has posted descriptors, or its turn is outstanding.
 //! * At most one [`Event::Transmit`] is pending. While no other event can come earlier, the world continues without one. Only a new
 //!   policy brings it forward, since it may permit what a limit held back; the former event is superseded.
 //! * A ring holds a segment until its last packet is fetched; `put_on_wire` corrects the balance for the packets fetched before.
-//! * An algorithm of the policy looks at packets: each is announced with the doorbell, with its length and its arrival.
+//! * If an algorithm of the policy reads packets, each is announced with the doorbell, with its length and its arrival.
 //!
 //! Rare branches: a full ring stays with the qdisc layer, whose backlog shows it. A wait for a rate limit reschedules the event. A
 //! superseded event is ignored. None of these loses a packet, so none has a counter. A dropped packet takes no time of the wire, and is
@@ -121,7 +121,7 @@ pub(crate) struct NicTransmit {
     parameters: TransmitParameters,
     rings: Table<TxQueueId, Ring>,
     scheduler: Box<dyn NicScheduler>,
-    /// Whether the scheduler is a policy tree that looks at packets.
+    /// Whether the scheduler is a policy tree that reads packets.
     looks_at_packets: bool,
     wire: LinkTransmitter,
     /// The time of the pending [`Event::Transmit`].
@@ -173,7 +173,7 @@ impl NicTransmit {
         self.passed.entered.count_segment(segment);
     }
 
-    /// The policy tree, if it looks at packets.
+    /// The policy tree, if it reads packets.
     #[inline]
     fn policy(&mut self) -> Option<&mut PolicyScheduler> {
         if self.looks_at_packets { self.scheduler.as_policy() } else { None }

@@ -9,7 +9,7 @@
 //!    the runner.
 //! 4. `hand_over` moves segments from the qdisc to the ring while the byte queue limit and the ring have room. Without TSO the
 //!    stack cuts them into packets here. A rate-limited qdisc returns a time, at which [`Event::Qdisc`] runs it again.
-//! 5. `completed` tells the byte queue limit about freed bytes; `release` ends the socket's charge, and the stream leaves the
+//! 5. `completed` reports freed bytes to the byte queue limit; `release` ends the socket's charge, and the stream leaves the
 //!    queue with its last segment.
 //!
 //! Rules that must hold:

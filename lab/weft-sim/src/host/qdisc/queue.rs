@@ -20,7 +20,7 @@ pub(crate) enum Runner {
         /// The time.
         until: Nanos,
     },
-    /// Another core, which has already been told to continue.
+    /// Another core, which already has the order to continue.
     OtherKnows,
 }
 

@@ -58,7 +58,7 @@ impl After {
     }
 }
 
-/// The scheduler inside the NIC. It knows which queues are active, not their content. One turn is outstanding at a time, and is
+/// The scheduler inside the NIC. It sees which queues are active, not their content. One turn is outstanding at a time, and is
 /// charged at its end.
 pub trait NicScheduler: Send {
     /// Adds an empty queue that became backlogged. Never called for an active queue, nor for the queue of the outstanding turn.

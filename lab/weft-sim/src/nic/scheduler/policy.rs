@@ -167,7 +167,7 @@ impl PolicyScheduler {
         Ok(())
     }
 
-    /// Whether the policy has an algorithm, which may look at packets. Then [`Self::arrives`] announces each in place of
+    /// Whether the policy has an algorithm, which may read packets. Then [`Self::arrives`] announces each in place of
     /// [`NicScheduler::activate`], [`Self::fetched`] judges it, and [`Self::finish_with`] ends a turn.
     pub fn looks_at_packets(&self) -> bool {
         self.tree.has_scripts()

@@ -76,7 +76,7 @@ fn a_change_that_one_worker_refuses_is_made_by_none() {
     let (rings, before) = (nic.plan().rings().lanes.len(), lanes(&nic));
     for refusing in [0, 1] {
         let mut prepared = nic.prepare_policy(&policy(AFTER), link).expect("prepared");
-        // Its rings of the class that goes would belong to nobody.
+        // Its rings of the class that goes would belong to no class.
         let program = &prepared.new.whole.program;
         prepared.programs[refusing] = PolicyTree::prepare(program, &[], 64).expect("a program");
         let refused = nic.change_policy(prepared, &[]).expect_err("one refuses");

@@ -418,7 +418,7 @@ proptest! {
     }
 }
 
-/// Checks the parts that a change keeps: rings of lanes of both policies, and numbers that rest.
+/// Checks the parts that a change keeps: rings of lanes of both policies, and resting numbers.
 fn check_step(old: &RingPlan, change: &PlanChange, resting: &Resting) {
     let (before, after) = (&old.whole, &change.plan.whole);
     let here = change.plan.lanes_here();

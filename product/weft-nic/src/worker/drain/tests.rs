@@ -43,7 +43,7 @@ impl Bench {
         self.tree.activate(FlowId(ring as u32));
     }
 
-    /// A turn, which takes a millisecond, and a look at ring `b`, for which a flow of `a` waits until `until`.
+    /// A turn, which takes a millisecond, and a look at ring `b`. A flow of `a` waits for `b` until `until`.
     fn step(&mut self, until: u64) -> Option<Step> {
         if let Next::Turn(turn) = self.tree.next(self.now) {
             let ring = turn.flow().index();
@@ -105,7 +105,7 @@ fn a_ring_that_drains_in_time_is_left_alone() {
         assert_eq!(bench.step(5), None);
     }
     assert_eq!((bench.done[B], bench.drains.longest()), (5, (0, None)));
-    // A later wait has a limit of its own, from its own begin.
+    // A later wait has a separate limit, from its own begin.
     bench.arrive(A, 100_000);
     bench.arrive(B, 1);
     let begin = bench.now;

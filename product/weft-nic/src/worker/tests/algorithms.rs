@@ -1,4 +1,4 @@
-//! Algorithms over rings: the order by the arrivals and the times that doorbells tell.
+//! Algorithms over rings: the order by the arrivals and the times that doorbells report.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 const SLOW: BitsPerSec = BitsPerSec(4_000);
 
 /// The order of rings in which packets leave that are posted behind a first one of ring 0, each with the milliseconds from now
-/// that its sender asks for. No packet may leave before its time if `holds`.
+/// that its sender requests. No packet may leave before its time if `holds`.
 fn order(order: &str, packets: &[(usize, Option<u64>)], holds: bool) -> Vec<usize> {
     let mut bench =
         Bench::with(&format!("class a = udp\nroot = priority {{ {order} of a, default }}"), SLOW, None);

@@ -34,7 +34,7 @@ const LISTEN_MPTCP: &str = "import socket, sys\n\
         connection, _ = listener.accept()\n    \
         connection.sendall(sys.stdin.readline().encode())";
 
-/// Links to programs, by which their processes have other names. The folder goes with it.
+/// Links to programs, so that their processes have other names. The folder goes with it.
 struct Names(PathBuf);
 
 impl Names {
@@ -60,7 +60,7 @@ impl Drop for Names {
     }
 }
 
-/// A program that sends what it is told.
+/// A program that sends as its input says.
 struct Sender {
     process: Process,
     lines: ChildStdin,
@@ -185,7 +185,7 @@ fn an_accepted_socket_is_of_the_process_that_listens() {
     conserved(&bench.nic.stop(Nanos::from_secs(1)).expect("stop"));
 }
 
-/// The interpreter, which a script of its name may stand before.
+/// The interpreter, which a script of its name may be before.
 fn python() -> PathBuf {
     let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
     PathBuf::from(String::from_utf8(asked.expect("python3").stdout).expect("a path").trim_end())

@@ -121,7 +121,7 @@ impl Bench {
         link::add_neighbor(&self.bed.receiver, "wire0", SENDER6, Mac::local(1)).expect("neighbour");
     }
 
-    /// Ends IPv6 at the sender, whose stack then sends nothing of its own while the NIC stops: reports of groups and requests for
+    /// Ends IPv6 at the sender, whose stack then sends nothing by itself while the NIC stops: reports of groups and requests for
     /// neighbours come at times of its choice.
     pub(crate) fn end_ipv6(&self) {
         sysctl::set(&self.bed.sender, "net/ipv6/conf/port0/disable_ipv6", "1").expect("ipv6");
@@ -190,7 +190,7 @@ pub(crate) fn posted(totals: &Totals) -> Vec<u64> {
     totals.classes.iter().map(|c| c.posted.packets.get()).collect()
 }
 
-/// The program on a link without a reader: only the doorbells tell the state.
+/// The program on a link without a reader: only the doorbells show the state.
 pub(crate) fn doorbells_only(role: &str, text: &str, flow_bound: u32) -> (NetNs, Arc<Doorbells>) {
     let policy = policy(text);
     let mut plan = RingPlan::new(&policy, Mode::Loom, 16, &[]).expect("plan");
@@ -289,7 +289,7 @@ pub(crate) fn arrivals(socket: &UdpSocket, wanted: usize) -> Vec<usize> {
     }
 }
 
-/// The end of a stream of numbered packets. Silence alone is none: a sender may stand still.
+/// The end of a stream of numbered packets. Silence alone is not the end: a sender may pause.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until<'a> {
     /// This many have arrived.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-/* What stands before and behind the doorbell in a test: one chooses a queue by the hash, the other writes down the hash that
+/* What is before and behind the doorbell in a test: one chooses a queue by the hash, the other writes down the hash that
  * comes out. */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

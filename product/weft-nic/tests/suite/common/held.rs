@@ -18,7 +18,7 @@ use weft_nic::testbed::{PORT, Testbed, WIRE};
 use weft_sched::queues::{DEFAULT_CREDIT, Service};
 use weft_units::Packets;
 
-/// The service order with which a blocked worker stays with its packet: by round robin it would fetch from the next queue.
+/// The service order that keeps a blocked worker with its packet: by round robin it would fetch from the next queue.
 pub(crate) const STAYS: Service = Service::Deficit { credit: DEFAULT_CREDIT };
 /// The send buffer of a wire that is not held: two super-packets.
 const ROOM: u32 = 128 << 10;

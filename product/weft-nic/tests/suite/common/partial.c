@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Writes messages to a socket that takes only a part of them at once, as servers do that wait for room, and prints how often
- * the deadline of a message was told. To be run with sdk/preload.c in LD_PRELOAD, and linked with -rdynamic, so that the setsockopt
+ * the deadline of a message was set. To be run with sdk/preload.c in LD_PRELOAD, and linked with -rdynamic, so that the setsockopt
  * below is the one that is called.
  */
 #define _GNU_SOURCE

@@ -20,7 +20,7 @@ impl Raw {
     /// A raw packet socket on `device` of `ns`.
     pub(crate) fn open_at(ns: &NetNs, device: &str, protocol: u16) -> Self {
         let index = link::index(ns, device).expect("device");
-        // SAFETY: socket(2) has no memory arguments; a descriptor that it returns is owned by nobody else.
+        // SAFETY: socket(2) has no memory arguments; a descriptor that it returns has no other owner.
         let open = || unsafe {
             let fd = libc::socket(libc::AF_PACKET, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
             assert!(fd >= 0, "packet socket: {}", std::io::Error::last_os_error());

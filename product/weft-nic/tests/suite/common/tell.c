@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sends to ADDRESS PORT without any right: 60 datagrams of which nothing is told, 40 that ask for a time in seven seconds, and
- * 40 whose socket tells a deadline in three.
+ * Sends to ADDRESS PORT without any right: 60 datagrams without a claim, 40 that request a time in seven seconds, and 40 whose
+ * socket claims a deadline in three.
  */
 #define _GNU_SOURCE
 #include "weft.h"

@@ -23,7 +23,7 @@ const HEADERS: usize = 54;
 /// A packet as the counting program saw it: its length without the outer tag, the tag's VLAN and the packet's type.
 pub(crate) type Arrival = (u32, u32, u32);
 
-/// A namespace without IPv6, whose stack sends nothing of its own.
+/// A namespace without IPv6, whose stack sends nothing by itself.
 pub(crate) fn silent(role: &str) -> NetNs {
     let ns = NetNs::create(&unique(role)).expect("namespace");
     for of in ["all", "default"] {

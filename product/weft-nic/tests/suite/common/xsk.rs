@@ -58,7 +58,7 @@ pub(crate) struct Xsk {
 impl Xsk {
     /// Opens a socket on queue 0 of the device, in the calling thread's namespace.
     pub(crate) fn open(ifindex: u32) -> Self {
-        // SAFETY: socket(2) has no memory arguments; a descriptor that it returns is owned by nobody else.
+        // SAFETY: socket(2) has no memory arguments; a descriptor that it returns has no other owner.
         let fd = unsafe {
             let fd = libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0);
             assert!(fd >= 0, "AF_XDP socket: {}", std::io::Error::last_os_error());

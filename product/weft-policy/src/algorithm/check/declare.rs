@@ -30,7 +30,7 @@ pub(crate) fn quantity(text: &str) -> Option<(Type, u64)> {
     rate.or_else(time).or_else(size)
 }
 
-/// The word by which programs know a quantity of type `of`.
+/// The word of a quantity of type `of` in programs.
 pub(crate) fn word(of: Type, value: u64) -> u64 {
     match of {
         Type::Rate => Scale::time_per_byte(BitsPerSec(value)).word(),

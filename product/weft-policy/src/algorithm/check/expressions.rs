@@ -364,7 +364,7 @@ impl PartCheck<'_, '_> {
         })
     }
 
-    /// The word of a rate by which durations are multiplied.
+    /// The word of a rate that durations are multiplied by.
     pub(super) fn bytes_per_nano(&mut self, rate: RateOf, span: Span) -> Option<weft_rank::Value> {
         match rate {
             RateOf::Written(rate) => Some(self.builder.constant(Scale::bytes_per_nano(rate).word())),

@@ -1,13 +1,13 @@
 //! The second pass over an algorithm: from its model to programs.
 //!
-//! [`check`] declares parameters and fields, then translates the parts, `rank` first, since the others may ask for the rank that a child
+//! [`check`] declares parameters and fields, then translates the parts, `rank` first, since the others may read the rank that a child
 //! had. A part is translated statement by statement (`statements`, `expressions`): an expression becomes operations, and an
 //! assignment a new value of its field. The fields are written once, at the end of the part. Both branches of an `if` are
 //! translated, and a field that one of them assigns is selected between the two values; so a program has no jumps.
 //!
 //! A quotient of bytes by a weight or a rate has a fraction. If a field is assigned such a quotient, a hidden field keeps the
 //! fraction for the next time, as the engine's own accounts do: long-run shares and rates are exact. A fraction counts only while the
-//! field goes on from its own value; a field that was raised to the clock begins anew.
+//! field continues from its own value; a field that was raised to the clock begins anew.
 
 pub(super) mod declare;
 mod expressions;
@@ -140,7 +140,7 @@ impl Check<'_> {
         }
     }
 
-    /// Translates the parts. `rank` comes first: other parts may ask for it.
+    /// Translates the parts. `rank` comes first: other parts may read it.
     fn programs(&mut self) -> Vec<Program> {
         let definition = self.definition;
         let mut programs = Vec::new();

@@ -140,7 +140,7 @@ impl PartCheck<'_, '_> {
         Operand::new(value, Type::VirtualTime)
     }
 
-    /// The hidden field that keeps the fraction of a quotient, and the fraction so far: 0 if the assigned field does not go on from
+    /// The hidden field that keeps the fraction of a quotient, and the fraction so far: 0 unless the assigned field continues from
     /// its own value. `None` if no field is assigned that a fraction could be added to.
     fn fraction(&mut self) -> Option<(Slot, Value)> {
         let Target { owner, at, adds } = self.target?;

@@ -88,7 +88,7 @@ pub(super) struct PartCheck<'c, 'a> {
     pub(super) target: Option<Target>,
     /// The left side of the sum whose right side is being read.
     pub(super) base: Option<Value>,
-    /// Whether a divisor is being read, in which `or` stands for 0.
+    /// Whether a divisor is being read, where `or` replaces 0.
     pub(super) in_divisor: bool,
 }
 
@@ -147,7 +147,7 @@ impl<'c, 'a> PartCheck<'c, 'a> {
         Some(Operand { value, ..rank })
     }
 
-    /// The value by which a quantity is compared from 0: one that may be negative is moved up by 2^63.
+    /// The value that a quantity is compared by, from 0: one that may be negative is moved up by 2^63.
     fn ordered(&mut self, rank: Operand) -> Value {
         if !rank.of.is_signed() {
             return rank.value;

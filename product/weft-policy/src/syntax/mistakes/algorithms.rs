@@ -224,7 +224,7 @@ pub(in crate::syntax) fn then_before_block(p: &mut Parser<'_>) {
     }
 }
 
-/// Whether one of `operators` follows. A sign of another language that stands for one is read as it.
+/// Whether one of `operators` follows. A sign of another language with the same meaning is read as it.
 pub(in crate::syntax) fn at_operator(p: &mut Parser<'_>, operators: &[&str]) -> bool {
     let text = p.text();
     if matches!(p.kind_at(0), Some(Operator | Word | Slash)) && operators.contains(&text) {

@@ -75,7 +75,7 @@ pub(in crate::syntax) fn ports_word(p: &mut Parser<'_>, help: &str) {
     }
 }
 
-/// Joins the next test by `word`: reads the word, or reports what stands in its place.
+/// Joins the next test by `word`: reads the word, or reports what is in its place.
 pub(in crate::syntax) fn joins(p: &mut Parser<'_>, word: &'static str) -> bool {
     if p.eat_word(word) {
         return true;
@@ -155,7 +155,7 @@ pub(in crate::syntax) fn in_quotes(p: &mut Parser<'_>, what: &str, help: &str) -
     stop
 }
 
-/// `protocol tcp`: the name of a protocol, which is a test of its own. `start` is where the test begins.
+/// `protocol tcp`: the name of a protocol, which is a separate test. `start` is where the test begins.
 pub(in crate::syntax) fn named_protocol(p: &mut Parser<'_>, start: usize) -> bool {
     let name = p.text().to_ascii_lowercase();
     let found = ["tcp", "udp", "sctp", "icmp", "icmpv6"].contains(&name.as_str());

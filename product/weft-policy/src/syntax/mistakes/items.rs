@@ -1,4 +1,4 @@
-//! Mistakes of items: the words with which they begin, their `=`, and what follows them.
+//! Mistakes of items: their first words, their `=`, and what follows them.
 
 use super::words::{ITEM_SYNONYMS, ITEMS};
 use super::{begins_node, begins_test, report};
@@ -8,7 +8,7 @@ use crate::syntax::kind::SyntaxKind::*;
 use crate::syntax::parser::{Parsed, Parser};
 use weft_text::{Span, nearest, quoted};
 
-/// The word of an item that the next one may stand for.
+/// The word of an item that the next one may mean.
 fn item_meant(p: &Parser<'_>) -> Option<&'static str> {
     if !p.at(Word) || p.at_item() || RESERVED.contains(&p.text()) {
         return None;
@@ -99,7 +99,7 @@ pub(in crate::syntax) fn class_without_word(p: &mut Parser<'_>) -> bool {
     found
 }
 
-/// Reads `=`, or reports what stands in its place. `:`, `:=` and `==` are read as `=`.
+/// Reads `=`, or reports what is in its place. `:`, `:=` and `==` are read as `=`.
 pub(in crate::syntax) fn equals(p: &mut Parser<'_>, help: &str) -> Parsed {
     let first = p.span();
     let mut count = 0;

@@ -77,7 +77,7 @@ pub(in crate::syntax) fn fair_of_list(p: &mut Parser<'_>, start: usize) {
     report(p, p.span(), message, "such as `wfq { fair of a: 1, fair of b: 1 }`", edit);
 }
 
-/// Children in braces without the word of a node, or with a word that is none. `list` reads the braces.
+/// Children in braces without the word of a node, or with a word that names no node. `list` reads the braces.
 pub(in crate::syntax) fn unknown_node(
     p: &mut Parser<'_>,
     list: impl Fn(&mut Parser<'_>) -> Parsed,

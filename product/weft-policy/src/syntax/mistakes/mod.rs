@@ -1,7 +1,7 @@
 //! Ordinary mistakes of policies, and the words that were meant.
 //!
-//! The functions look at the next tokens. Each one that finds its mistake reports it with a fix, and leaves the parser in a
-//! state in which the grammar goes on as if the text were right, so that one mistake is one error. A function that finds none
+//! The functions read the next tokens. Each one that finds its mistake reports it with a fix, and leaves the parser in a
+//! state where the grammar continues as if the text were right, so that one mistake is one error. A function that finds none
 //! changes nothing.
 
 pub(super) mod algorithms;

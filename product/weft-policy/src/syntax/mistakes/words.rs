@@ -122,7 +122,7 @@ pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[
     ("tbf", "limit"),
 ];
 
-/// Other words for those with which items begin.
+/// Other words for the first words of items.
 pub(super) const ITEM_SYNONYMS: &[(&str, &str)] = &[
     ("rate", "link"),
     ("bandwidth", "link"),
@@ -132,7 +132,7 @@ pub(super) const ITEM_SYNONYMS: &[(&str, &str)] = &[
     ("policy", "steer"),
 ];
 
-/// Abbreviations of words that stand in one place only.
+/// Abbreviations of words that occur in one place only.
 pub(super) const PLACE_SYNONYMS: &[(&str, &str)] = &[
     ("dst", "destination"),
     ("dest", "destination"),

@@ -14,7 +14,7 @@ impl<'a> Parser<'a> {
         word && named && ALGORITHM_WORDS.contains(&self.text_at(ahead))
     }
 
-    /// The word that begins an algorithm for which the next one stands, if it is misspelt.
+    /// The word that begins an algorithm, if the next one is a misspelt form of it.
     pub(in crate::syntax) fn misspelt_algorithm(&self) -> Option<&'static str> {
         let word = meant(self.text(), self.source.get(self.span().end..)?)?;
         (word != self.text()).then_some(word)

@@ -25,7 +25,7 @@ const CHILDREN: usize = 5;
 const PACKETS: u64 = 120;
 const ROUNDS: u64 = 60;
 
-/// Random packets for which the link is never idle before the last has come. Lengths are multiples of 12.
+/// Random packets that keep the link busy until the last has come. Lengths are multiples of 12.
 fn busy(random: &mut Random, metadata: &dyn Fn(&mut Random, usize, Packet) -> Packet) -> Vec<Arrival> {
     let (mut arrivals, mut time, mut work) = (Vec::new(), 0, 1);
     for name in 0..PACKETS {
@@ -47,7 +47,7 @@ fn names(algorithm: &Algorithm, parameters: &[Vec<u64>], arrivals: &[Arrival]) -
     schedule(&mut node, arrivals).into_iter().map(|(name, _)| name).collect()
 }
 
-/// A waiting packet of an oracle: when it became its child's head, and what a rule may look at.
+/// A waiting packet of an oracle: when it became its child's head, and what a rule may read.
 struct Heads {
     queues: Vec<VecDeque<(u64, Packet)>>,
     became_head: Vec<u64>,
@@ -190,7 +190,7 @@ fn srpt_is_the_least_size_at_a_head() {
     agrees(&samples::srpt(), &each(|_| vec![]), &metadata, |arrivals| least_head(arrivals, left));
 }
 
-/// Sizes fall within a flow, as those of a sender that tells what it still has to send.
+/// Sizes fall within a flow, as those of a sender that reports what it still has to send.
 #[test]
 fn pfabric_is_the_least_size_of_any_waiting_packet() {
     let falls = |_: &mut Random, _, packet: Packet| {

@@ -14,7 +14,7 @@ fn descriptor(answer: i32) -> io::Result<OwnedFd> {
     if answer < 0 {
         return Err(io::Error::from_raw_os_error(-answer));
     }
-    // SAFETY: a call has just returned this new descriptor, which nobody else owns.
+    // SAFETY: a call has just returned this new descriptor, which nothing else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(answer) })
 }
 

@@ -85,7 +85,7 @@ pub enum Rank {
     Aim,
 }
 
-/// A comparison of ours with another variant, and its bound.
+/// A comparison of weftline with another variant, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Requirement {
     /// The figure.

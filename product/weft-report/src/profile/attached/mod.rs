@@ -1,4 +1,4 @@
-//! The document of `weft profile --attach`: what ran on the host in one span, without traffic of the profiler's own.
+//! The document of `weft profile --attach`: what ran on the host in one span, without traffic of the profiler.
 //!
 //! 1. A [`TaskTime`] is the processor time of a process, a cgroup, a thread of weftline or the network's softirqs. Kernel time in the
 //!    network stack has a [`Direction`] and a category; other kernel time has neither.

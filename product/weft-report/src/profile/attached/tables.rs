@@ -118,7 +118,7 @@ fn named(row: &Row) -> String {
     }
 }
 
-/// The classes of a policy, and the time that cannot be told to one.
+/// The classes of a policy, and the time that cannot be assigned to one.
 fn classes(report: &AttachedReport, policy: &PolicyUse) -> Table {
     let uplink = policy.uplink.as_ref().map_or_else(String::new, |name| format!(" of uplink {name}"));
     let title = format!("Classes of policy {} (generation {}){uplink}", policy.policy, policy.generation);

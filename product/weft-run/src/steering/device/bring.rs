@@ -1,5 +1,5 @@
-//! The application of a plan to a device with rules of others: only our own earlier rules are replaced, and all of ours
-//! can be removed again.
+//! The application of a plan to a device with rules of others: only weftline's earlier rules are replaced, and all of
+//! them can be removed again.
 
 use super::record::{Kept, Recorded};
 use super::{ApplyError, Device, Imported, apply_plan, import};
@@ -157,7 +157,7 @@ fn others(imported: &Imported, kept: &Kept) -> Vec<Rule> {
     rules.filter(|rule| ours(rule) != Some(true)).copied().collect()
 }
 
-/// The model with the entries left beside the rules of others. The table of a rule that the model does not know is
+/// The model with the entries left beside the rules of others. The table of a rule that the model does not have is
 /// unknown, so it counts in each.
 fn with_room(nic: &Nic, others: &[Rule], unknown: usize) -> Nic {
     let mut nic = nic.clone();

@@ -89,7 +89,7 @@ impl Kept {
         self.record.rules.is_empty() && self.record.table_before.is_none()
     }
 
-    /// Whether the rule at a location is one of ours.
+    /// Whether the rule at a location is one of weftline's.
     pub fn is_ours(&self, location: u32, rule: &str) -> bool {
         self.record.rules.get(&location).is_some_and(|ours| ours == rule)
     }

@@ -314,7 +314,7 @@ fn a_model_is_fitted_to_what_the_device_hashes() {
     assert!(imported.notes[0].contains("not known"), "{:?}", imported.notes);
 }
 
-/// Rules of others: one that drops, one that no model knows, and an RSS context with a rule of theirs.
+/// Rules of others: one that drops, one that no model has, and an RSS context with a rule of theirs.
 fn with_others() -> (Made, Vec<RxRule>) {
     let mut device = Made::new();
     device.one_mask = false;

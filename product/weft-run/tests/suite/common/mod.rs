@@ -29,7 +29,7 @@ pub(crate) fn policy(text: &str) -> CompiledPolicy {
     compiled.policy.unwrap_or_else(|| panic!("{text}: {:?}", compiled.diagnostics))
 }
 
-/// A namespace whose stack sends nothing of its own.
+/// A namespace whose stack sends nothing by itself.
 fn silent(role: &str) -> NetNs {
     let ns = NetNs::create(&unique(role)).expect("namespace");
     for of in ["all", "default"] {
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// Adds port `number` in a namespace of its own.
+    /// Adds port `number` in a separate namespace.
     pub(crate) fn add(&self, session: &mut Session, number: usize) -> NetNs {
         let app = add_namespace();
         session.add_port(&self.port(&app, number)).expect("port");

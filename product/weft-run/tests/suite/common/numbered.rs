@@ -16,7 +16,7 @@ pub(crate) struct Arrived {
     pub(crate) overtaken: u64,
 }
 
-/// Whether the stack of `ns` knows the hardware address of its neighbour `address`.
+/// Whether the stack of `ns` has the hardware address of its neighbour `address`.
 fn is_resolved(ns: &NetNs, address: IpAddr) -> bool {
     let table =
         ns.run(|| std::fs::read_to_string("/proc/thread-self/net/arp")).expect("enter").expect("neighbours");

@@ -35,7 +35,7 @@ fn test(rng: &mut Rng, kind: u64, number: u64) -> String {
     }
 }
 
-/// The order of the packets of a class; a few words are droppers, or need what a port does not know.
+/// The order of the packets of a class; a few words are droppers, or need what a port does not have.
 fn order(rng: &mut Rng) -> &'static str {
     match rng.below(40) {
         0 => "codel target 5ms of ",

@@ -13,7 +13,7 @@ use crate::tree::{FlowState, PolicyTree};
 use crate::validate::Parent;
 
 impl PolicyTree {
-    /// Marks `flow` as backlogged, as [`PolicyTree::activate`], with a packet whose metadata is known, or tells of a further
+    /// Marks `flow` as backlogged, as [`PolicyTree::activate`], with a packet whose metadata is known, or reports a further
     /// packet. Returns true when the flow was idle before.
     pub fn activate_with(&mut self, flow: FlowId, packet: &Metadata, now: Instant) -> bool {
         self.observe(now);

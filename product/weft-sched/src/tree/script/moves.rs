@@ -71,7 +71,7 @@ impl PolicyTree {
         self.ascend(scripts, at, &Event::Reordered, MOVED);
     }
 
-    /// Removes the reference of a flow from its old leaf, which goes on offering what it offered.
+    /// Removes the reference of a flow from its old leaf, which continues to offer what it offered.
     fn detach_scripted(&mut self, scripts: &mut Scripts, flow: FlowId, from: LaneId) {
         let lane = &self.lanes[from.index()];
         let head = scripts.heads[flow.index()];
@@ -84,7 +84,7 @@ impl PolicyTree {
         self.release_empty(scripts, from);
     }
 
-    /// Lets a flow that came from the leaf `old` join its new leaf, and then tells the nodes above the old one.
+    /// Lets a flow that came from the leaf `old` join its new leaf, and then updates the nodes above the old one.
     fn join_scripted(&mut self, scripts: &mut Scripts, flow: FlowId, old: u32) {
         let new = self.lanes[self.flows[flow.index()].lane as usize].leaf;
         let queued = scripts.heads[flow.index()].queued;

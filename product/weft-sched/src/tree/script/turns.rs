@@ -1,4 +1,4 @@
-//! Turns of flows below user-defined algorithms: their beginning, the packet in hand, and their end.
+//! Turns of flows below user-defined algorithms: their beginning, the fetched packet, and their end.
 
 use weft_rank::Metadata;
 use weft_units::{Bytes, FlowId, Instant};

@@ -21,7 +21,7 @@ pub(crate) struct Arrival {
 }
 
 /// Reads lines of the form `packet NAME BYTES { at TIME | class NAME | flow NAME | FACT VALUE }`, as docs/algorithms.md
-/// describes them. Several names stand for several packets.
+/// describes them. Several names mean several packets.
 pub(crate) fn arrivals(text: &str) -> Vec<Arrival> {
     let mut arrivals: Vec<Arrival> = Vec::new();
     for line in text.lines().map(str::trim).filter(|line| line.starts_with("packet")) {

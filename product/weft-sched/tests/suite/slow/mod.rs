@@ -87,7 +87,7 @@ struct Parked {
     order: u64,
 }
 
-/// The reason for which a subtree became or ceased to be backlogged.
+/// The reason that a subtree became or ceased to be backlogged.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Cause {
     /// Also when a packet's arrival lets something wait for a time.

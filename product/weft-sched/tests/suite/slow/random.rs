@@ -125,7 +125,7 @@ pub(crate) fn program(seed: u64) -> Program {
     };
     let depth = rng.below(5);
     program.root = child(&mut program, &mut rng, depth);
-    // Leaves of one lane only, many limits at a lane and paths of many levels have records of their own.
+    // Leaves of one lane only, many limits at a lane and paths of many levels have separate records.
     let mut shape = Rng::new(seed ^ 0x0501e);
     let lanes = 1 + shape.below(3);
     if shape.below(4) == 0 {

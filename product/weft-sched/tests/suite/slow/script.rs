@@ -1,4 +1,4 @@
-//! Algorithms of one's own in the slow and obvious scheduler: the same programs, run at the documented events. Sums, minima
+//! User-defined algorithms in the slow and obvious scheduler: the same programs, run at the documented events. Sums, minima
 //! and heads are found by scanning all children.
 
 use std::sync::Arc;
@@ -15,16 +15,16 @@ pub(crate) struct Script {
     pub(super) active: bool,
     pub(super) rank: Rank,
     pub(super) order: u64,
-    /// The time for which it waits.
+    /// The time that it waits for.
     wait: Option<u64>,
-    /// The virtual time for which it is held.
+    /// The virtual time that it is held for.
     held: Option<u64>,
     until: Option<(u64, Rank)>,
     pub(super) idle_since: u64,
     pub(super) state: Vec<u64>,
     /// Its state in the leaf's dropper.
     pub(super) drops: Vec<u64>,
-    /// The head with which it was ranked.
+    /// The head that it was ranked with.
     pub(super) head: Option<(usize, u64)>,
     turn_rank: Rank,
 }
@@ -644,7 +644,7 @@ impl Reference {
         true
     }
 
-    /// The times for which references wait.
+    /// The times that references wait for.
     pub(super) fn waits(&self) -> impl Iterator<Item = u64> {
         let flows = self.flows.iter().filter_map(|flow| flow.script.wait);
         flows.chain(self.places.iter().flatten().filter_map(|place| place.script.wait))

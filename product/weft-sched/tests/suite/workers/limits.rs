@@ -74,8 +74,8 @@ fn a_limit_is_reached_by_many_slow_links() {
     }
 }
 
-/// A class that has packets at one worker alone has its limit all the same: its lane does not wait from lease to lease, by which it would
-/// lose its turn to classes that others serve too.
+/// A class that has packets at one worker alone has its limit all the same: its lane does not wait from lease to lease and so lose
+/// its turn to classes that others serve too.
 #[test]
 fn a_limit_is_reached_by_one_worker_among_many() {
     for workers in [2, 4, 16] {

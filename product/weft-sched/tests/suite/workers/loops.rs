@@ -1,4 +1,4 @@
-//! Loops of two workers, which agree on the time before each exchange: the benchmark of a policy of one's own.
+//! Loops of two workers, which agree on the time before each exchange: the benchmark of a user-defined policy.
 
 use crate::workers::scenes::gigabits;
 use std::sync::Arc;

@@ -140,10 +140,10 @@ fn bytes_in(rate: BitsPerSec, span: Nanos) -> f64 {
 }
 
 impl Plan {
-    /// The bytes by which what a class sends in a span may differ from the `due` of one engine, where no other class has its turns while
-    /// it waits for a lease:
+    /// The largest difference in bytes between what a class sends in a span and the `due` of one engine, where no other class has
+    /// its turns while it waits for a lease:
     /// * a thousandth, as shares are promised, and two packets at each worker: one that is just sent, and one more in an exchange;
-    /// * the most by which a limit may be exceeded. A class may be that much behind its limit too, and others then have these bytes;
+    /// * the most that a limit may be exceeded by. A class may be that much behind its limit too, and others then have these bytes;
     /// * after a change of a rate, the change of it until the workers have charged each other for it: twice as many exchanges as there
     ///   are workers, each of which may wait for a packet.
     fn slack(&self, scene: &Scene, due: f64) -> f64 {

@@ -50,7 +50,7 @@ pub(crate) fn allowed(rate: f64) -> f64 {
     gigabits(rate).bytes_in(Nanos::from_millis(SPAN as u64)).get() as f64
 }
 
-/// The bytes by which a limit may be exceeded.
+/// The bytes that a limit may be exceeded by.
 pub(crate) fn excess(rate: f64) -> f64 {
     Settings::default().excess(gigabits(rate), Bytes(3000)).get() as f64
 }

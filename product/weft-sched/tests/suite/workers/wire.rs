@@ -25,7 +25,7 @@ fn used(outcome: &Outcome, wire: BitsPerSec) -> f64 {
     sums.into_iter().min().unwrap_or(0) as f64 / all.get() as f64
 }
 
-/// Lets each class be at a worker of its own.
+/// Lets each class be at a separate worker.
 fn one_class_each(scene: &mut Scene) {
     for (worker, of) in scene.presence.iter_mut().enumerate() {
         for (lane, presence) in of.iter_mut().enumerate() {
@@ -34,7 +34,7 @@ fn one_class_each(scene: &mut Scene) {
     }
 }
 
-/// Each class has a worker of its own, which alone would take an equal part of the wire. The tolerances are three packets or less of the
+/// Each class has a separate worker, which alone would take an equal part of the wire. The tolerances are three packets or less of the
 /// class of least weight, or a thousandth.
 #[test]
 fn classes_of_different_workers_have_their_shares() {

@@ -364,7 +364,7 @@ fn the_files_of_a_user_have_a_size_and_a_rate() {
     assert!(error.ends_with("bytes with the other files of this user, of 262144 in all"), "{error}");
 }
 
-/// A tenant that asks for all cgroups is refused, and one beside it has its file in force, whoever comes first.
+/// A tenant that requests all cgroups is refused; one beside it has its file in force, whichever comes first.
 #[test]
 fn a_greedy_tenant_keeps_no_file_from_another() {
     let greedy: Vec<String> = (0..62).map(|at| format!("cgroup \"c{at}\"")).collect();

@@ -58,7 +58,7 @@ pub struct Step {
     pub taken: Taken,
 }
 
-/// The exit by which packets leave a node.
+/// The exit that packets take from a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// A port of an F-node, by its index.

@@ -1,6 +1,6 @@
 //! The assignment of flows to queues: the state that a search changes step by step.
 //!
-//! The assignment joins the parts (`search/parts/`), which do not know each other:
+//! The assignment joins the parts (`search/parts/`), which do not depend on each other:
 //!
 //! 1. `insert` adds a flow to the flow table, without a steering entry.
 //! 2. `attach` gives it a steering entry. The flow then counts in the tally, in its group's loads and among the candidates for a

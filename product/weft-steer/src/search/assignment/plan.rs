@@ -38,7 +38,7 @@ impl Assignment {
     /// Returns the rules in the order of their addition. In tables where the oldest rule wins, rules that test more bits come
     /// first; in tables where the newest wins, they come last.
     pub(in crate::search) fn configuration(&self) -> Configuration {
-        // Each with the bits that it tests, which a sort asks for many times.
+        // Each with the bits that it tests, which a sort reads many times.
         let rule = |entry: EntryId| {
             let entry = self.entry(entry);
             let (rule, queue) = (entry.rule()?, entry.queue()?);

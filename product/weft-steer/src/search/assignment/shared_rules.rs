@@ -4,7 +4,7 @@ use super::{Assignment, RuleNeed, Slot};
 use std::collections::BTreeMap;
 use weft_packet::header_match::{Field, HeaderMatch};
 
-/// The maximum number of flows by which masks are compared.
+/// The maximum number of flows that are used to compare masks.
 const SAMPLE: usize = 4_096;
 
 impl Assignment {

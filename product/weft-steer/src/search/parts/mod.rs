@@ -1,4 +1,4 @@
-//! The parts of the planner's state. Each owns its fields and knows no other part; [`super::assignment`] joins them.
+//! The parts of the planner's state. Each owns its fields and reads no other part; [`super::assignment`] joins them.
 //!
 //! | part | contents |
 //! |---|---|

@@ -15,7 +15,7 @@ pub(super) struct Log {
     trace: Option<PathBuf>,
     /// The writer; `None` if no file was asked for, or after an error.
     writer: Option<DepartureWriter<Sink, Sink>>,
-    /// The first error; nothing is written after it, and packets go on.
+    /// The first error; nothing is written after it, and packets continue.
     error: Option<DepartureError>,
 }
 
@@ -41,7 +41,7 @@ impl Log {
         Ok(Self { table, trace, writer, error: None })
     }
 
-    /// Writes departures. After an error, which is told at once, nothing more is written.
+    /// Writes departures. After an error, which is reported at once, nothing more is written.
     pub(super) fn write(&mut self, log: &DepartureLog, classes: &[String]) {
         let Some(writer) = &mut self.writer else { return };
         if let Err(error) = writer.write(log, classes) {

@@ -16,7 +16,7 @@ use weft_units::Nanos;
 
 /// Follow the sockets of a network namespace with a plan, and print its changes.
 ///
-/// With --apply the plan is kept in a NIC: flows that come and go are steered, and settings that somebody else has changed are
+/// With --apply the plan is kept in a NIC: flows that come and go are steered, and settings that others have changed are
 /// set again. The end undoes it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -77,7 +77,7 @@ fn keep(args: &Args, device: &str) -> anyhow::Result<ExitCode> {
         }
         wait(args.interval.into(), &stop, &over);
     }
-    // Also when nobody reads any more: what was set is undone.
+    // Also when no reader is left: what was set is undone.
     steering.end(After::Undo);
     printed?;
     Ok(stop.exit_code())

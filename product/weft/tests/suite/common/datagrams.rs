@@ -98,7 +98,7 @@ fn no_room(mut sockets: File) -> u64 {
 fn receive(socket: &UdpSocket, (stop, sent): (&AtomicBool, &AtomicU64)) -> Vec<u64> {
     let (mut numbers, mut buffer, mut ended) = (Vec::new(), [0; 8], None);
     loop {
-        // The rest of a datagram is not wanted.
+        // The rest of a datagram is not used.
         if socket.recv(&mut buffer).is_ok() {
             numbers.extend(Some(u64::from_be_bytes(buffer)).filter(|number| *number != FIRST));
             continue;

@@ -16,7 +16,7 @@ use weft_units::{Instant, Nanos, Packets};
 
 /// Packets that the wire holds before the NIC reads them.
 const WIRE_PACKETS: u32 = 4096;
-/// Time for which clients run before the run begins: all flows have had their first answers by then.
+/// Time that clients run before the run begins: all flows have had their first answers by then.
 const WARM_UP: Nanos = Nanos::from_millis(500);
 /// Time limit for the NIC to drain at the end.
 const DRAIN: Nanos = Nanos::from_secs(3);
@@ -28,7 +28,7 @@ const WINDOW_S: f64 = 1.0;
 const SHORTEST_WINDOW: Nanos = Nanos::from_millis(100);
 
 /// Runs the experiment in one mode. `replan` is called with the initial flows, then whenever a client joins or
-/// leaves: before its first packet and after its last. When `stop` asks for it, everything is removed and
+/// leaves: before its first packet and after its last. When `stop` returns true, everything is removed and
 /// [`IsolationError::Interrupted`] is returned.
 ///
 /// # Errors

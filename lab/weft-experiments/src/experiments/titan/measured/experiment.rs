@@ -68,7 +68,7 @@ pub const fn hash_row(inner: Inner) -> &'static str {
     }
 }
 
-/// Returns the configuration of a row of the papers' tables, with its segment size if it has one of its own; `None`
+/// Returns the configuration of a row of the papers' tables, with its segment size if the row has one; `None`
 /// for rows that differ in an aspect not varied here.
 pub fn row(name: &str, inner: Inner) -> Option<(Config, Option<Bytes>)> {
     if name == hash_row(inner) {
@@ -91,7 +91,7 @@ pub fn keys(experiment: &Experiment, inner: Inner) -> BTreeSet<Key> {
     cells.map(|cell| (cell.row.clone(), cell.flows)).collect()
 }
 
-/// Makes all runs of `keys`. `progress` is told the number done.
+/// Makes all runs of `keys`. `progress` receives the number done.
 ///
 /// # Errors
 /// Fails when the very first run does, or `cancelled` asks to stop. Later failures are recorded in

@@ -20,7 +20,7 @@ impl CpuTimes {
     }
 
     /// Parses `cpu user nice system idle iowait irq softirq steal guest guest_nice`; guest times are included in
-    /// `user` and `nice`. Time that another machine has the processor (steal) is not busy time of ours.
+    /// `user` and `nice`. Time that another machine has the processor (steal) does not count as busy time.
     fn parse(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();

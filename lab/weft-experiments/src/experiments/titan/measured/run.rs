@@ -39,7 +39,7 @@ use weft_units::{BitsPerSec, Instant, Nanos};
 const NAP: Nanos = Nanos::from_millis(50);
 /// Interval of the checks of applications and NIC.
 const CHECK_EVERY: Nanos = Nanos::from_millis(500);
-/// Time by which the log begins before the steady part, so that it has the packets that cross the beginning.
+/// Time from the beginning of the log to that of the steady part: the log has the packets that cross the beginning.
 const LOG_LEAD: Nanos = Nanos::from_millis(20);
 
 /// The reason that a run failed.

@@ -12,7 +12,7 @@ use weft_units::{FlowKey, Protocol};
 const CONGESTION_CONTROL: &str = "cubic";
 /// Local ports of flows: below the kernel's ephemeral ports (32768 and up), which the control connections have.
 const PORTS: core::ops::Range<u16> = 10_000..30_000;
-/// Seconds by which the flows' own end is later than the run's; they are ended with the run.
+/// Seconds between the end of the run and the flows' own end; they are ended with the run.
 const SPARE_S: u64 = 120;
 
 /// A process and its flows.

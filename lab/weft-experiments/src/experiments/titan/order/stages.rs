@@ -28,7 +28,7 @@ pub enum Stage {
     /// The sender's egress hook, where queues are assigned. A packet late here was overtaken in the stack.
     Egress,
     /// The ingress of the veth's far end. A packet late first here was overtaken within the veth: each core has a
-    /// backlog of its own (`netif_rx`, net/core/dev.c).
+    /// separate backlog (`netif_rx`, net/core/dev.c).
     FarEnd,
     /// The receiver's ingress. A packet late first here was overtaken in the rings, in the NIC or on the wire.
     Receiver,

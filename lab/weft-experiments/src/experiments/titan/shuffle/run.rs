@@ -147,7 +147,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Fails without rights, when the machine is too slow, when a NIC's accounting does not balance, and when `stopped`
-/// asks for it.
+/// returns true.
 pub fn run(
     settings: &Settings,
     stopped: &dyn Fn() -> bool,

@@ -100,7 +100,7 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Returns the rate per server with which all together send [`TOTAL_RATE`].
+    /// Returns the rate per server; all together send [`TOTAL_RATE`].
     pub fn rate_for(servers: u32) -> BitsPerSec {
         BitsPerSec(TOTAL_RATE.get() / u64::from(servers.max(1)))
     }

@@ -2,7 +2,7 @@
 //! uplinks. Nothing outside them is touched, and all is removed when the value is dropped.
 //!
 //! The switch forwards by the servers' addresses (a route of 32 bits to each uplink's TAP), so it needs only IPv4
-//! forwarding from the kernel. It has no rates of its own: packets to a server arrive as fast as all others send
+//! forwarding from the kernel. It limits no rates: packets to a server arrive as fast as all others send
 //! them.
 
 use super::run::ShuffleError;
@@ -21,7 +21,7 @@ use weft_sched::queues::Service;
 use weft_titan::device::Titan;
 use weft_units::Nanos;
 
-/// All traffic is one class: the NICs only know queues.
+/// All traffic is one class: the NICs only have queues.
 const POLICY: &str = "root = fair of default";
 /// The port's name in a server's namespace, followed by the server's number: the rings of all are in one namespace.
 const PORT: &str = "port";
@@ -249,7 +249,7 @@ fn server(
 }
 
 /// Adds addresses, routes and neighbours, all permanent, so that no ARP crosses a NIC. For a server, all others are
-/// at the MAC address of its own switch port, which thus receives their packets.
+/// at the MAC address of its switch port, which thus receives their packets.
 fn connect(server: &Server, port: &str, mac: Mac, servers: u32, switch: &NetNs) -> Result<(), ShuffleError> {
     link::set_up(switch, &server.uplink)?;
     let gone = || ShuffleError::NoMac(server.uplink.clone());

@@ -8,7 +8,7 @@ use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_report::stats;
 
-/// The factor over a second by which all of Titan must be fairer than hashing. The report's factors (C6 over T3 and
+/// The factor that all of Titan must be fairer than hashing by, over a second. The report's factors (C6 over T3 and
 /// TX3 in Tables 3 and 5) are 1/6 and 1/75 with 12 flows, 1/2 and 1/18 with 48.
 const LONG_FACTOR: f64 = 0.1;
 /// The greatest NFM over a second that counts as fair.
