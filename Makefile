@@ -35,7 +35,7 @@ test: setup ## Run all checks and all tests
 	@scripts/test
 
 .PHONY: test-long
-test-long: setup ## All checks and all tests, with those that take minutes, and loops of changed inputs
+test-long: setup ## All checks and all tests, with a minute for each loop of changed inputs
 	@scripts/test --long
 
 .PHONY: test-kernels

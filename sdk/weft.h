@@ -42,7 +42,7 @@ static inline uint64_t weft_now(void)
 
 /*
  * Tells that the next `bytes` bytes written to a TCP or UDP socket are a message that is due at `deadline_ns`. Call it before
- * the message is written. Returns 0, or -1 with errno: ENOPROTOOPT if nobody listens.
+ * the message is written. Returns 0, or -1 with errno: ENOPROTOOPT if no policy in force reads it.
  */
 static inline int weft_tell(int socket, uint64_t deadline_ns, uint64_t bytes)
 {

@@ -87,9 +87,9 @@ mod tests {
     /// The README's examples name each command as `weft NAME`, as those of its help do.
     #[test]
     fn every_subcommand_has_an_example_and_stands_in_the_readme() {
-        let without = weft_cli::usage::without_example(&mut Cli::command(), "weft");
+        let without = weft_cli::testing::without_example(&mut Cli::command(), "weft");
         assert_eq!(without, Vec::<String>::new(), "no example in the help");
-        let readme = weft_cli::usage::README;
+        let readme = weft_cli::testing::README;
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             assert!(command.get_about().is_some(), "`weft-lab help` does not say what `{name}` does");

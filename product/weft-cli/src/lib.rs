@@ -23,6 +23,8 @@ pub mod screen;
 pub mod signals;
 pub mod steering;
 pub mod terminal;
+#[doc(hidden)]
+pub mod testing;
 pub mod trace_files;
 pub mod usage;
 pub mod values;

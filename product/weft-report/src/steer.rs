@@ -322,7 +322,7 @@ impl SteerPlan {
             table.note(format!("given up: {sentence}"));
         }
         for sentence in &self.unverified {
-            table.note(format!("rests on what nobody has looked up: {sentence}"));
+            table.note(format!("assumed, not verified: {sentence}"));
         }
         table
     }

@@ -117,14 +117,16 @@ mod tests {
 
     #[test]
     fn every_subcommand_has_an_example_and_stands_in_the_readme() {
-        let without = weft_cli::usage::without_example(&mut Cli::command(), "weft");
-        let expected: Vec<_> = laboratory::COMMANDS.iter().map(|words| format!("weft {words}")).collect();
+        let without = weft_cli::testing::without_example(&mut Cli::command(), "weft");
+        let laboratory = Laboratory::augment_subcommands(clap::Command::new("weft"));
+        let names = laboratory.get_subcommands().map(|command| format!("weft {}", command.get_name()));
+        let expected: Vec<_> = std::iter::once("weft steer verify".to_owned()).chain(names).collect();
         assert_eq!(without, expected, "no example in the help; those of the laboratory are in its own");
         for command in Cli::command().get_subcommands() {
             let name = command.get_name();
             assert!(command.get_about().is_some(), "`weft help` does not say what `{name}` does");
             assert!(
-                weft_cli::usage::README.contains(&format!("weft {name}")),
+                weft_cli::testing::README.contains(&format!("weft {name}")),
                 "README.md does not name `weft {name}`"
             );
         }

@@ -1,17 +1,7 @@
 //! `weft steer verify` as a user runs it.
 
-use crate::common::{assert_head, file, json, run, weft_without_rights};
+use crate::common::{assert_head, flow_list, json, run, weft_without_rights};
 use weft_host::testing::privileged;
-
-fn flows(folder: &tempfile::TempDir) -> String {
-    let mut text = String::from("proto,src,sport,dst,dport,class\n");
-    for port in 1..=24 {
-        let class = if port <= 4 { "hp" } else { "be" };
-        text.push_str(&format!("udp,192.0.2.1,{},198.51.100.1,{},{class}\n", 7000 + port, 1000 + port));
-    }
-    text.push_str("tcp,*,*,198.51.100.1,80,be\n");
-    file(folder, "flows.csv", text)
-}
 
 #[test]
 fn packets_go_where_the_plan_says() {
@@ -19,7 +9,7 @@ fn packets_go_where_the_plan_says() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let path = folder.path().join("seen.json");
     let args = ["steer", "verify", "--nic", "igb", "--flows", &flows, "--policy", "balance"];
     let said = run(&[&args[..], &["--packets", "4", "--json", path.to_str().expect("UTF-8")]].concat());
@@ -37,7 +27,7 @@ fn packets_go_where_the_plan_says() {
 #[test]
 fn verifying_without_rights_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let said = weft_without_rights()
         .args(["steer", "verify", "--nic", "igb", "--flows", &flows, "--policy", "balance"])
         .output()

@@ -87,7 +87,7 @@ fn throughput_section(report: &DemoReport) -> Section {
     };
     let text = format!(
         "Throughput of the {} on the wire. Shaded windows are steady: throughout them the same ones had \
-         packets waiting in the NIC, and nobody else sent; shares are judged in these. Drag to zoom in, double-click to zoom out, click a name to hide it.",
+         packets waiting in the NIC, and no others sent; shares are judged in these. Drag to zoom in, double-click to zoom out, click a name to hide it.",
         report.sharer_name()
     );
     let mut blocks = vec![Block::Text(text), Block::Charts(group)];

@@ -38,18 +38,16 @@ pub(crate) enum Laboratory {
     Tune(Words),
 }
 
-/// The commands whose help the laboratory has, in the order of `weft help`.
-#[cfg(test)]
-pub(crate) const COMMANDS: [&str; 8] =
-    ["steer verify", "demo", "sim", "campaign", "reproduce", "bench", "profile", "tune"];
-
 /// Runs the laboratory with the words of this command, in place of this process.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     let own = if words.is_empty() { OsString::from("weft") } else { words.remove(0) };
     let asked = words.first().map(|word| word.to_string_lossy().into_owned()).unwrap_or_default();
     let program = program().ok_or_else(|| {
-        anyhow!("weft {asked} is a command of {PROGRAM}, which is not installed; build it with `cargo install --locked --path lab/weft-lab`, or install the package weftline-lab")
+        anyhow!(
+            "weft {asked} is a command of {PROGRAM}, which is not installed; build it with `cargo install --locked --path \
+             lab/weft-lab`, or install the package weftline-lab"
+        )
     })?;
     // It has this program's name, so its messages and the commands that it writes name what was called.
     let error = Command::new(&program).arg0(own).args(words).exec();

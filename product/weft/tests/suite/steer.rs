@@ -1,25 +1,15 @@
 //! `weft steer` as a user runs it.
 
-use crate::common::{Running, assert_head, file, json, run, until, weft};
+use crate::common::{Running, assert_head, file, flow_list, json, run, until, weft};
 use rustix::process::Signal;
 use std::time::Duration;
 use weft_host::testing::{has_program, privileged, unique};
 use weft_host::{NetNs, link};
 
-fn flows(folder: &tempfile::TempDir) -> String {
-    let mut text = String::from("proto,src,sport,dst,dport,class\n");
-    for port in 1..=24 {
-        let class = if port <= 4 { "hp" } else { "be" };
-        text.push_str(&format!("udp,192.0.2.1,{},198.51.100.1,{},{class}\n", 7000 + port, 1000 + port));
-    }
-    text.push_str("tcp,*,*,198.51.100.1,80,be\n");
-    file(folder, "flows.csv", text)
-}
-
 #[test]
 fn a_plan_s_json_has_the_promised_fields() {
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let path = folder.path().join("plan.json");
     let args = ["steer", "plan", "--nic", "intel-82599", "--flows", &flows, "--queues", "6", "--policy"];
     let said =
@@ -46,7 +36,7 @@ fn a_plan_s_json_has_the_promised_fields() {
 #[test]
 fn a_policy_with_clauses_plans_as_the_former_format() {
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let old = "class hp = dst-port 1001..1004 and udp\npolicy isolate hp on 2 queues\n";
     let new =
         "class hp = udp and sport 1001..1004\nroot = fifo { hp, default }\nsteer isolate hp on 2 queues\n";
@@ -66,7 +56,7 @@ fn a_policy_with_clauses_plans_as_the_former_format() {
 #[test]
 fn plans_are_written_as_commands() {
     let folder = tempfile::tempdir().expect("folder");
-    let own = flows(&folder);
+    let own = flow_list(&folder);
     let plain = std::fs::read_to_string(&own).expect("flows");
     // Rules of whole networks, which the flow director of e810 cannot compare.
     let networks = "tcp,192.0.2.0/24,*,198.51.100.2,443,hp\ntcp,192.0.3.0/24,*,198.51.100.2,443,be\n";
@@ -122,7 +112,7 @@ fn models_can_be_listed_printed_and_drawn() {
 #[test]
 fn a_flow_s_way_is_told_node_by_node() {
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let explain = |flow: &str| {
         run(&["steer", "explain", flow, "--nic", "intel-82599", "--flows", &flows, "--policy", "balance"])
     };
@@ -138,7 +128,7 @@ fn a_flow_s_way_is_told_node_by_node() {
 #[test]
 fn what_is_wrong_is_named_with_its_place() {
     let folder = tempfile::tempdir().expect("folder");
-    let good = flows(&folder);
+    let good = flow_list(&folder);
     let bad_flows =
         file(&folder, "bad.csv", "proto,src,sport,dst,dport\nudp,192.0.2.1,70000,198.51.100.1,1\n");
     let bad_model = file(&folder, "bad.nic", "nic broken \"x\"\nqueues 0\n");
@@ -166,7 +156,7 @@ fn a_device_without_steering_is_told() {
         return;
     }
     let folder = tempfile::tempdir().expect("folder");
-    let flows = flows(&folder);
+    let flows = flow_list(&folder);
     let [near, far] = ["near", "far"].map(|role| NetNs::create(&unique(role)).expect("namespace"));
     link::create_veth((&near, "v0"), (&far, "v1"), &link::VethOptions::default()).expect("veth");
     let at = ["--netns", near.name()];

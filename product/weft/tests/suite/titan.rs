@@ -419,10 +419,10 @@ fn a_nic_that_ends_takes_the_assignment_with_it() {
     let next = world.start(&["--queues", "2"]);
     let folder = tempfile::tempdir().expect("folder");
     let weights =
-        file(&folder, "w.weft", "class a = cgroup \"/weft-nobody\"\nroot = wfq { a: 3, default: 1 }\n");
+        file(&folder, "w.weft", "class a = cgroup \"/weft-absent\"\nroot = wfq { a: 3, default: 1 }\n");
     let on = world.titan(&["attach", "weft0", "--weights", &weights]);
     assert!(on.code == 0 && on.err.contains("over 2 queues"), "{}", on.err);
-    assert!(on.err.contains("there is no cgroup /weft-nobody"), "{}", on.err);
+    assert!(on.err.contains("there is no cgroup /weft-absent"), "{}", on.err);
     // Pinned objects removed by another program are reported, and assignment can still be disabled.
     for pins in world.kept().iter().filter(|path| path.is_dir()) {
         std::fs::read_dir(pins).expect("pins").for_each(|pin| {

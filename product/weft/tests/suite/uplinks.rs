@@ -72,6 +72,19 @@ impl Two {
         })
     }
 
+    /// Repeats the transfers until the one through `lan` was faster than `mbps` allow, the rate of `wan`: with that rate, none would be.
+    /// A busy machine makes each slower. Each through `wan` takes its time.
+    fn only_wan_has(&self, mbps: f64) {
+        let mut seen = Vec::new();
+        let faster = until(PATIENCE, || {
+            let [lan, wan] = self.transfers();
+            assert!(lan >= least(100.0) && wan >= least(mbps), "100 and {mbps} Mb/s: {lan:?} {wan:?}");
+            seen.push(lan);
+            lan < least(mbps)
+        });
+        assert!(faster, "{:?} at {mbps} Mb/s; lan takes {seen:?}", least(mbps));
+    }
+
     fn stop(&self, daemon: Running) -> Said {
         let said = self.service.stop(daemon);
         self.wan.assert_clean();
@@ -105,11 +118,7 @@ fn each_uplink_has_its_policy_at_the_same_time() {
     let two = Two::new();
     let daemon = two.start();
     let pid = daemon.0.id();
-    let [lan, wan] = two.transfers();
-    println!("lan {lan:?}, wan {wan:?}");
-    // They run at the same time, so a slow machine slows both.
-    assert!(lan >= least(100.0) && lan < wan, "100 Mb/s: {lan:?}");
-    assert!(wan >= least(40.0), "40 Mb/s: {wan:?}");
+    two.only_wan_has(40.0);
     let status = two.service.status();
     let path = format!("{}/../../docs/schemas/weft-status.schema.json", env!("CARGO_MANIFEST_DIR"));
     assert_eq!(schema::errors(&common::json(path), &status), Vec::<String>::new());
@@ -126,9 +135,7 @@ fn each_uplink_has_its_policy_at_the_same_time() {
     assert!(two.service.done(&["policy", "diff", &slow, "--uplink", "wan"]).contains("20 Mb/s"));
     let loaded = two.service.done(&["policy", "load", &slow, "--uplink", "wan"]);
     assert!(loaded.contains("uplink wan: generation 2 is in force"), "{loaded}");
-    let [lan, wan] = two.transfers();
-    println!("lan {lan:?}, wan {wan:?}");
-    assert!(lan < least(45.0) && wan >= least(20.0), "{lan:?} {wan:?}");
+    two.only_wan_has(20.0);
     assert_eq!((&two.status("lan")["generation"], &two.status("wan")["generation"]), (&1.into(), &2.into()));
     let config = two.service.done(&["config", "--uplink", "wan"]);
     assert!(config.contains("slow.weft, uplink wan") && config.ends_with(&policy("20mbps")), "{config}");

@@ -142,3 +142,14 @@ pub(crate) fn links() -> Vec<String> {
     let here = weft_host::NetNs::current().expect("namespace");
     weft_host::link::list(&here).expect("links").into_iter().map(|link| link.name).collect()
 }
+
+/// Writes a list of flows for plans of receive queues, and returns its path.
+pub(crate) fn flow_list(folder: &tempfile::TempDir) -> String {
+    let mut text = String::from("proto,src,sport,dst,dport,class\n");
+    for port in 1..=24 {
+        let class = if port <= 4 { "hp" } else { "be" };
+        text.push_str(&format!("udp,192.0.2.1,{},198.51.100.1,{},{class}\n", 7000 + port, 1000 + port));
+    }
+    text.push_str("tcp,*,*,198.51.100.1,80,be\n");
+    file(folder, "flows.csv", text)
+}
