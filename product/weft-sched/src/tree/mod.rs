@@ -61,7 +61,7 @@
 //! A turn touches the flow (half a cache line), its lane (two lines), the lane's PIFO (24 bytes per backlogged flow, if
 //! several are), the leaf if it has several lanes, and one node per level. The path to the root is stored in leaf and lane,
 //! so the charges of the levels do not depend on each other. Every node has the leaf that it leads to, so the next turn is found without a descent.
-//! docs/engine.md has the layout and what each part of it costs.
+//! docs/engine.md has the layout and docs/notes what each part of it costs.
 //!
 //! # User-defined algorithms
 //! A node or leaf may have a [`Custom`](crate::Custom) discipline. The module `script` has its semantics, and
