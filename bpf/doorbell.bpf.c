@@ -13,7 +13,7 @@
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, which selects the macvtap's queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count, the sender's claims if the lane's algorithms read them (told.h), the ring's bit and the
+ * 7. Post the doorbell: a count, the sender's claims if the lane's algorithms read them (claims.h), the ring's bit and the
  *    port's bit. A flow that the NIC has needs no message and no wake-up.
  *
  * weft_peer_ingress keeps group and broadcast frames out of the macvlan's own ways. weft_ring_ingress, just before the
@@ -51,7 +51,7 @@
 #include "process.h"
 #include "queues.h"
 #include "tap.h"
-#include "told.h"
+#include "claims.h"
 
 struct bpf_map;
 
@@ -296,20 +296,20 @@ static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, _
 }
 
 /* Passes what the packet's sender says of it to the NIC. `place`: lane and ring of the packet. A function, for its stack. */
-static __noinline int tell_of_packet(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
+static __noinline int claim_packet(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
 				     const struct weft_lane *lane, __u32 transport)
 {
-	struct weft_told told = {};
+	struct weft_claims claims = {};
 	union weft_place place = of->place;
 
 	if (!d || !lane)
 		return 0;
-	read_told(skb, &of->owned.key, transport, lane->reads, &told);
-	if (lane->reads & WEFT_READS_HOLD && told.asked_ns && !may_hold(d, lane, place.lane, place.ring, told.asked_ns)) {
-		told.asked_ns = 0;
+	read_claims(skb, &of->owned.key, transport, lane->reads, &claims);
+	if (lane->reads & WEFT_READS_HOLD && claims.asked_ns && !may_hold(d, lane, place.lane, place.ring, claims.asked_ns)) {
+		claims.asked_ns = 0;
 		__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].late_claims, 1);
 	}
-	tell(d, place.ring, &told);
+	post_claims(d, place.ring, &claims);
 	return 0;
 }
 
@@ -705,7 +705,7 @@ int weft_egress(struct __sk_buff *skb)
 	if (lane->reads) {
 		of.place.lane = lane_id;
 		of.place.ring = ring;
-		tell_of_packet(skb, &of, d, lane, headers.transport);
+		claim_packet(skb, &of, d, lane, headers.transport);
 	}
 	raise_bits(d, ring);
 	/* Another core has moved the flow since: its next packets wait for this one. */

@@ -22,7 +22,7 @@ struct weft_ring_doorbell {
 	__u64 last_or_left; /* a multiqueue NIC: the time of the last packet. Otherwise: the fewest bytes that packets posted
 			       since the NIC's last look leave to send; 0: no claim */
 	__u64 passed_ns; /* written by the NIC: all packets posted before this time are done */
-	__u64 drained; /* packets that a stand-in of the NIC has sent from the ring, unscheduled */
+	__u64 drained; /* packets that the pass-through worker has sent from the ring, unscheduled */
 	__u64 drained_done; /* written by the NIC: those of them that are in `done` */
 	__u64 asked_ns; /* the least time that packets posted since the NIC's last look request; 0: none does */
 };
@@ -67,7 +67,7 @@ struct weft_summary {
 
 /* The distance from now within which a sender may request a time: that of sch_fq's horizon. Others are of another clock. */
 #define WEFT_ASKED_MAX_NS 10000000000ll
-/* The same for a packet that shares its ring with other flows, which it may hold (told.h). */
+/* The same for a packet that shares its ring with other flows, which it may hold (claims.h). */
 #define WEFT_ASKED_SHARED_NS 100000000ll
 
 /* The age from which on a heartbeat is over. The NIC sleeps for at most a quarter of it, and packets pass within a tenth of a second. */
@@ -82,7 +82,7 @@ struct weft_ring_socket {
 
 /* The tracked flows of a ring. */
 struct weft_ring_flows {
-	__u64 held_ns; /* the latest time until which a packet in it may hold it (told.h) */
+	__u64 held_ns; /* the latest time until which a packet in it may hold it (claims.h) */
 	__u32 flows;
 	__u32 pad;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Messages of applications: the values of weftline's socket option, kept with the socket. weft_setsockopt (message.bpf.c)
- * writes them, the program at a port's egress reads them (told.h).
+ * writes them, the program at a port's egress reads them (claims.h).
  *
  * TCP: a message begins with the next byte that the application writes, and its packets are found by their sequence
  * numbers, also when they are sent again. The last WEFT_MESSAGES of a socket are kept, so that an application may write on

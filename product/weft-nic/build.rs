@@ -7,6 +7,7 @@ use std::process::Command;
 const OBJECTS: [&str; 4] = ["doorbell", "message", "process", "receive"];
 const HEADERS: [&str; 14] = [
     "admit.h",
+    "claims.h",
     "doorbell.h",
     "flow_key.h",
     "group.h",
@@ -19,7 +20,6 @@ const HEADERS: [&str; 14] = [
     "queues.h",
     "tables.h",
     "tap.h",
-    "told.h",
 ];
 
 fn main() {

@@ -7,7 +7,7 @@
 //! | [`key`], [`record`], [`figures`] | the name, the text and the figures of a result |
 //! | [`document`] | the document of runs, as `weft sim` writes it |
 //! | [`store`] | one file per result, found by its content |
-//! | [`mod@run`], [`gather`], [`mod@export`] | making results, counting and merging them, and tables of them |
+//! | [`mod@run`], [`store_contents`], [`mod@export`] | making results, counting and merging them, and tables of them |
 //! | [`engines`] | commands and scripts for other programs that run shards |
 #![forbid(unsafe_code)]
 
@@ -18,13 +18,13 @@ pub mod engines;
 pub mod export;
 pub mod figures;
 mod fuzz;
-pub mod gather;
 pub mod grid;
 pub mod key;
 pub mod record;
 pub mod run;
 pub mod scalar;
 pub mod store;
+pub mod store_contents;
 
 #[doc(hidden)]
 pub use fuzz::fuzz_grid;

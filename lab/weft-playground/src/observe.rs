@@ -9,7 +9,7 @@ use weft_policy::algorithm::{CheckedAlgorithm, algorithms, shipped_algorithm};
 use weft_policy::trial::Trial;
 use weft_policy::trial::run::{Fate, LINK, Run, TrialError, Turn as Taken, engine_time};
 use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline};
-use weft_sched::{Place, Standing};
+use weft_sched::{Place, QueuePosition};
 use weft_units::{FlowId, Nanos};
 
 /// Runs the arrivals under a policy, which must be the compilation of `text`. The order of a PIFO is left out.
@@ -65,23 +65,23 @@ struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    /// The next packet of each flow that waits, in the order of arrival, with its standings.
-    fn heads(&self, run: &Run<'_>) -> Vec<(usize, Vec<Standing>)> {
+    /// The next packet of each flow that waits, in the order of arrival, with its positions.
+    fn heads(&self, run: &Run<'_>) -> Vec<(usize, Vec<QueuePosition>)> {
         let mut seen: BTreeSet<FlowId> = BTreeSet::new();
         let tree = run.engine().tree();
         let waiting = run.arrivals().filter(|number| run.fates()[*number] == Fate::Held);
         let flows = waiting.filter_map(|number| Some((number, run.flow_of(number)?)));
         let first = flows.filter(|(_, flow)| tree.is_active(*flow) && seen.insert(*flow));
-        first.map(|(number, flow)| (number, tree.standings(flow, run.engine_now()))).collect()
+        first.map(|(number, flow)| (number, tree.positions(flow, run.engine_now()))).collect()
     }
 
     /// The heads of a turn in the form of the answer, the chosen one first.
-    fn shown(&self, mut heads: Vec<(usize, Vec<Standing>)>, run: &Run<'_>, chosen: usize) -> Vec<Head> {
+    fn shown(&self, mut heads: Vec<(usize, Vec<QueuePosition>)>, run: &Run<'_>, chosen: usize) -> Vec<Head> {
         let flow = run.flow_of(chosen);
         heads.sort_by_key(|(number, _)| run.flow_of(*number) != flow);
         heads.truncate(HEADS_MAX);
         let begin = engine_time(Nanos::ZERO);
-        let head = |(packet, standings): (usize, Vec<Standing>)| {
+        let head = |(packet, positions): (usize, Vec<QueuePosition>)| {
             let released = run.flow_of(packet).and_then(|flow| run.engine().tree().released_at(flow));
             // What was sent has advanced the release of its lane.
             let limited =
@@ -92,17 +92,17 @@ impl Watcher<'_> {
             };
             Head {
                 packet,
-                orders: standings.iter().rev().map(|standing| self.order(packet, standing)).collect(),
+                orders: positions.iter().rev().map(|position| self.order(packet, position)).collect(),
                 limited_ns: limited.filter(|until| *until > turn).map(Nanos::get),
             }
         };
         heads.into_iter().map(head).collect()
     }
 
-    fn order(&self, packet: usize, standing: &Standing) -> Order {
-        let (node, discipline, custom) = self.discipline(standing.order);
+    fn order(&self, packet: usize, position: &QueuePosition) -> Order {
+        let (node, discipline, custom) = self.discipline(position.order);
         let arrived = || format!("arrived {}", self.trial.packets[packet].at);
-        let rank = match standing.place {
+        let rank = match position.place {
             Place::Slot(slot) => format!("place {}", slot + 1),
             Place::Tag(tag) => format!("{tag} vtime"),
             Place::Arrival(_) => arrived(),
@@ -113,7 +113,7 @@ impl Watcher<'_> {
                 _ => arrived(),
             },
         };
-        Order { node, discipline, rank, held: standing.held }
+        Order { node, discipline, rank, held: position.held }
     }
 
     /// The name of an order, its discipline, and its algorithm.

@@ -10,7 +10,7 @@
 //! 4. [`attribution`] gives each sample a side by its process or call chain, and a category by the table ([`categories`]).
 //! 5. [`session`] repeats all levels in turn, and concludes the document of `weft_report::profile`.
 //! 6. [`stacks`] writes folded stacks and speedscope's format; [`fit`] fits the simulator's costs to runs;
-//!    [`statements`] judges the study's statements; [`tried`] tries the remarks.
+//!    [`statements`] judges the study's statements; [`remedy_trials`] tries the remarks.
 //!
 //! A trial for `weft tune` also counts each flow's bytes and has pings ([`ping`]) in its part without the instrument.
 //!
@@ -36,6 +36,7 @@ pub mod pattern;
 pub mod ping;
 pub mod probes;
 pub mod remedy;
+pub mod remedy_trials;
 pub mod session;
 pub mod setup;
 pub mod stacks;
@@ -43,4 +44,3 @@ pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;
-pub mod tried;

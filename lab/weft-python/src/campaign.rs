@@ -15,11 +15,11 @@ use std::thread;
 use std::time::Instant;
 use weft_campaign::campaign::Campaign;
 use weft_campaign::export;
-use weft_campaign::gather;
 use weft_campaign::grid::Shard;
 use weft_campaign::record::Record;
 use weft_campaign::run::{self, Event, Progress};
 use weft_campaign::store::{Store, StoreError};
+use weft_campaign::store_contents;
 
 /// The numbers of a shard's runs: all, those that were there, those that were made, and the files that were no results.
 type Numbers = (u64, u64, u64, u64);
@@ -104,13 +104,13 @@ pub(crate) fn status(py: Python<'_>, grid: &Bound<'_, PyAny>, out: PathBuf) -> P
     let store = Store::open(&out).map_err(stored)?;
     let (status, ended) = py.detach(move || {
         let watch = Watch { error: RefCell::new(None), looked: Cell::new(Instant::now()) };
-        let status = gather::status(&campaign, &store, &|| watch.is_over());
+        let status = store_contents::status(&campaign, &store, &|| watch.is_over());
         (status, watch.error.into_inner())
     });
     if let Some(error) = ended {
         return Err(error);
     }
-    let gather::Status { runs, there, broken } = status.map_err(Failure::from)?;
+    let store_contents::Status { runs, there, broken } = status.map_err(Failure::from)?;
     Ok((runs, there, broken))
 }
 

@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use weft_policy::{
     AtFault, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Fallback, FileText, GivenFirst,
-    Renumbered, Source, Tenant, TenantFiles, TenantTexts, TooManyRefused, compile_around, compile_with,
-    is_below, is_given, renumber, texts_of,
+    Renumbered, Source, Tenant, TenantFiles, TenantTexts, TooManyRefused, compile_with,
+    compile_with_fallback, is_below, is_given, renumber, texts_of,
 };
 use weft_sched::ProgramError;
 
@@ -141,7 +141,7 @@ impl InForce {
     fn replace(&self, source: Source<'_>, files: &dyn TenantFiles) -> Result<Next, Refusal> {
         let good = texts_of(&self.tenants);
         let fallback = Fallback { yields: &|_| true, good: &good };
-        let (alone, without) = compile_around(source, files, &self.options, fallback)?;
+        let (alone, without) = compile_with_fallback(source, files, &self.options, fallback)?;
         let (texts, mut given) = (texts_of(&alone.tenants), self.given.clone());
         // A tenant whose file was taken away has one again if the new policy comes with one.
         given.retain(|name, file| file.is_some() || !texts.0.contains_key(name));
@@ -181,7 +181,12 @@ impl InForce {
         yields: &dyn Fn(&str) -> bool,
     ) -> Result<(Compilation, AtFault), TooManyRefused> {
         let files = GivenFirst { given, file: Option::as_ref, others: texts };
-        compile_around(source, &files, &self.options, Fallback { yields, good: &TenantTexts::default() })
+        compile_with_fallback(
+            source,
+            &files,
+            &self.options,
+            Fallback { yields, good: &TenantTexts::default() },
+        )
     }
 
     /// The change to what was compiled.

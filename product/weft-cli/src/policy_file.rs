@@ -10,7 +10,7 @@ use weft_policy::promise::{Refusal, refused_with};
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
     Code, Compilation, CompileOptions, CompiledPolicy, Diagnostic, Fallback, FileText, Source, Style, Tenant,
-    TenantTexts, compile_around, compile_with, decode, render,
+    TenantTexts, compile_with, compile_with_fallback, decode, render,
 };
 use weft_run::place::{Answer, Place};
 use weft_run::tenant_files::Beside;
@@ -130,7 +130,7 @@ impl PolicyText {
     ) -> anyhow::Result<(CompiledPolicy, Vec<Tenant>)> {
         let source = Source { name: &self.name, text: &self.text };
         let fallback = Fallback { yields: &|_| true, good };
-        let (compilation, refused) = compile_around(source, &Beside, &with_users(options), fallback)
+        let (compilation, refused) = compile_with_fallback(source, &Beside, &with_users(options), fallback)
             .map_err(|error| anyhow!("{}: {error}", self.name))?;
         for (tenant, error) in &refused {
             let file =

@@ -1,7 +1,7 @@
 //! Diagnostics of the compiler, and its corrections as edits.
 
 use crate::host::Compiler;
-use crate::lines::Lines;
+use crate::line_index::LineIndex;
 use gen_lsp_types::{
     Code, CodeAction, CodeActionKind, Diagnostic, DiagnosticSeverity, Message, Range, TextEdit, Uri,
     WorkspaceEdit,
@@ -20,7 +20,7 @@ pub(crate) struct Found {
 }
 
 /// The diagnostics of a text, as `weft policy check` has them.
-pub(crate) fn diagnostics(compiler: Compiler<'_>, text: &str, lines: &Lines<'_>) -> Vec<Found> {
+pub(crate) fn diagnostics(compiler: Compiler<'_>, text: &str, lines: &LineIndex<'_>) -> Vec<Found> {
     let compilation = compiler.compile(text);
     let shown = |mut found: weft_policy::Diagnostic| {
         if found.file != compiler.name() {
@@ -54,7 +54,7 @@ pub(crate) fn diagnostics(compiler: Compiler<'_>, text: &str, lines: &Lines<'_>)
 
 /// The corrections of the diagnostics that touch the lines of `range`.
 pub(crate) fn corrections(compiler: Compiler<'_>, uri: &Uri, text: &str, range: Range) -> Vec<CodeAction> {
-    let lines = Lines::new(text);
+    let lines = LineIndex::new(text);
     let near = |found: &Found| {
         let own = found.shown.range;
         own.start.line <= range.end.line && range.start.line <= own.end.line
@@ -63,7 +63,7 @@ pub(crate) fn corrections(compiler: Compiler<'_>, uri: &Uri, text: &str, range: 
     found.filter_map(|found| correction(uri, text, &lines, found)).collect()
 }
 
-fn correction(uri: &Uri, text: &str, lines: &Lines<'_>, found: Found) -> Option<CodeAction> {
+fn correction(uri: &Uri, text: &str, lines: &LineIndex<'_>, found: Found) -> Option<CodeAction> {
     let fix = found.fix?;
     let edit = TextEdit { range: lines.range(fix.span), new_text: fix.text.clone() };
     Some(CodeAction {

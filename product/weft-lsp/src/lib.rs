@@ -5,7 +5,7 @@
 //! 2. `server` keeps the open texts, sends each request to the module that answers it, and checks what may come before and after a message.
 //! 3. `diagnostics`, `hover`, `completion`, `rename` and `symbols` answer from the text alone, by the compiler that the command uses.
 //! 4. `host` calls the compiler, with the files of tenants that the caller reads for it.
-//! 5. `lines` turns bytes into the protocol's positions, which count UTF-16 code units.
+//! 5. `line_index` turns bytes into the protocol's positions, which count UTF-16 code units.
 //!
 //! These rules hold:
 //!
@@ -20,7 +20,7 @@ mod completion;
 mod diagnostics;
 mod host;
 mod hover;
-mod lines;
+mod line_index;
 mod rename;
 mod server;
 mod symbols;

@@ -1,7 +1,7 @@
 //! Renaming: all places of a name, if the new one is free and the policy still compiles.
 
 use crate::host::Compiler;
-use crate::lines::Lines;
+use crate::line_index::LineIndex;
 use crate::symbols::{Place, Scope, Symbols};
 use gen_lsp_types::TextEdit;
 use weft_policy::syntax::is_name;
@@ -80,7 +80,7 @@ pub(crate) fn rename(
     let places = symbols.places.iter().filter(|other| other.scope == place.scope && other.name == place.name);
     let spans: Vec<Span> = places.map(|place| place.span).collect();
     check(compiler, text, &replaced(text, &spans, new))?;
-    let lines = Lines::new(text);
+    let lines = LineIndex::new(text);
     Ok(spans
         .into_iter()
         .map(|span| TextEdit { range: lines.range(span), new_text: new.to_owned() })

@@ -4,7 +4,7 @@ use crate::completion::completions;
 use crate::diagnostics::{corrections, diagnostics, edits};
 use crate::host::{Compiler, Host, path};
 use crate::hover::hover;
-use crate::lines::Lines;
+use crate::line_index::LineIndex;
 use crate::rename::{renamable, rename};
 use crate::symbols::Symbols;
 use gen_lsp_types::{
@@ -126,7 +126,7 @@ impl<'a> Server<'a> {
                 let (text, offset) = self.at(&p.text_document_position_params)?;
                 let place =
                     renamable(text, offset).map_err(|denied| refused(ErrorCode::RequestFailed, denied))?;
-                Ok(Lines::new(text).range(place.span))
+                Ok(LineIndex::new(text).range(place.span))
             }),
             "textDocument/rename" => answer(params, |p: RenameParams| {
                 let (text, offset) = self.at(&p.text_document_position_params)?;
@@ -146,7 +146,7 @@ impl<'a> Server<'a> {
             "textDocument/documentSymbol" => answer(params, |p: DocumentSymbolParams| {
                 let text = self.text(&p.text_document.uri)?;
                 let (tree, _) = parse(Source { name: "", text });
-                Ok(Symbols::new(&tree).outline(&Lines::new(text)))
+                Ok(Symbols::new(&tree).outline(&LineIndex::new(text)))
             }),
             "initialize" => Err(refused(ErrorCode::InvalidRequest, "`initialize` comes once")),
             _ => Err(refused(ErrorCode::MethodNotFound, format!("there is no method {method}"))),
@@ -199,7 +199,7 @@ impl<'a> Server<'a> {
     /// The text, and the byte of a position in it.
     fn at(&self, place: &TextDocumentPositionParams) -> Result<(&str, usize), Refused> {
         let text = self.text(&place.text_document.uri)?;
-        Ok((text, Lines::new(text).offset(place.position)))
+        Ok((text, LineIndex::new(text).offset(place.position)))
     }
 
     fn hover(&self, place: &TextDocumentPositionParams) -> Result<Option<Hover>, Refused> {
@@ -207,7 +207,7 @@ impl<'a> Server<'a> {
         let path = path(place.text_document.uri.as_ref());
         Ok(hover(Compiler::new(self.host, &path), text, offset).map(|(value, span)| Hover {
             contents: Contents::MarkupContent(MarkupContent { kind: MarkupKind::Markdown, value }),
-            range: Some(Lines::new(text).range(span)),
+            range: Some(LineIndex::new(text).range(span)),
         }))
     }
 
@@ -216,7 +216,7 @@ impl<'a> Server<'a> {
         let symbols = Symbols::new(&parse(Source { name: "", text }).0);
         let found = symbols.at(offset).and_then(|place| symbols.find(place.scope, &place.name));
         let uri = place.text_document.uri.clone();
-        Ok(found.map(|found| Location { uri, range: Lines::new(text).range(found.span) }))
+        Ok(found.map(|found| Location { uri, range: LineIndex::new(text).range(found.span) }))
     }
 }
 
@@ -255,7 +255,7 @@ fn initialized() -> InitializeResult {
 fn published(host: &Host<'_>, uri: Uri, version: Option<i32>, text: Option<&str>) -> Notification {
     let path = path(uri.as_ref());
     let compiler = Compiler::new(host, &path);
-    let found = text.map_or_else(Vec::new, |text| diagnostics(compiler, text, &Lines::new(text)));
+    let found = text.map_or_else(Vec::new, |text| diagnostics(compiler, text, &LineIndex::new(text)));
     let diagnostics = found.into_iter().map(|found| found.shown).collect();
     Notification::new(
         "textDocument/publishDiagnostics".to_owned(),
@@ -267,7 +267,7 @@ fn published(host: &Host<'_>, uri: Uri, version: Option<i32>, text: Option<&str>
 fn formatted(text: &str) -> Vec<TextEdit> {
     match reformat(Source { name: "", text }) {
         Ok(new) if new != text => {
-            vec![TextEdit { range: Lines::new(text).range(Span::new(0, text.len())), new_text: new }]
+            vec![TextEdit { range: LineIndex::new(text).range(Span::new(0, text.len())), new_text: new }]
         }
         _ => Vec::new(),
     }

@@ -1,6 +1,6 @@
 //! The names of a policy: where they are defined and used.
 
-use crate::lines::Lines;
+use crate::line_index::LineIndex;
 use gen_lsp_types::{DocumentSymbol, SymbolKind};
 use weft_policy::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::Span;
@@ -110,13 +110,13 @@ impl Symbols {
     }
 
     /// The definitions as an editor's outline.
-    pub(crate) fn outline(&self, lines: &Lines<'_>) -> Vec<DocumentSymbol> {
+    pub(crate) fn outline(&self, lines: &LineIndex<'_>) -> Vec<DocumentSymbol> {
         self.definitions.iter().map(|known| symbol(known, lines)).collect()
     }
 }
 
 #[expect(deprecated, reason = "the type has no default, so its deprecated field must be named")]
-fn symbol(known: &Definition, lines: &Lines<'_>) -> DocumentSymbol {
+fn symbol(known: &Definition, lines: &LineIndex<'_>) -> DocumentSymbol {
     DocumentSymbol {
         name: known.name.clone(),
         detail: Some(known.kind.word().to_owned()),

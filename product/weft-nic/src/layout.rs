@@ -32,7 +32,7 @@ pub struct RingBell {
     pub last_or_left: AtomicU64,
     /// The time before which all posted packets are done, in nanoseconds of the kernel's monotonic clock.
     pub passed: AtomicU64,
-    /// Packets that a stand-in of the NIC has sent from the ring, unscheduled.
+    /// Packets that the pass-through worker has sent from the ring, unscheduled.
     pub drained: AtomicU64,
     /// Those of them that are in `done`.
     pub drained_done: AtomicU64,

@@ -26,49 +26,41 @@
 //! whose ports all lost their devices is reported by [`SoftwareNic::is_running`]. It takes further ports.
 
 mod change;
-mod device;
 mod kept;
-mod plan;
 mod port;
 mod ports;
-mod programs;
-mod samples;
-mod scheduler;
-mod staff;
-mod threads;
-mod totals;
 mod workers;
 
-use crate::counters::{Count, Counters};
+use crate::counters::{Count, Counters, LagGauge};
 use crate::departures::{DepartureLog, Departures};
-use crate::doorbell::{CgroupEntry, EgressError, NicMaps, PrepareError, TableError, TapProgramError};
+use crate::doorbell::{CgroupEntry, EgressError, NicMaps, PrepareError, TableError, TapProgramError, check};
+use crate::kernel_counters::{UplinkCounterCache, rest_of};
+use crate::layout::LaneEntry;
 use crate::link::{DeviceLink, LinkKind, LinkRate};
-use crate::plan::{Mode, PlanError, RingPlan, Vacancies};
+use crate::plan::{Mode, PlanError, PortShare, RingPlan, Vacancies};
 use crate::port::{Port, PortError, Uplink};
-use crate::readings::UplinkReadings;
 use crate::redirect::{self, ThreadReason};
 use crate::sync::Ordering;
 pub use crate::totals::{Arrivals, ClassTotals, Draining, Lag, PortTotals, Totals};
 use crate::worker::{ExchangeError, SegmentsPerTurn};
 pub use change::{ChangedPolicy, PreparedPolicy};
-#[cfg(test)]
-pub(crate) use device::limited;
+use core::num::NonZeroUsize;
 pub use kept::{Adopted, IN_HAND, KeptNic, LostPort};
-pub use plan::NicPlan;
 pub use port::{NicPort, PortId, PortParts};
+use ports::close;
 pub use ports::{NIC_RINGS, WireCounters};
-use programs::close;
-pub use samples::Samples;
-use staff::Staff;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use threads::Threads;
 use weft_host::bpf::BpfError;
 use weft_host::clock;
+use weft_policy::CompiledPolicy;
+use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
 use weft_units::{BitsPerSec, Bytes, Nanos};
-use workers::WorkersCounters;
-pub use workers::{WORKERS, WorkersError};
+#[cfg(test)]
+pub(crate) use workers::limited;
+pub use workers::{Samples, WORKERS, WorkersError};
+use workers::{Threads, WorkerSet, WorkersCounters};
 
 /// The configuration of a NIC.
 #[derive(Clone, Debug)]
@@ -94,6 +86,95 @@ pub struct NicConfig {
     /// The departure log, if any, with its expected number of departures: the link's rate over the size of a packet as
     /// the host sends it, times the duration. More departures are no error.
     pub departures: Option<usize>,
+}
+
+/// A policy and a configuration, with the rings derived from both. None of them can be replaced, so a NIC never starts
+/// with the rings of another policy.
+#[derive(Clone, Debug)]
+pub struct NicPlan {
+    config: NicConfig,
+    rings: RingPlan,
+    workers: NonZeroUsize,
+}
+
+impl NicPlan {
+    /// Plans the rings of a port for `policy` and `config`.
+    ///
+    /// # Errors
+    /// When the policy exceeds the port, or the rate is zero.
+    pub fn new(policy: &CompiledPolicy, config: NicConfig) -> Result<Self, NicError> {
+        check(policy)?;
+        if config.rate == BitsPerSec::ZERO {
+            return Err(NicError::ZeroRate);
+        }
+        let rings = RingPlan::new(policy, config.mode, config.rings, &config.flows)?;
+        Ok(Self { config, rings, workers: NonZeroUsize::MIN })
+    }
+
+    /// The plan of a NIC with `workers` workers, each of which serves some of the ports.
+    ///
+    /// # Errors
+    /// When that many workers cannot share the policy or the link.
+    pub fn with_workers(self, workers: NonZeroUsize) -> Result<Self, WorkersError> {
+        workers::check(workers, &self.config, &self.rings)?;
+        Ok(Self { workers, ..self })
+    }
+
+    /// The number of workers.
+    pub const fn workers(&self) -> NonZeroUsize {
+        self.workers
+    }
+
+    /// The plan of a NIC whose policy has changed.
+    fn changed(config: NicConfig, rings: RingPlan, workers: NonZeroUsize) -> Self {
+        Self { config, rings, workers }
+    }
+
+    /// The plan with the policy's cgroups, resolved.
+    #[must_use]
+    pub fn with_cgroups(mut self, cgroups: Vec<Option<CgroupEntry>>) -> Self {
+        self.config.cgroups = cgroups;
+        self
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &CompiledPolicy {
+        self.rings.policy()
+    }
+
+    /// The policy with infrastructure, where the NIC adds it.
+    pub fn whole(&self) -> &CompiledPolicy {
+        self.rings.whole()
+    }
+
+    /// The configuration.
+    pub const fn config(&self) -> &NicConfig {
+        &self.config
+    }
+
+    /// The rings.
+    pub const fn rings(&self) -> &RingPlan {
+        &self.rings
+    }
+
+    /// The number of rings that the port must have.
+    pub fn ring_count(&self) -> u32 {
+        u32::try_from(self.rings.rings.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The lanes as the eBPF program reads them, for settings that do not follow from the policy: a lane's class in a
+    /// qdisc, and its flow bound.
+    pub fn lanes_mut(&mut self) -> &mut [LaneEntry] {
+        &mut self.rings.lanes
+    }
+
+    /// Plans the rings of the port `name`, with its share of resources.
+    ///
+    /// # Errors
+    /// When the policy has more lanes for the port than the port has rings.
+    pub fn for_port(&self, name: &str, share: PortShare) -> Result<RingPlan, PlanError> {
+        self.rings.of_port(name, self.config.mode, share, &self.config.flows)
+    }
 }
 
 /// Errors from starting or running the NIC.
@@ -239,7 +320,7 @@ struct UplinkWatch {
     device: Uplink,
     /// The device's counters when the NIC started.
     before: Count,
-    readings: UplinkReadings,
+    counters: UplinkCounterCache,
 }
 
 impl SoftwareNic {
@@ -273,16 +354,16 @@ impl SoftwareNic {
     fn start_over(plan: NicPlan, uplink: Uplink, maps: Arc<NicMaps>) -> Result<Self, NicError> {
         let (config, rings) = (plan.config(), plan.rings());
         maps.offer_messages(rings);
-        maps.note_makers(rings);
+        maps.note_socket_owners(rings);
         if let Mode::Multiqueue { queues, .. } = config.mode {
             maps.queues().nic_queues.store(u64::from(queues), Ordering::Release);
         }
         let (before, _) = uplink.arrived()?;
-        let Staff { workers, counters, uplink: fd, samples, departures, longest_chunk } =
-            Staff::engage(&plan, &uplink)?;
+        let WorkerSet { workers, counters, uplink: fd, samples, departures, longest_chunk } =
+            WorkerSet::build(&plan, &uplink)?;
         let shared_rings = rings.rings.iter().any(|ring| ring.class.is_none());
         let threads = Threads::start(workers, &maps, shared_rings)?;
-        let uplink_device = UplinkWatch { device: uplink, before, readings: UplinkReadings::new(before) };
+        let uplink_device = UplinkWatch { device: uplink, before, counters: UplinkCounterCache::new(before) };
         let (ports, next_id) = (Vec::new(), 0);
         let classes = vec![ClassTotals::default(); rings.classes()];
         let removed = PortTotals { classes, ..PortTotals::default() };
@@ -426,5 +507,83 @@ impl SoftwareNic {
     /// The uplink's descriptor, for tests that inject packets.
     pub fn uplink_fd(&self) -> &OwnedFd {
         &self.uplink
+    }
+}
+
+/// The totals: the sums of the ports, the uplink's counters and those of the workers.
+impl SoftwareNic {
+    /// The current totals: the sums over the ports, those that were removed included, and the NIC's own.
+    ///
+    /// # Errors
+    /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
+    pub fn totals(&self) -> Result<Totals, NicError> {
+        self.totals_with(NicPort::totals)
+    }
+
+    /// The time that looks at an idle port serve again: a second for up to 16 ports, and longer with more, so that idle
+    /// ports cost the same however many there are.
+    pub fn rest(&self) -> Nanos {
+        rest_of(self.ports.len())
+    }
+
+    /// The totals, in which the kernel's counters of idle ports may be as old as [`rest`](Self::rest): for status lines.
+    ///
+    /// # Errors
+    /// As [`Self::totals`].
+    pub fn recent_totals(&self) -> Result<Totals, NicError> {
+        self.totals_with(|port| port.recent_totals(self.rest()))
+    }
+
+    fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {
+        let mut ports = self.removed.clone();
+        self.ports.iter().for_each(|port| ports.add(&of(port)));
+        let ((arrived, device_dropped), failed) =
+            self.uplink_device.counters.read(&self.uplink_device.device);
+        let c = &self.counters;
+        let uplink_failed = c.count(|c| &c.uplink_failed);
+        let counted = self.uplink_device.device.counts_failed_writes();
+        let ours = if counted { uplink_failed.packets.get() } else { 0 };
+        Ok(Totals {
+            uplink_writes: c.count(|c| &c.uplink_writes),
+            uplink_failed,
+            uplink_waits: c.packets(|c| &c.uplink_waits),
+            // Each worker counts each change.
+            changes: self.counters().changes.get().packets.get(),
+            change_pause_max: Nanos(c.max(|c| &c.change_pause_max)),
+            draining: c.draining(),
+            sojourns: c.sojourns(self.plan.rings().classes()),
+            lags: self.lags(),
+            overdrawn: c.packets(|c| &c.overdrawn),
+            ahead_max: Nanos(c.max(|c| &c.ahead_max)),
+            observed_rate: self.observed_rate(),
+            uplink_arrived: arrived.minus(self.uplink_device.before),
+            uplink_dropped: device_dropped.saturating_sub(ours),
+            unread: ports.unread + failed,
+            wakeups: self.wakeups(),
+            sleeps: c.packets(|c| &c.sleeps),
+            wakeups_lost: c.packets(|c| &c.wakeups_lost),
+            turns: c.packets(|c| &c.turns),
+            worker_busy: c.max(|c| &c.worker_busy),
+            worker_cpu: self.worker_cpu(),
+            link_lost: Nanos(c.max(|c| &c.link_lost)),
+            flows: c.sum(|c| &c.flows),
+            staleness: Staleness {
+                count: c.sum(|c| &c.weights_taken),
+                sum: Nanos(c.sum(|c| &c.weights_age)),
+                max: Nanos(c.max(|c| &c.weights_age_max)),
+            },
+            ..Totals::from(ports)
+        })
+    }
+
+    /// The largest lags, by leaf that has a due.
+    fn lags(&self) -> Vec<Lag> {
+        let leaves = self.plan.rings().program.leaves.iter().zip(&self.counters().lags);
+        let lag = |(leaf, gauge): (&weft_sched::LeafSpec, &LagGauge)| {
+            let bound = gauge.bound.get();
+            let (bytes, span) = (Bytes(gauge.bytes.get()), Nanos(gauge.nanos.get()));
+            (bound > 0).then(|| Lag { leaf: leaf.name.clone(), bytes, span, bound: Bytes(bound) })
+        };
+        leaves.filter_map(lag).collect()
     }
 }

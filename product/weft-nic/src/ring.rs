@@ -7,13 +7,13 @@
 //! A ring borrows its buffer from a [`BufferPool`] while it has a packet, so that memory grows with the packets in
 //! progress, and not with the rings.
 
+use crate::claims::{ClaimMarks, Claims};
 use crate::counters::PortCounters;
 use crate::in_hand::InHand;
 use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
 use crate::sojourn::Arrivals;
 use crate::sync::{AtomicU64, Ordering};
-use crate::told::{Told, ToldMarks};
 use rustix::event::poll;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -117,7 +117,7 @@ pub(crate) struct Ring {
     /// The arrivals of its packets.
     pub(crate) arrivals: Arrivals,
     /// The claims of their senders, where the engine reads them.
-    pub(crate) told: ToldMarks,
+    pub(crate) claims: ClaimMarks,
 }
 
 /// The result of a fetch.
@@ -166,7 +166,7 @@ impl Ring {
             mark: (0, Instant::ZERO),
             since: Instant::ZERO,
             arrivals: Arrivals::default(),
-            told: ToldMarks::default(),
+            claims: ClaimMarks::default(),
         }
     }
 
@@ -236,18 +236,18 @@ impl Ring {
     /// Notes the packets that were posted until `now`, and the claims of their senders about them.
     pub(crate) fn look_closely(&mut self, now: Instant) {
         let posted = self.look(now);
-        self.told.posted(posted, Told::take(self.bell(), &self.page.sockets[self.number]));
+        self.claims.posted(posted, Claims::take(self.bell(), &self.page.sockets[self.number]));
     }
 
     /// The known metadata of the next packet. One that no look has found has just arrived.
     pub(crate) fn head(&mut self, now: Instant) -> Metadata {
         let done = self.accounting.done();
-        self.told.next(done).metadata(self.arrivals.of_next(done).unwrap_or(now))
+        self.claims.next(done).metadata(self.arrivals.of_next(done).unwrap_or(now))
     }
 
     /// The known metadata of the last packet posted.
     pub(crate) fn newest(&self, now: Instant) -> Metadata {
-        self.told.newest().metadata(self.arrivals.of_newest().unwrap_or(now))
+        self.claims.newest().metadata(self.arrivals.of_newest().unwrap_or(now))
     }
 
     /// Accounts for a fetched packet of `class`.
@@ -276,7 +276,7 @@ impl Ring {
         self.accounting.done() >= posted
     }
 
-    /// Completes the packets that a stand-in of this worker has sent.
+    /// Completes the packets that the pass-through worker has sent.
     fn take_drained(&mut self, posted: u64) {
         let bell = &self.page.rings[self.number];
         let drained = bell.drained.load(Ordering::Acquire);

@@ -21,44 +21,47 @@
 //!   decides anew.
 //! * The engine's time is the link's time. It never runs ahead of the wall clock except by the frame being sent.
 //!
+//! Sleeps:
+//! * Nothing may be sent, and the link is free: any doorbell wakes the worker.
+//! * The link is busy: a doorbell changes nothing, except one of an urgent ring of a device, which may overdraw the
+//!   link's clock. Only that wakes the worker. The sleep lasts at least the moderation interval, since a wake-up per
+//!   frame costs more processor time than the frame. The interval is longer beside a standing backlog (`Device::moderation`).
+//! * The uplink has no room: doorbells change nothing, so no wake-up is requested (`wait_for_room`).
+//! * A sleep ends early at the next retry of a late ring. While the link is busy only an urgent late ring shortens the
+//!   moderation interval.
+//!
 //! Rare branches and their counters: no room (`uplink_waits`, `uplink_failed`), refused packet (`refused` of the
 //! class), packet of a shared ring without a record (`unrecorded`), doorbell ahead of its packet (`doorbell_ahead`), packet lost (`lost`), stray (`strays`), lost wake-up
-//! (`wakeups_lost`), stalled worker (`link_lost`), failed fetch, which ends the port (`failed` of the port).
+//! (`wakeups_lost`, of the sleeps for a doorbell, `sleeps`), the longest sleep beside a late ring (`late_sleep_max`), stalled worker
+//! (`link_lost`), failed fetch, which ends the port (`failed` of the port).
 
-mod change;
+mod cpu_charge;
 mod device;
-mod drain;
 mod engine;
-mod hand_over;
-mod out_of_step;
-mod pace;
 mod ports;
-mod pressure;
 mod queues;
-mod shared;
-mod sleep;
+mod rings;
 mod uplink;
 mod urgency;
-mod waiting;
 
-pub(crate) use change::{PolicyChange, PortChange};
 pub(crate) use device::{Classes, Device};
 pub use engine::ExchangeError;
-pub(crate) use engine::{Decision, Engine};
-pub(crate) use ports::{Command, NewPort, add_to_leaf};
+pub(crate) use engine::{Decision, Engine, SharedTree};
+pub(crate) use ports::{Command, NewPort, PolicyChange, PortChange, add_to_leaf};
 pub(crate) use queues::QueueEngine;
-pub(crate) use shared::SharedTree;
 
 use crate::commands::Inbox;
 use crate::counters::Counters;
 use crate::departures::Recorder;
+use crate::doorbell::protocol;
+use crate::flow_records::{FlowClasses, RecordSource};
 use crate::late::LateRings;
 use crate::layout::{Page, Summary};
 use crate::link::{Link, WHOLE};
-use crate::records::{FlowClasses, RecordSource};
 use crate::ring::{BufferPool, Fetch, Place, Ring};
 use crate::sampler::Sampler;
 use crate::sync::Ordering;
+use rustix::event::{PollFd, PollFlags, poll};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -82,7 +85,8 @@ const BEAT: Nanos = Nanos::from_millis(5);
 /// The shortest sleep while the link is busy. The worker then sends all packets that are due, since a wake-up per frame
 /// costs more processor time than the frame. NICs moderate their interrupts likewise (50 us in Titan's C_max).
 pub(crate) const MODERATION: Nanos = Nanos::from_micros(50);
-
+/// The longest wait that is spent spinning, since a timer would be later.
+const SPIN: Nanos = Nanos::from_micros(3);
 /// The most chunks between two reads of the clock, whose result is the time of arrivals and departures.
 const STAMP: u32 = 16;
 
@@ -153,8 +157,8 @@ pub(crate) struct Worker<'a, R, E> {
     next_sweep: Instant,
     /// The first slot of the next sweep.
     sweep_from: usize,
-    drains: drain::Drains,
-    pace: pace::Pace,
+    drains: rings::Drains,
+    cpu_charge: cpu_charge::CpuCharge,
     /// The wall clock, at most [`STAMP`] chunks ago.
     stamp: Instant,
     /// Consecutive writes that failed for lack of memory.
@@ -200,6 +204,13 @@ pub(super) enum Room {
     Memory,
 }
 
+/// The doorbells that end a sleep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum WakeFor {
+    Any,
+    Urgent,
+}
+
 impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     pub(crate) fn new(
         engine: E,
@@ -209,7 +220,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         flows: &'a RefCell<FlowClasses>,
     ) -> Self {
         let reads_packets = engine.reads_packets();
-        let pace = pace::Pace::new(parts.link.rate(), clock::now(), Nanos::ZERO);
+        let cpu_charge = cpu_charge::CpuCharge::new(parts.link.rate(), clock::now(), Nanos::ZERO);
         Self {
             engine,
             summary,
@@ -230,11 +241,11 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
             late: LateRings::default(),
             next_sweep: Instant::ZERO,
             sweep_from: 0,
-            drains: drain::Drains::default(),
+            drains: rings::Drains::default(),
             stamp: Instant::ZERO,
             refusals: 0,
             handed_over: false,
-            pace,
+            cpu_charge,
             parts,
         }
     }
@@ -358,7 +369,7 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         let behind_stray = ring.unannounced && sent > Bytes::ZERO;
         let posted = ring.posted() > ring.accounting.done();
         let backlogged = !ring.late && (ring.fetched.is_some() || posted || behind_stray);
-        let share = if sent > Bytes::ZERO { self.pace.charge(sent) } else { sent };
+        let share = if sent > Bytes::ZERO { self.cpu_charge.charge(sent) } else { sent };
         let known;
         let next = match (backlogged, self.reads_packets) {
             (false, _) => None,
@@ -442,8 +453,8 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
         self.settle_device(wall);
         let counters = &self.parts.counters;
         let cpu = thread_cpu();
-        self.pace.close(wall, Nanos(cpu));
-        counters.worker_busy.set(self.pace.busy());
+        self.cpu_charge.close(wall, Nanos(cpu));
+        counters.worker_busy.set(self.cpu_charge.busy());
         counters.worker_cpu.set(cpu);
         counters.link_lost.set(self.parts.link.lost().get());
         counters.flows.set(self.flows.borrow().known());
@@ -468,6 +479,100 @@ impl<'a, R: RecordSource, E: Engine> Worker<'a, R, E> {
     }
 }
 
+/// The sleep.
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Reads the wall clock for the times of arrivals and departures. Workers that share a policy take it for their engine's
+    /// time, too. Returns the time of the loop, which was `wall`.
+    #[inline]
+    fn stamp(&mut self, wall: Instant) -> Instant {
+        self.stamp = clock::now();
+        if !self.engine.is_shared() {
+            return wall;
+        }
+        self.parts.link.follow(self.stamp);
+        self.stamp
+    }
+
+    /// Sleeps until there is work.
+    fn sleep_until_work(&mut self, wait: Served) {
+        if matches!(wait, Served::Progress) {
+            return;
+        }
+        let now = clock::now();
+        self.sleep(wait, now);
+        self.cpu_charge.slept(clock::now().saturating_since(now));
+    }
+
+    fn sleep(&mut self, wait: Served, now: Instant) {
+        let idle = matches!(wait, Served::Idle);
+        let (until, busy_until) = match wait {
+            Served::Progress => return,
+            Served::Blocked(room) => return self.wait_for_room(room, now),
+            Served::Wait(until) => (until, self.parts.link.busy_until(now)),
+            Served::Idle => (now + SLEEP_MAX, None),
+        };
+        let mut until = until.min(now + SLEEP_MAX);
+        if let Some(due) = self.late.next() {
+            until = until.min(due.max(now));
+        }
+        if until <= now + SPIN {
+            return;
+        }
+        if !self.late.is_empty() {
+            let longest = &self.parts.counters.late_sleep_max;
+            longest.set(longest.get().max((until - now).get()));
+        }
+        if let Some(busy_until) = busy_until {
+            let ahead = busy_until - now;
+            let of = |device: &Device| device.moderation(now, ahead, |enough| self.waits(enough));
+            let moderation = self.parts.device.as_ref().map_or(MODERATION, of);
+            return self.sleep_while_busy(until, moderation, now);
+        }
+        let device = self.parts.device.as_mut();
+        if idle && device.is_some_and(|device| device.moderates()) {
+            return self.sleep_while_busy(until.min(now + MODERATION), Nanos::ZERO, now);
+        }
+        let words = self.ports.len().div_ceil(64);
+        if protocol::prepare_sleep(&self.summary.ready_ports[..words], &self.summary.sleeping) {
+            self.sleep_for_doorbell(until - now, WakeFor::Any);
+        }
+    }
+
+    /// Sleeps until `until`, and for at least `moderation`. Only an urgent doorbell wakes the worker.
+    fn sleep_while_busy(&mut self, until: Instant, moderation: Nanos, now: Instant) {
+        let Some(device) = self.parts.device.as_mut() else {
+            let _ = poll(&mut [], Some(&timespec((until - now).max(moderation))));
+            return;
+        };
+        device.urgency.settle(now);
+        let late = self.late.any(|ring| device.urgency.is_urgent(ring));
+        let span = if late { until - now } else { (until - now).max(moderation) };
+        self.write_urgency();
+        let (summary, ports) = (&self.summary, &self.ports);
+        let words = &summary.ready_ports[..ports.len().div_ceil(64)];
+        let posted = |port| Self::has_urgent(ports, port);
+        if protocol::prepare_urgent_sleep(words, &summary.sleeping, posted) {
+            self.sleep_for_doorbell(span, WakeFor::Urgent);
+        }
+    }
+
+    /// Sleeps for `span` or until a doorbell that the worker has requested a wake-up for, or a command.
+    fn sleep_for_doorbell(&mut self, span: Nanos, wake: WakeFor) {
+        self.parts.counters.sleeps.add(1, 0);
+        let mut fds = [self.records.wake_fd(), self.commands.wake_fd()]
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let woken = poll(&mut fds, Some(&timespec(span)));
+        if fds[1].revents().contains(PollFlags::IN) {
+            self.commands.clear();
+        }
+        if woken == Ok(0) && self.wakeup_was_lost(wake) {
+            self.parts.counters.wakeups_lost.add(1, 0);
+        }
+        protocol::awake(&self.summary.sleeping);
+        self.records.consume();
+    }
+}
+
 /// The class of a packet in a ring shared by classes, from the record of its flow.
 fn class_of_packet<R: RecordSource>(
     records: &R,
@@ -487,6 +592,11 @@ fn class_of_packet<R: RecordSource>(
         ring.counters.unrecorded.add(1, 0);
         default_class
     })
+}
+
+fn timespec(span: Nanos) -> rustix::time::Timespec {
+    let (secs, nanos) = (span.get() / 1_000_000_000, span.get() % 1_000_000_000);
+    rustix::time::Timespec { tv_sec: secs as i64, tv_nsec: nanos as i64 }
 }
 
 #[cfg(test)]

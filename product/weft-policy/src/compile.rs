@@ -3,9 +3,9 @@
 //! A policy with tenants passes twice: `tenants` checks each file alone, with a queue in the place of each tenant, and puts the models
 //! together (`merge`); the later passes then see one model, whose places (`texts`) say the file, too.
 
-mod around;
 mod correct;
 mod default_place;
+mod fallback;
 mod faults;
 mod merge;
 mod quotas;
@@ -13,8 +13,8 @@ mod shared;
 mod tenants;
 mod texts;
 
-pub use self::around::{Fallback, TooManyRefused, compile_around};
 use self::correct::Work;
+pub use self::fallback::{Fallback, TooManyRefused, compile_with_fallback};
 use self::faults::Faults;
 use self::shared::Sharer;
 use self::texts::Texts;

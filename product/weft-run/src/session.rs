@@ -27,12 +27,12 @@ mod change;
 mod describe;
 mod finish;
 mod hold;
+mod missing_support;
 mod port;
 mod ports;
 mod report;
 mod settings;
 mod source;
-mod unmet;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -363,8 +363,8 @@ impl Session {
                  carrier; move it back, or start again with the uplink's new place"
             )
         });
-        let unmet = unmet::of(&self.nic);
-        self.ports.iter().filter_map(warning).chain(held).chain(gone).chain(unmet).collect()
+        let missing = missing_support::warnings(&self.nic);
+        self.ports.iter().filter_map(warning).chain(held).chain(gone).chain(missing).collect()
     }
 
     /// The carrier of packets received by the first port.

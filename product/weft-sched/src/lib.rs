@@ -48,7 +48,7 @@ pub use queues::{QueueScheduler, WeightUpdates};
 pub use script::leaf::Verdict;
 pub use traffic::Traffic;
 pub use tree::{
-    ChangeError, Changed, FlowError, InvariantError, Next, Place, PolicyTree, Prepared, RateError, Refused,
-    StaleTurn, Standing, TreeCounters, Turn,
+    ChangeError, Changed, FlowError, InvariantError, Next, Place, PolicyTree, Prepared, QueuePosition,
+    RateError, Refused, StaleTurn, TreeCounters, Turn,
 };
 pub use validate::ProgramError;

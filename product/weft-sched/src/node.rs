@@ -28,7 +28,7 @@ pub(crate) enum Leave {
 /// The absence of a leaf: offered by a node without backlogged descendants.
 pub(crate) const NO_LEAF: u32 = NO_VALUE;
 
-/// The turns ahead at which the nodes' lanes are fetched, and those at which what the lanes refer to is.
+/// The turns in advance at which the nodes' lanes are fetched, and those at which what the lanes refer to is.
 const FAR: usize = 6;
 const NEAR: usize = 3;
 
@@ -62,12 +62,12 @@ impl Node {
         }
     }
 
-    /// The offers of the node a few turns ahead, and some more turns ahead, where they are known.
+    /// The offers of the node a few turns from now, and some more turns from now, where they are known.
     #[inline]
-    pub(crate) fn ahead(&self) -> (u32, u32) {
+    pub(crate) fn upcoming(&self) -> (u32, u32) {
         match self {
             Self::Strict(_) => (NO_LEAF, NO_LEAF),
-            Self::Wfq(node) => node.tree.ahead(NEAR, FAR),
+            Self::Wfq(node) => node.tree.upcoming(NEAR, FAR),
         }
     }
 

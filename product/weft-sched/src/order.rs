@@ -37,13 +37,13 @@ impl Order {
         }
     }
 
-    /// The values of the children `near` and `far` turns ahead, where that is known; else those of none. A guess: the order may
+    /// The values of the children `near` and `far` turns from now, where that is known; else those of none. A guess: the order may
     /// change before.
     #[inline]
-    pub(crate) fn ahead(&self, near: usize, far: usize) -> (u32, u32) {
+    pub(crate) fn upcoming(&self, near: usize, far: usize) -> (u32, u32) {
         match self {
             Self::Tree(_) => (NO_VALUE, NO_VALUE),
-            Self::Runs(runs) => runs.ahead(near, far),
+            Self::Runs(runs) => runs.upcoming(near, far),
         }
     }
 

@@ -4,20 +4,30 @@
 //! same time. The first descriptor of a flow is stored in the flow's own record. A flow that holds one packet at a time
 //! (the common case: the rest waits in the socket) touches no other memory. Further descriptors are linked through a
 //! slab whose free places are reused, last freed first.
-
-mod change;
-mod scripted;
-
-pub use change::PreparedPackets;
+//!
+//! Below user-defined algorithms a dequeue takes its steps one by one, and a packet may be dropped in it. The metadata of
+//! packets lies beside the slab, at the same places, so that other packets do not grow by it. The first packet's is with the
+//! tree's flow.
+//!
+//! A change of the program ([`PacketScheduler::change`]; the tree's part is [`PolicyTree::change`]) takes place under waiting
+//! packets. A lane that stays keeps its counters. Packets of a lane that is gone count as enqueued in its heir, and no longer
+//! in their old lane, so that for every lane what was enqueued is what was dequeued and what is held. Waiting packets are never
+//! refused: a bound that is lower than what waits refuses only new ones.
 
 use thiserror::Error;
-use weft_rank::Metadata;
+use weft_rank::{Metadata, Metadatum};
 use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, Packets, Weight};
 
+use crate::entry::Entry;
 use crate::prefetch::prefetch;
 use crate::program::{LaneSpec, Program};
+use crate::script::leaf::Verdict;
+use crate::script::node::one;
 use crate::traffic::Traffic;
-use crate::tree::{FlowError, InvariantError, PolicyTree, RateError, Served};
+use crate::tree::{
+    ChangeError, Changed, FlowError, FlowHead, InvariantError, Next, PolicyTree, Prepared, RateError,
+    Refused, Served, Turn,
+};
 use crate::validate::ProgramError;
 
 /// A packet or segment stored elsewhere: its length, and the handle that its owner finds it by.
@@ -217,6 +227,14 @@ pub struct PacketScheduler {
     marked: bool,
 }
 
+/// A change of a packet scheduler; see [`Prepared`].
+#[derive(Debug)]
+pub struct PreparedPackets {
+    tree: Option<Prepared>,
+    lanes: Vec<LaneState>,
+    dropped: Vec<Traffic>,
+}
+
 impl PacketScheduler {
     /// Builds a scheduler that runs `program`, without flows.
     ///
@@ -272,7 +290,8 @@ impl PacketScheduler {
         descriptor: Descriptor,
         now: Instant,
     ) -> Result<(), EnqueueError> {
-        let (lane, active) = self.tree.standing_of(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
+        let (lane, active) =
+            self.tree.lane_and_active(flow).ok_or(EnqueueError::UnknownFlow { given: flow })?;
         self.lanes[lane.index()].admit(lane, descriptor.len)?;
         if self.tree.has_scripts() && self.tree.is_scripted(lane) {
             self.accept(flow, descriptor, active, &Metadata::UNKNOWN, now);
@@ -499,6 +518,186 @@ impl PacketScheduler {
     }
 }
 
+/// Packets below user-defined algorithms.
+impl PacketScheduler {
+    /// Enqueues a packet of `flow` at `now`, as [`PacketScheduler::enqueue`], with what is known of it. Length and arrival
+    /// are filled in. A user-defined algorithm may rank by the rest; elsewhere it is ignored.
+    ///
+    /// # Errors
+    /// As [`PacketScheduler::enqueue`].
+    pub fn enqueue_with(
+        &mut self,
+        flow: FlowId,
+        descriptor: Descriptor,
+        metadata: &Metadata,
+        now: Instant,
+    ) -> Result<(), EnqueueError> {
+        match self.tree.lane_and_active(flow) {
+            Some((lane, active)) if self.tree.is_scripted(lane) => {
+                self.lanes[lane.index()].admit(lane, descriptor.len)?;
+                self.accept(flow, descriptor, active, metadata, now);
+                Ok(())
+            }
+            _ => self.enqueue(flow, descriptor, now),
+        }
+    }
+
+    /// Enqueues a packet that was counted, below a user-defined algorithm.
+    #[cold]
+    fn accept(
+        &mut self,
+        flow: FlowId,
+        descriptor: Descriptor,
+        active: bool,
+        metadata: &Metadata,
+        now: Instant,
+    ) {
+        let metadata =
+            metadata.with(Metadatum::Length, descriptor.len.get()).with(Metadatum::Arrived, now.as_nanos());
+        self.tree.observe(now);
+        let arrival = self.tree.tick();
+        let waiting = Waiting { descriptor, arrival };
+        if active {
+            let at = self.append(flow, waiting) as usize;
+            if self.metadata.len() <= at {
+                self.metadata.resize(at + 1, Metadata::UNKNOWN);
+            }
+            self.metadata[at] = metadata;
+            self.tree.arrived(flow, &metadata);
+        } else {
+            self.queues[flow.index()].first = waiting;
+            self.tree.activate_packet(flow, arrival, &metadata);
+        }
+    }
+
+    /// Dequeues the next packet, whose turn is below a user-defined algorithm.
+    #[cold]
+    fn dequeue_scripted(&mut self, now: Instant) -> Dequeue {
+        let turn = match self.tree.next(now) {
+            Next::Turn(turn) => turn,
+            Next::Wait(until) => return Dequeue::Wait(until),
+            Next::Idle => return Dequeue::Empty,
+        };
+        let head = self.tree.head_of(turn.flow());
+        // A stale turn cannot be: it is the one just begun.
+        let verdict = self.tree.fetched(&turn, &head, now).unwrap_or(Verdict::Send);
+        let departure = self.take(turn, verdict, now);
+        self.marked = verdict == Verdict::Mark;
+        if verdict == Verdict::Drop { Dequeue::Drop(departure) } else { Dequeue::Packet(departure) }
+    }
+
+    /// Takes the first packet of a turn from its queue, and ends the turn.
+    fn take(&mut self, turn: Turn, verdict: Verdict, now: Instant) -> Departure {
+        let (flow, lane) = (turn.flow(), turn.lane());
+        let queue = &mut self.queues[flow.index()];
+        let (descriptor, second) = (queue.first.descriptor, queue.second as usize);
+        let next = advance(queue, &mut self.slab, &mut self.free);
+        let metadata = self.metadata.get(second).copied().unwrap_or(Metadata::UNKNOWN);
+        let next_len = queue.first.descriptor.len;
+        self.lanes[lane.index()].counters.left.add(descriptor.len);
+        let sent = if verdict == Verdict::Drop {
+            self.dropped[lane.index()].add(descriptor.len);
+            Bytes::ZERO
+        } else {
+            descriptor.len
+        };
+        let next = next.map(|arrival| (arrival, metadata.with(Metadatum::Length, next_len.get())));
+        let ended = self.tree.finish_packet(turn, (sent, sent), one(Some(descriptor.len)), next, now);
+        debug_assert!(ended.is_ok(), "the turn is the outstanding one");
+        Departure { flow, lane, descriptor }
+    }
+
+    /// Whether the packet dequeued last is to be marked as having experienced congestion.
+    pub fn marked(&self) -> bool {
+        self.marked
+    }
+}
+
+/// The exchange of the program, and the move of a flow.
+impl PacketScheduler {
+    /// Prepares a change to `program`; see [`PolicyTree::prepare`].
+    ///
+    /// # Errors
+    /// As [`PolicyTree::new`].
+    pub fn prepare(
+        program: &Program,
+        heirs: &[(LaneId, LaneId)],
+        flows: usize,
+    ) -> Result<PreparedPackets, ProgramError> {
+        let tree = Some(PolicyTree::prepare(program, heirs, flows)?);
+        let lanes = program.lanes.iter().map(LaneState::new).collect();
+        Ok(PreparedPackets { tree, lanes, dropped: vec![Traffic::default(); program.lanes.len()] })
+    }
+
+    /// Exchanges the program at `now`; see [`PolicyTree::change`]. Allocates and frees nothing.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; the scheduler is unchanged then.
+    pub fn change(
+        &mut self,
+        mut prepared: PreparedPackets,
+        now: Instant,
+    ) -> Result<Changed<PreparedPackets>, Refused<PreparedPackets>> {
+        let Some(tree) = prepared.tree.take() else {
+            return Err(Refused { why: ChangeError::Spent, prepared });
+        };
+        let (queues, slab) = (&self.queues, &self.slab);
+        let arrival = |flow: u32| queues[flow as usize].first.arrival;
+        let waiting = |flow: FlowId| waiting(&queues[flow.index()], slab);
+        let changed = self.tree.change_by(tree, now, |entry, _| arrival(entry.id), waiting);
+        let Changed { moved, retired } = match changed {
+            Ok(changed) => changed,
+            Err(Refused { why, prepared: tree }) => {
+                prepared.tree = Some(tree);
+                return Err(Refused { why, prepared });
+            }
+        };
+        core::mem::swap(&mut self.lanes, &mut prepared.lanes);
+        core::mem::swap(&mut self.dropped, &mut prepared.dropped);
+        // First the lanes that stay, since a heir adds to its counters.
+        for (at, lane) in self.lanes.iter_mut().enumerate() {
+            if let (Some(old), true) = (prepared.lanes.get(at), retired.target_of(at) == Some(at)) {
+                lane.counters = old.counters;
+                self.dropped[at] = prepared.dropped[at];
+            }
+        }
+        for (at, old) in prepared.lanes.iter_mut().enumerate() {
+            if let Some(heir) = retired.target_of(at).filter(|heir| *heir != at) {
+                let held = old.counters.held();
+                old.counters.enqueued.remove(held);
+                self.lanes[heir].counters.enqueued.merge(held);
+            }
+        }
+        prepared.tree = Some(retired);
+        Ok(Changed { moved, retired: prepared })
+    }
+
+    /// Moves a flow with its packets to another lane; see [`PolicyTree::move_flow`].
+    ///
+    /// # Errors
+    /// [`FlowError::UnknownFlow`], [`FlowError::UnknownLane`].
+    pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
+        let from = self.tree.lane_of(flow).ok_or(FlowError::UnknownFlow { given: flow })?;
+        let queues = &self.queues;
+        let arrival = |entry: &Entry| queues[entry.id as usize].first.arrival;
+        let first = || waiting(&queues[flow.index()], &self.slab);
+        self.tree.move_flow_by(flow, lane, arrival, first)?;
+        let mut held = Traffic::default();
+        if self.tree.is_active(flow) {
+            let queue = &self.queues[flow.index()];
+            held.add(queue.first.descriptor.len);
+            let mut next = queue.second;
+            while let Some(place) = self.slab.get(next as usize) {
+                held.add(place.waiting.descriptor.len);
+                next = place.next;
+            }
+        }
+        self.lanes[from.index()].counters.enqueued.remove(held);
+        self.lanes[lane.index()].counters.enqueued.merge(held);
+        Ok(())
+    }
+}
+
 /// Removes the first descriptor of a queue and advances the second. Returns the latter's arrival number, if there is one.
 #[inline]
 fn advance(queue: &mut Queue, slab: &mut [Place], free: &mut u32) -> Option<u64> {
@@ -510,4 +709,17 @@ fn advance(queue: &mut Queue, slab: &mut [Place], free: &mut u32) -> Option<u64>
     place.next = *free;
     *free = at;
     Some(queue.first.arrival)
+}
+
+/// The first packet of a flow that no algorithm ordered so far, and what waits in the flow.
+fn waiting(queue: &Queue, slab: &[Place]) -> FlowHead {
+    let first = queue.first;
+    let mut queued = one(Some(first.descriptor.len));
+    let mut next = queue.second;
+    while let Some(place) = slab.get(next as usize) {
+        queued.add(place.waiting.descriptor.len);
+        next = place.next;
+    }
+    let packet = Metadata::UNKNOWN.with(Metadatum::Length, first.descriptor.len.get());
+    FlowHead { packet, arrival: first.arrival, queued }
 }

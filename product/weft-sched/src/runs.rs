@@ -87,7 +87,7 @@ impl Runs {
 
     /// The values of the slots that are `near` and `far` places behind the smallest in its run, or [`NO_VALUE`].
     #[inline]
-    pub(crate) fn ahead(&self, near: usize, far: usize) -> (u32, u32) {
+    pub(crate) fn upcoming(&self, near: usize, far: usize) -> (u32, u32) {
         let behind = |slot: u32, steps: usize| {
             (0..steps)
                 .fold(slot, |slot, _| self.members.get(slot as usize).map_or(NO_SLOT, |member| member.after))

@@ -15,8 +15,8 @@
 //! | [`server`] | the loop over sockets, signals and ticks |
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`steering`] | the receive steering of the host's NIC |
-//! | [`waiting`] | the reasons that packets wait |
-//! | [`in_use`] | what classes sent in a span, and the processor time of their processes |
+//! | [`wait_reasons`] | the reasons that packets wait |
+//! | [`class_usage`] | what classes sent in a span, and the processor time of their processes |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -31,6 +31,7 @@
 
 pub mod access;
 pub mod alarms;
+pub mod class_usage;
 pub mod config;
 pub mod daemon;
 pub mod data_path;
@@ -38,7 +39,6 @@ pub mod delegation;
 pub mod doctor;
 mod entitlement;
 pub mod holding;
-pub mod in_use;
 pub mod log;
 pub mod metrics;
 pub mod notify;
@@ -48,4 +48,4 @@ pub mod service;
 pub mod sockets;
 pub mod steering;
 pub mod tenants;
-pub mod waiting;
+pub mod wait_reasons;

@@ -9,7 +9,7 @@ use weft_control::error::Diagnostic;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
     Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Steps, Tenant, TenantFiles,
-    TenantTexts, TooManyRefused, compile_around, texts_of,
+    TenantTexts, TooManyRefused, compile_with_fallback, texts_of,
 };
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
@@ -135,9 +135,9 @@ impl Policy {
         let users = host_users();
         let Outside { rate, port_limits, steps } = outside;
         let options = CompileOptions { link: rate, port_limits, users, steps, ..CompileOptions::default() };
-        let around = compile_around(Source { name, text: &text }, files, &options, fallback);
+        let compiled = compile_with_fallback(Source { name, text: &text }, files, &options, fallback);
         let (compilation, refused) =
-            around.map_err(|reason| PolicyError::Tenants { file: name.to_owned(), reason })?;
+            compiled.map_err(|reason| PolicyError::Tenants { file: name.to_owned(), reason })?;
         let Compilation { policy, diagnostics, tenants, steps, .. } = compilation;
         let diagnostics = diagnostics.iter().map(diagnostic).collect();
         let Some(mut compiled) = policy else { return Err(PolicyError::Refused(diagnostics)) };

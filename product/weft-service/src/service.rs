@@ -6,7 +6,6 @@
 //! An uplink whose data path fails does not end the others: it has none for a while, and is started again as soon as its
 //! interface is there.
 
-mod attempts;
 mod pending;
 mod ports;
 mod reload;
@@ -14,6 +13,7 @@ mod status;
 mod tenants;
 mod throttle;
 mod uplink;
+mod uplink_restart;
 
 use crate::config::{Config, Folders, UplinkConfig};
 use crate::data_path::{DataPathError, Maker, Started};
@@ -84,7 +84,7 @@ pub struct Service {
     config: Config,
     /// The counters of the last tick.
     latest: ServiceStatus,
-    next_attempt: Instant,
+    next_restart: Instant,
     steering: Option<Steering>,
     throttle: Throttle,
     reloading: Option<Reloading>,
@@ -112,7 +112,7 @@ impl Service {
         let mut uplinks: Vec<Uplink> = config.uplinks.iter().zip(starts).map(of).collect();
         // After all have given up the ports that the configuration moved to another uplink.
         uplinks.iter_mut().for_each(Uplink::make_configured);
-        let (latest, next_attempt) = (ServiceStatus::default(), Instant::now());
+        let (latest, next_restart) = (ServiceStatus::default(), Instant::now());
         let steering = surroundings.steering.take();
         let throttle = Throttle::default();
         Self {
@@ -121,7 +121,7 @@ impl Service {
             folders,
             config,
             latest,
-            next_attempt,
+            next_restart,
             steering,
             throttle,
             reloading: None,

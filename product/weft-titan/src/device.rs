@@ -24,7 +24,7 @@
 
 use crate::accounting::Accounting;
 use crate::error::TitanError;
-use crate::found::{self, Found, find};
+use crate::inspection::{self, Inspection, inspect};
 use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
 use crate::match_table::{CgroupId, PrepareError, Row, Tables, Tested};
 use crate::page::{self, QueuePage};
@@ -71,7 +71,7 @@ impl Titan {
     pub fn attach(ns: &NetNs, device: &str, settings: &Settings) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
-        let found = find(ns, device)?;
+        let found = inspect(ns, device)?;
         let netns = ns.inode()?;
         stale_pins::forget(&folder)?;
         if let Some(state) = State::read(&folder, netns, found.ifindex)? {
@@ -314,7 +314,7 @@ impl Titan {
     fn queues_note(&self) -> Result<Option<String>> {
         let now = match self.state.software_nic {
             true => self.page.nic_queues.load(Ordering::Acquire) as u32,
-            false => found::queues_of(&self.ns, &self.name()?)?,
+            false => inspection::queues_of(&self.ns, &self.name()?)?,
         };
         let (assigned, device) = (self.state.queues, &self.state.device);
         Ok((now != assigned).then(|| {
@@ -384,7 +384,7 @@ impl Titan {
 
 /// Adds the classifier to the device's egress. If the device is not our NIC's port, a tc action after it selects the
 /// queue.
-fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Found, priority: u16) -> Result<()> {
+fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Inspection, priority: u16) -> Result<()> {
     let action = found.nic_page.is_none();
     let filter = BpfFilter {
         program: loaded.classifier().as_fd(),
@@ -418,7 +418,7 @@ fn wait_unloaded(programs: &[u32]) {
 }
 
 /// The queues that each core may select; empty for all.
-fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Found) -> Result<Vec<Vec<TxQueueId>>> {
+fn pools(ns: &NetNs, device: &str, pool: &Pool, found: &Inspection) -> Result<Vec<Vec<TxQueueId>>> {
     let mut pools = match pool {
         Pool::All => Vec::new(),
         Pool::Given(pools) => pools.clone(),
@@ -437,7 +437,7 @@ fn by_core(queues: &xps::TxQueues) -> Vec<Vec<TxQueueId>> {
     (0..cores as u32).map(|core| pools.get(&core).into_iter().flatten().copied().collect()).collect()
 }
 
-fn load(settings: &Settings, found: &Found, pools: &[Vec<TxQueueId>]) -> Result<Loaded> {
+fn load(settings: &Settings, found: &Inspection, pools: &[Vec<TxQueueId>]) -> Result<Loaded> {
     let weights = &settings.weights;
     // A weight is at most `weights::LARGEST`.
     let rows = weights.rows.iter().map(|row| Row {

@@ -7,10 +7,10 @@
 //! | [`dragonet`] | Dragonet (TRIOS 2015): isolation of memcached's clients, cost of the search, verification of a plan |
 //! | [`kernel_tcp`] | none: the kernel's TCP through a bottleneck, which the simulator's is held against |
 
-mod asked;
 pub mod dragonet;
 pub mod kernel_tcp;
 pub mod loom;
+mod request;
 pub mod titan;
 
-pub use asked::{Asked, ExperimentError};
+pub use request::{ExperimentError, ExperimentRequest};

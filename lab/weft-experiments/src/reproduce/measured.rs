@@ -1,7 +1,7 @@
 //! `--measured`: Titan's tables and figures with measurements on real packets of this machine.
 
-use super::here::Here;
-use super::{Options, ReproduceError, catalogue, here, native};
+use super::local_experiments::LocalExperiment;
+use super::{Options, ReproduceError, catalogue, local_experiments, native};
 use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
 use crate::experiments::titan::measured::run::MeasuredError;
 use crate::experiments::titan::measured::settings::RunSettings;
@@ -60,7 +60,9 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
                 all().filter(|id| id.starts_with("titan-") && native::of(id).is_none()).collect()
             }
             (other, Some(_))
-                if !MEASURABLE.contains(&other) && other != WEIGHTS_ID && here::of(other).is_none() =>
+                if !MEASURABLE.contains(&other)
+                    && other != WEIGHTS_ID
+                    && local_experiments::of(other).is_none() =>
             {
                 return Err(ReproduceError::NotMeasured {
                     given: other.to_owned(),
@@ -81,8 +83,8 @@ pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> 
 
 /// Returns all names that `--measured` accepts.
 fn known() -> Vec<&'static str> {
-    let here = here::HERE.iter().map(|here| here.id);
-    [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().into_iter().chain(here).collect()
+    let local = local_experiments::LOCAL_EXPERIMENTS.iter().map(|local| local.id);
+    [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().into_iter().chain(local).collect()
 }
 
 /// Returns the options for simulating cells that are also measured: as many seeds as runs, or none.
@@ -106,7 +108,7 @@ fn runs(options: &Options) -> u32 {
 ///
 /// # Errors
 /// Fails when rights are missing or a measurement fails.
-pub(super) fn fill_here(
+pub(super) fn fill_local(
     experiments: &mut [Experiment],
     options: &Options,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -114,18 +116,18 @@ pub(super) fn fill_here(
 ) -> Result<(), ReproduceError> {
     let Some(how) = &options.measured else { return Ok(()) };
     for experiment in experiments {
-        let Some(here) = here::of(&experiment.id) else { continue };
+        let Some(local) = local_experiments::of(&experiment.id) else { continue };
         weft_host::require_network_rights().map_err(|missing| ReproduceError::NotHere {
-            id: here.id.to_owned(),
+            id: local.id.to_owned(),
             reason: missing.to_string(),
         })?;
-        fill_one(here, (experiment, how), options, cancelled, progress)?;
+        fill_one(local, (experiment, how), options, cancelled, progress)?;
     }
     Ok(())
 }
 
 fn fill_one(
-    here: &Here,
+    local: &LocalExperiment,
     (experiment, how): (&mut Experiment, &Measured),
     options: &Options,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -133,9 +135,9 @@ fn fill_one(
 ) -> Result<(), ReproduceError> {
     let begin = Instant::now();
     experiment.forget_measured();
-    let runs = options.seeds.unwrap_or(here.runs);
-    let of = here.cells * runs as usize;
-    match (here.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of)) {
+    let runs = options.seeds.unwrap_or(local.runs);
+    let of = local.cells * runs as usize;
+    match (local.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of)) {
         Err(ReproduceError::Stopped) => experiment.notes.push(INTERRUPTED.to_owned()),
         other => other?,
     }
@@ -238,7 +240,7 @@ impl Seen {
     pub(super) fn fill(self, experiments: Vec<Experiment>) -> Vec<Experiment> {
         let total = self.results.runs.values().map(Vec::len).sum::<usize>().max(1) as f64;
         let fill = |mut one: Experiment| {
-            if here::of(&one.id).is_some() {
+            if local_experiments::of(&one.id).is_some() {
                 return one;
             }
             let keys = experiment::keys(&one, self.settings.inner);
@@ -263,7 +265,7 @@ fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::here::Fill;
+    use super::super::local_experiments::Fill;
     use super::*;
     use crate::experiments::titan::measured::nic;
     use crate::experiments::titan::measured::path::PathError;
@@ -364,9 +366,9 @@ mod tests {
             experiment.cells[0].take_measured(vec![1.5]);
             Err(ReproduceError::Stopped)
         };
-        let here = Here { id: "hoststack-outcast", runs: 1, cells: 2, fill };
+        let local = LocalExperiment { id: "hoststack-outcast", runs: 1, cells: 2, fill };
         let how = options.measured.as_ref().expect("measured");
-        fill_one(&here, (&mut experiment, how), &options, &|| true, &mut |_, _| ()).expect("no failure");
+        fill_one(&local, (&mut experiment, how), &options, &|| true, &mut |_, _| ()).expect("no failure");
         assert!(experiment.notes.iter().any(|note| note == INTERRUPTED), "{:?}", experiment.notes);
         let measured: Vec<Option<f64>> = experiment.cells.iter().map(|cell| cell.measured).collect();
         assert_eq!((measured, experiment.measured_on), (vec![Some(1.5), None], None));

@@ -5,14 +5,14 @@
 //! no source tree.
 //!
 //! 1. Ids are resolved (`measured`): to simulated experiments (`file`), native ones (`native`), and measured cells
-//!    (`here`).
+//!    (`local_experiments`).
 //! 2. `run` plans units: a scenario with its seeds. A unit is keyed by the scenario's text, so runs that experiments
 //!    share are made once. Each metric is evaluated on an empty outcome first, so that an invalid name costs no
 //!    simulation.
 //! 3. Titan's measurements run before the simulations, since missing rights must show early. All measurements run
 //!    alone, since load would distort them.
 //! 4. All simulations of all experiments are one list, spread over the threads. They are independent, so the result
-//!    does not depend on the number of threads. With a store, runs whose metrics it has are not made again (`keep`).
+//!    does not depend on the number of threads. With a store, runs whose metrics it has are not made again (`result_cache`).
 //! 5. `metric` computes cells from outcomes, `claim` judges the paper's statements, each also on a null model that
 //!    must fail it (`judge`, on simulated or measured cells), and `scores` compares the result with `experiments/scores.toml`.
 //!
@@ -30,22 +30,22 @@ mod doorbells;
 mod fig2;
 pub(crate) mod file;
 mod generate;
-mod here;
 mod hoststack;
 mod judge;
-mod keep;
 mod kernel_path;
+mod local_experiments;
 mod loom_cpu;
 mod measured;
 mod metric;
 mod native;
+mod result_cache;
 mod run;
 mod scores;
 
 pub use catalogue::{claims_of, ids, title};
 pub use cross::{Cross, CrossOptions};
 pub use file::FileError;
-pub use keep::Keep;
 pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
+pub use result_cache::ResultCache;
 pub use run::{Options, ReproduceError, run};
 pub use scores::{stored_settings, stored_text};

@@ -4,12 +4,12 @@ use super::{Options, ReproduceError};
 use crate::experiments::dragonet::{isolation_panels, search_cost};
 use crate::experiments::titan::order::experiment as order;
 use crate::experiments::titan::shuffle::experiment as shuffle;
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use weft_report::reproduce::Experiment;
 
 /// Runs an experiment, given the request, a stop condition, and an observer for the steps done and in all.
 type Run = fn(
-    &Asked,
+    &ExperimentRequest,
     &(dyn Fn() -> bool + Sync),
     &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError>;
@@ -69,7 +69,7 @@ impl Native {
                 reason: missing.to_string(),
             })?;
         }
-        Ok((self.run)(&options.asked(), cancelled, progress)?)
+        Ok((self.run)(&options.request(), cancelled, progress)?)
     }
 }
 

@@ -4,10 +4,10 @@
 use super::catalogue;
 use super::claim::Values;
 use super::file::{self, ExperimentFile, FileError};
-use super::keep::{self, Keep, Kept, Refused};
+use super::result_cache::{self, CachedResult, Refused, ResultCache};
 use super::{Measured, generate, judge, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -45,13 +45,13 @@ pub struct Options {
     /// A file of costs in place of the experiments': its name and its text.
     pub costs: Option<(String, String)>,
     /// Keeps the metrics of each simulated run, and takes those that are there.
-    pub keep: Option<Keep>,
+    pub cache: Option<ResultCache>,
 }
 
 impl Options {
     /// Returns the request to each experiment.
-    pub fn asked(&self) -> Asked {
-        Asked {
+    pub fn request(&self) -> ExperimentRequest {
+        ExperimentRequest {
             flows: self.flows,
             seed: self.seed,
             seeds: self.seeds,
@@ -210,7 +210,7 @@ pub fn run(
     let mut experiments: Vec<Experiment> =
         ids.iter().filter(|id| *id != WEIGHTS_ID).filter_map(one).collect::<Result<_, _>>()?;
     scores::hold(&mut experiments, options)?;
-    measured::fill_here(&mut experiments, options, cancelled, &mut progress)?;
+    measured::fill_local(&mut experiments, options, cancelled, &mut progress)?;
     Ok(match seen {
         Some(seen) => seen.fill(experiments),
         None => experiments,
@@ -221,8 +221,8 @@ pub fn run(
 fn run_once(unit: &Unit, options: &Options, seed: u32) -> Result<Run, Refused> {
     let begin = Instant::now();
     let number = options.seed + u64::from(seed);
-    let keep = options.keep.as_ref();
-    let before = keep.map(|keep| keep.get(&unit.hash, number)).transpose()?.flatten();
+    let cache = options.cache.as_ref();
+    let before = cache.map(|cache| cache.get(&unit.hash, number)).transpose()?.flatten();
     if let Some(kept) = before.as_ref().filter(|_| seed > 0) {
         let values: Option<Vec<_>> =
             unit.metrics.iter().map(|name| kept.metrics.get(name).copied()).collect();
@@ -239,9 +239,9 @@ fn run_once(unit: &Unit, options: &Options, seed: u32) -> Result<Run, Refused> {
         .map(|name| metric::value(name, &unit.scenario, &outcome).unwrap_or(None))
         .collect();
     let events = outcome.events;
-    if let Some(keep) = keep {
+    if let Some(cache) = cache {
         let metrics = unit.metrics.iter().cloned().zip(values.iter().copied()).collect();
-        keep.put(&unit.hash, number, Kept { metrics, events }, before)?;
+        cache.put(&unit.hash, number, CachedResult { metrics, events }, before)?;
     }
     let seconds = begin.elapsed().as_secs_f64();
     Ok(Run { values, events, seconds, outcome: (seed == 0).then_some(outcome) })
@@ -311,7 +311,7 @@ impl Units {
                         FileError::Invalid { file: name.clone(), reason: error.to_string() }
                     })?;
                 }
-                let hash = keep::hash(&scenario);
+                let hash = result_cache::hash(&scenario);
                 self.units.push(Unit { scenario, hash, seeds, metrics: Vec::new(), label });
                 self.known.insert(text, self.units.len() - 1);
                 self.units.len() - 1

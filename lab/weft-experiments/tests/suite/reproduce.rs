@@ -16,7 +16,7 @@ fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
         time_scale: None,
         measured: None,
         costs: None,
-        keep: None,
+        cache: None,
     }
 }
 

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use weft_campaign::campaign::{Campaign, CampaignError};
 use weft_campaign::engines::{self, Names};
 use weft_campaign::export::{self, Exported};
-use weft_campaign::gather::{self, Merged};
 use weft_campaign::grid::Shard;
 use weft_campaign::run::{self, Event, Progress};
 use weft_campaign::store::Store;
+use weft_campaign::store_contents::{self, Merged};
 use weft_cli::failure::{Reported, usage};
 use weft_cli::output::{self, Target};
 use weft_cli::progress;
@@ -280,7 +280,7 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let store = Store::open(&args.out)?;
     let json = Target::open(args.json.as_deref())?;
     let stop = Stop::install(Removes::Nothing)?;
-    let status = gather::status(&campaign, &store, &|| stop.asked()).map_err(told)?;
+    let status = store_contents::status(&campaign, &store, &|| stop.asked()).map_err(told)?;
     if stop.asked() {
         return Ok(stop.exit_code());
     }
@@ -305,7 +305,7 @@ fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let stop = Stop::install(Removes::Nothing)?;
     let mut all = Merged::default();
     for from in &from {
-        let merged = gather::merge(from, &into, &|| stop.asked(), &mut |path, error| {
+        let merged = store_contents::merge(from, &into, &|| stop.asked(), &mut |path, error| {
             output::warn(&format!("{}: {error}; it was left out", path.display()));
         })?;
         all.taken += merged.taken;

@@ -12,7 +12,7 @@ use weft_cli::signals::{Removes, Stop};
 use weft_experiments::experiments::titan::measured::experiment::{Measure, WEIGHTS_ID};
 use weft_experiments::experiments::titan::measured::nic;
 use weft_experiments::experiments::titan::measured::settings::{Inner, RunSettings, SenderSettings};
-use weft_experiments::reproduce::{self, Keep, Measured, Options, ReproduceError};
+use weft_experiments::reproduce::{self, Measured, Options, ReproduceError, ResultCache};
 use weft_report::judgement::Judgement;
 use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
@@ -217,7 +217,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         time_scale: args.time_scale,
         measured: args.measured.read(),
         costs: args.costs.as_deref().map(costs).transpose()?,
-        keep: args.store.as_deref().map(keep).transpose()?,
+        cache: args.store.as_deref().map(cache).transpose()?,
     };
     let runs = progress::Runs::default();
     let outcome = reproduce::run(&options, &|| stop.asked(), |done, of| runs.set(done as u64, of as u64));
@@ -240,8 +240,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Opens the store of the runs.
-fn keep(folder: &Path) -> anyhow::Result<Keep> {
-    Ok(Keep { store: Store::create(folder)?, tell: output::warn })
+fn cache(folder: &Path) -> anyhow::Result<ResultCache> {
+    Ok(ResultCache { store: Store::create(folder)?, tell: output::warn })
 }
 
 /// Reads a file of costs: its name and its text.

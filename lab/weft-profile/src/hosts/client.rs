@@ -7,11 +7,11 @@ use weft_report::profile::{CountedBytes, Peer, Run, Side};
 use weft_report::record::Host;
 use weft_units::{Bytes, Nanos};
 
-use super::asked::Server;
-use super::half::{Ends, Running};
+use super::endpoint::{Ends, Running};
+use super::framing::LineError;
 use super::join::{Halves, bits_per_second, joined};
-use super::lines::LineError;
 use super::protocol::{LevelName, LoadName, Part, Receiver, Request, SECONDS_MAX, Welcome};
+use super::server_connection::ServerConnection;
 use super::{HostsError, Place};
 use crate::categories::Categories;
 use crate::error::ProfileError;
@@ -75,7 +75,7 @@ pub fn changes(
     require_network_rights().map_err(ProfileError::from)?;
     let instrument = Instrument { flows: true, ..options.instrument(categories, stop) };
     let changed = Some(Changed::open(device)?);
-    let (server, welcome) = Server::greet(to, &instrument)?;
+    let (server, welcome) = ServerConnection::greet(to, &instrument)?;
     let layout =
         Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
@@ -110,7 +110,7 @@ pub fn run(
     require_network_rights().map_err(ProfileError::from)?;
     let instrument = options.instrument(categories, stop);
     let changed = device.map(Changed::open).transpose()?;
-    let (server, welcome) = Server::greet(to, &instrument)?;
+    let (server, welcome) = ServerConnection::greet(to, &instrument)?;
     let layout =
         Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
@@ -149,7 +149,7 @@ struct Session<'a, H> {
     options: &'a Options,
     layout: &'a Layout,
     instrument: &'a Instrument<'a>,
-    server: Server<'a>,
+    server: ServerConnection<'a>,
     /// The device of the levels.
     changed: Option<Changed>,
     /// Whether a level was set, and the server has a device for it; `None` without a level.
@@ -160,7 +160,7 @@ struct Session<'a, H> {
 impl<'a, H: FnMut(&Progress)> Session<'a, H> {
     fn new(
         (options, layout, instrument): (&'a Options, &'a Layout, &'a Instrument<'a>),
-        (server, changed): (Server<'a>, Option<Changed>),
+        (server, changed): (ServerConnection<'a>, Option<Changed>),
         heard: H,
     ) -> Self {
         Self { options, layout, instrument, server, changed, followed: None, heard }
@@ -360,7 +360,7 @@ fn both(
     part: Part,
     span: Nanos,
     running: &mut Running<'_>,
-    server: &mut Server<'_>,
+    server: &mut ServerConnection<'_>,
 ) -> Result<Halves, HostsError> {
     let ready = match part {
         Part::Bare => None,
@@ -377,7 +377,7 @@ fn both(
 }
 
 /// Compares the counts of both ends since the flows were opened.
-fn compare(running: &mut Running<'_>, server: &mut Server<'_>) -> Result<CountedBytes, HostsError> {
+fn compare(running: &mut Running<'_>, server: &mut ServerConnection<'_>) -> Result<CountedBytes, HostsError> {
     let before = running.counts()?;
     let received = server.counts()?.received;
     let after = running.counts()?;

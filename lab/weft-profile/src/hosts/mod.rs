@@ -4,19 +4,19 @@
 //!    returns its side's figures. It serves one client at a time and opens no connections.
 //! 2. [`client`] starts the sending applications, which talk to that host only, and joins both sides' figures (`join`) to the
 //!    same document as a trial on one host has.
-//! 3. [`protocol`] is what they say to each other, over one TCP connection (`lines`); `half` measures one side.
+//! 3. [`protocol`] is what they say to each other, over one TCP connection (`framing`); `endpoint` measures one side.
 //!
 //! Both sides count the flows' bytes by their own kernel. Around each trial the counts must agree: the server has received no less
 //! than was acknowledged before, and no more than was sent after it was asked.
 
-mod asked;
 pub mod client;
+mod endpoint;
+pub mod framing;
 mod fuzz;
-mod half;
 mod join;
-pub mod lines;
 pub mod protocol;
 pub mod server;
+mod server_connection;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -24,8 +24,8 @@ use std::str::FromStr;
 
 use crate::error::ProfileError;
 use crate::journal::JournalError;
+use framing::LineError;
 pub use fuzz::fuzz_hosts;
-use lines::LineError;
 use weft_host::sock_diag::SockDiagError;
 
 /// The reason that a measurement between two hosts failed.

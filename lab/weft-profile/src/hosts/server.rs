@@ -17,8 +17,8 @@ use weft_report::profile::Side;
 use weft_units::{Bytes, Instant, Nanos};
 
 use super::HostsError;
-use super::half::{Ends, Running};
-use super::lines::{LineError, Lines, farewell};
+use super::endpoint::{Ends, Running};
+use super::framing::{LineError, LineStream, farewell};
 use super::protocol::{
     self, Answer, Greeting, LevelName, LoadName, Part, REQUEST_MAX, Receiver, Request, Text, VERSION, Welcome,
 };
@@ -159,7 +159,7 @@ fn client(
     let stop = || stop();
     // The sender's side makes the links.
     let none = Setup::default();
-    let mut lines = Lines::over(stream, &stop).map_err(|error| HostsError::Peer { peer, error })?;
+    let mut lines = LineStream::over(stream, &stop).map_err(|error| HostsError::Peer { peer, error })?;
     let result = greet(&mut lines, categories).and_then(|greeting| {
         let instrument = Instrument {
             categories,
@@ -186,7 +186,7 @@ fn client(
 }
 
 /// Receives the client's greeting and answers it.
-fn greet(lines: &mut Lines<'_>, categories: &Categories) -> Result<Greeting, HostsError> {
+fn greet(lines: &mut LineStream<'_>, categories: &Categories) -> Result<Greeting, HostsError> {
     let Request::Hello(greeting) = next(lines, GREETING)? else {
         return Err(HostsError::Request("the first request must be `hello`"));
     };
@@ -203,21 +203,21 @@ fn greet(lines: &mut Lines<'_>, categories: &Categories) -> Result<Greeting, Hos
 }
 
 /// Receives a request.
-fn next(lines: &mut Lines<'_>, patience: Nanos) -> Result<Request, HostsError> {
+fn next(lines: &mut LineStream<'_>, patience: Nanos) -> Result<Request, HostsError> {
     let peer = lines.peer();
     let line = lines.receive(patience, REQUEST_MAX);
     let request = line.and_then(|line| Ok(protocol::request(&line)?));
     request.map_err(|error| HostsError::Peer { peer, error })
 }
 
-fn say(lines: &mut Lines<'_>, answer: &Answer) -> Result<(), HostsError> {
+fn say(lines: &mut LineStream<'_>, answer: &Answer) -> Result<(), HostsError> {
     let peer = lines.peer();
     lines.send(&protocol::line(answer)).map_err(|error| HostsError::Peer { peer, error })
 }
 
 /// A client that was greeted.
 struct Client<'a, 'l> {
-    lines: &'a mut Lines<'l>,
+    lines: &'a mut LineStream<'l>,
     instrument: &'a Instrument<'a>,
     /// The trial, and the time at which it ends by itself.
     running: Option<(Running<'a>, Instant)>,

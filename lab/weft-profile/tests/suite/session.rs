@@ -12,10 +12,10 @@ use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::probes::{Probes, Scope};
+use weft_profile::remedy_trials;
 use weft_profile::session::{Loaded, Options, Profile, Progress, Trials, run};
 use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
-use weft_profile::tried;
 use weft_report::profile::attached::Direction;
 use weft_report::profile::{
     Category, ConfigReport, ProfileReport, Run, Side, SideTime, Sizes, SkbSizes, Work,
@@ -175,7 +175,8 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
     options.trials.span = Nanos::from_millis(300);
     let mut names = Vec::new();
     let heard = |progress: &Progress| names.push(progress.level.clone());
-    let all = tried::run(&options, &table, &with_all_remarks("noopt"), &|| false, heard).expect("tried");
+    let all =
+        remedy_trials::run(&options, &table, &with_all_remarks("noopt"), &|| false, heard).expect("tried");
     println!(
         "{}",
         render_all(&ProfileReport { tried: all.clone(), ..ProfileReport::default() }.tables(), false)
@@ -197,7 +198,7 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
     assert_eq!(namespaces(), 0, "namespaces are removed");
     // A level that has what the remark proposes leaves nothing to try.
     let options = Options { levels: vec![Level::Gro], ..options };
-    let all = tried::run(&options, &table, &with_all_remarks("gro"), &|| true, |_| ());
+    let all = remedy_trials::run(&options, &table, &with_all_remarks("gro"), &|| true, |_| ());
     assert_eq!(all.expect_err("asked to stop").to_string(), "stopped");
     assert!(weft_profile::remedy::Remedy::Gro.is_there_at(Level::Gro).is_some());
     assert!(weft_profile::remedy::Remedy::Gro.is_there_at(Level::NoOpt).is_none());

@@ -11,8 +11,8 @@
 //! ([`NicMaps::number_of`]), and the tables have its numbers, so a port keeps its number while policies change.
 
 use super::fields::KernelFields;
-use super::makers::{self, SocketMakers};
 use super::messages::{self, MessageOption};
+use super::socket_owner::{self, SocketOwners};
 use super::table::{PreparedTables, build_tables, ids};
 use super::{CgroupEntry, Doorbells, MatchTables, OBJECT, PROGRAMS, PrepareError, TableError};
 use crate::layout::{Page, Reads, Record, Summary};
@@ -23,7 +23,7 @@ use weft_policy::CompiledPolicy;
 use weft_titan::page::{self, QueuePage};
 
 /// The shared maps besides the match tables.
-const SHARED: [&str; 6] = ["records", "wakes", "summary", page::MAP, messages::MAP, makers::MAP];
+const SHARED: [&str; 6] = ["records", "wakes", "summary", page::MAP, messages::MAP, socket_owner::MAP];
 /// The first of them: those that each worker has.
 const OF_WORKER: usize = 3;
 /// The maps of each port.
@@ -53,7 +53,7 @@ pub struct NicMaps {
     workers: Vec<WorkerMaps>,
     queues: SharedValue<QueuePage>,
     messages: MessageOption,
-    makers: SocketMakers,
+    socket_owners: SocketOwners,
     /// The names of ports, by number less one.
     names: Mutex<Vec<String>>,
     /// The ports that use the maps.
@@ -136,7 +136,7 @@ impl NicMaps {
         let absent = |_| BpfError::Absent { what: "map", name: "shared".to_owned() };
         Ok(Self {
             messages: MessageOption::load(&object.map_fd(messages::MAP)?),
-            makers: SocketMakers::over(object.map_fd(makers::MAP)?),
+            socket_owners: SocketOwners::over(object.map_fd(socket_owner::MAP)?),
             fds: <[MapFd; SHARED.len()]>::try_from(fds).map_err(absent)?,
             tables: MatchTables::of(&object)?,
             summary: Page::Mapped(Arc::new(object.shared("summary")?)),
@@ -243,19 +243,19 @@ impl NicMaps {
     }
 
     /// Notes the processes that make sockets if rows of the plan's policy test them. To be called before its tables are in use.
-    pub fn note_makers(&self, plan: &RingPlan) {
-        self.makers.begin(plan.whole());
+    pub fn note_socket_owners(&self, plan: &RingPlan) {
+        self.socket_owners.begin(plan.whole());
     }
 
-    /// Ends what [`note_makers`](Self::note_makers) began if no row of the plan's policy tests it. To be called when its tables are
+    /// Ends what [`note_socket_owners`](Self::note_socket_owners) began if no row of the plan's policy tests it. To be called when its tables are
     /// in use.
-    pub fn forget_makers(&self, plan: &RingPlan) {
-        self.makers.end_unless_tested(plan.whole());
+    pub fn forget_socket_owners(&self, plan: &RingPlan) {
+        self.socket_owners.end_unless_tested(plan.whole());
     }
 
-    /// The reason that the makers of sockets are unknown, although rows test them.
-    pub fn makers_missing(&self) -> Option<String> {
-        self.makers.missing()
+    /// The reason that the owners of sockets are unknown, although rows test them.
+    pub fn socket_owners_missing(&self) -> Option<String> {
+        self.socket_owners.missing()
     }
 
     /// The offsets of the kernel's fields that the programs of ports read.

@@ -8,10 +8,10 @@
 mod egress;
 mod fields;
 mod guard;
-mod makers;
 mod maps;
 mod messages;
 pub mod protocol;
+mod socket_owner;
 mod table;
 
 pub use crate::layout::{
@@ -183,7 +183,7 @@ impl Doorbells {
             let config = config_bytes(plan, port, maps.kernel_fields(), mptcp);
             load_programs((maps, port.worker), &config, plan.flow_table, place, own)
         };
-        let object = makers::with_mptcp(load)?;
+        let object = socket_owner::with_mptcp(load)?;
         for (i, lane) in plan.lanes.iter().enumerate() {
             object.set_element("lanes", i as u32, &lane.to_bytes())?;
         }

@@ -35,7 +35,7 @@
 //! * No wake-up is sent to a NIC that is awake: only a NIC about to sleep sets the flag, and only one posting side
 //!   clears it.
 //!
-//! The claims of senders about a packet (`crate::told`) are written after the count and before the ring's bit is read, and taken
+//! The claims of senders about a packet (`crate::claims`) are written after the count and before the ring's bit is read, and taken
 //! after the count is read. So they are those of a counted packet, and one that comes too late for a look has its bit set again.
 //!
 //! A port's bit without a ring's is harmless: the NIC finds nothing there. It remains when the rings of a port were

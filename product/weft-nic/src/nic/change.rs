@@ -5,7 +5,7 @@
 //! 2. [`SoftwareNic::change_policy`], in this order:
 //!    1. The new match tables are written beside those in use, and the ports' tables of lanes get the entries of new lanes,
 //!       to which no packet is led yet.
-//!    2. The worker exchanges the program between two turns (`worker/change.rs`). From then on the new lanes have rings, and
+//!    2. The worker exchanges the program between two turns (`worker/ports.rs`). From then on the new lanes have rings, and
 //!       packets in rings of lanes that are gone are their heirs'.
 //!    3. The caller stores the new numbers for a successor of this process ([`SoftwareNic::change_policy_storing`]).
 //!    4. The match tables are exchanged by one store. Each flow is classified again with its next packet; one that changes its
@@ -141,7 +141,7 @@ impl SoftwareNic {
         }
         let PreparedPolicy { new, ports, base, programs, shared, config, .. } = prepared;
         let maps = Arc::clone(&self.maps);
-        maps.note_makers(&base);
+        maps.note_socket_owners(&base);
         let tables = maps.prepare_tables(&base, cgroups)?;
         let of_worker = |(worker, program)| {
             let change = self.worker_change(&base, (&ports, worker), program, &config);
@@ -167,7 +167,7 @@ impl SoftwareNic {
         // Only the removal of the former tables can fail, and only memory is lost then.
         let _ = tables.commit();
         maps.offer_messages(self.plan.rings());
-        maps.forget_makers(self.plan.rings());
+        maps.forget_socket_owners(self.plan.rings());
         Ok(ChangedPolicy { pause })
     }
 
@@ -190,12 +190,12 @@ impl SoftwareNic {
     }
 
     /// The reason that no class gets packets by the process that made their socket, although the policy tests it.
-    pub fn makers_missing(&self) -> Option<String> {
-        self.maps.makers_missing().filter(|_| self.plan.policy().tests(Attribute::Process))
+    pub fn socket_owners_missing(&self) -> Option<String> {
+        self.maps.socket_owners_missing().filter(|_| self.plan.policy().tests(Attribute::Process))
     }
 
     /// Sets the wait of flows that change their class for packets that they have left. Holds from now on, also for
-    /// those that wait (`worker/drain.rs`).
+    /// those that wait (`worker/rings.rs`).
     pub fn set_drain(&self, limit: Nanos) {
         self.counters.0.iter().for_each(|counters| counters.drain_limit.set(limit.get()));
     }
@@ -244,7 +244,7 @@ impl SoftwareNic {
             program: Some(program),
             shared: None,
             classes: (!several && matches!(config.link, LinkKind::Device(_)))
-                .then(|| Classes::new(&super::device::limited(base, config.rate), rate)),
+                .then(|| Classes::new(&workers::limited(base, config.rate), rate)),
             ports: at_ports.map(at_port).collect(),
             link,
             outcome: Ok(Nanos::ZERO),

@@ -17,17 +17,16 @@
 //! up as any other that is missing.
 
 use super::port::PortBase;
-use super::ports::gone;
-use super::programs::replace_doorbells;
+use super::ports::{gone, replace_doorbells};
 use super::{NicConfig, NicError, NicPlan, NicPort, PortId, SoftwareNic};
 use crate::counters::PortCounters;
 use crate::doorbell::{NicMaps, OWN, shared_maps};
 use crate::in_hand::{self, InHand};
+use crate::kernel_counters::KernelCounterCache;
 use crate::layout::{LaneEntry, Page};
 use crate::plan::change::RingUse;
 use crate::plan::{RingPlan, RingSpec};
 use crate::port::{KeptVeth, Port, Uplink, UplinkRole};
-use crate::readings::LastReadings;
 use crate::redirect::{ReceivePath, Redirect};
 use crate::rx;
 use crate::worker::{self, NewPort};
@@ -394,7 +393,7 @@ impl SoftwareNic {
             receive_device: Some(receive),
             receive: path,
             mtu,
-            readings: LastReadings::default(),
+            kernel_counters: KernelCounterCache::default(),
             contested,
             closed: false,
         });

@@ -3,12 +3,12 @@
 use super::NicError;
 use crate::counters::{ClassCounters, Count, PortCounters};
 use crate::doorbell::Doorbells;
+use crate::kernel_counters::{Freshness, KernelCounterCache, Passed};
 use crate::layout::{ClassBell, Page, Shared};
 use crate::plan::RingPlan;
 use crate::plan::change::RingUse;
 use crate::port::{Deliveries, Port, PortDrops, Uplink};
 use crate::port_watch::Contested;
-use crate::readings::{Freshness, LastReadings, Passed};
 use crate::redirect::ReceivePath;
 use crate::ring::{BufferPool, REFILL, Ring};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -89,7 +89,7 @@ pub struct NicPort {
     pub(super) receive: ReceivePath,
     /// The port's MTU, for the receive thread.
     pub(super) mtu: Arc<AtomicU32>,
-    pub(super) readings: LastReadings,
+    pub(super) kernel_counters: KernelCounterCache,
     /// The property that another program keeps changing.
     pub(super) contested: Contested,
     /// Whether it was taken down for good.
@@ -208,21 +208,21 @@ impl NicPort {
         // Before the kernel's counters: what was given up by now was dropped a fifth of a second ago.
         let lost = self.counters.lost.get().packets.get();
         let of = (&*self.port, &*self.doorbells, &self.receive);
-        let readings = self.readings.read(of, self.passed(), freshness);
+        let kernel = self.kernel_counters.read(of, self.passed(), freshness);
         let (c, guard) = (&self.counters, self.doorbells.guard());
         let (deliveries, limited) = match self.port.limits_received() {
-            true => (Deliveries::default(), c.rx_passed.get().plus(readings.redirected)),
-            false => (readings.deliveries, Count::default()),
+            true => (Deliveries::default(), c.rx_passed.get().plus(kernel.redirected)),
+            false => (kernel.deliveries, Count::default()),
         };
         PortTotals {
             classes: self.class_totals(),
-            drops: readings.drops.minus(self.base.dropped),
+            drops: kernel.drops.minus(self.base.dropped),
             arrivals: self.arrivals(),
             cut: guard.cut.load(Ordering::Relaxed),
-            bpf: readings.bpf,
-            guard: readings.guard,
+            bpf: kernel.bpf,
+            guard: kernel.guard,
             records: self.doorbells.shared().records.load(Ordering::Relaxed),
-            rx_redirected: readings.redirected,
+            rx_redirected: kernel.redirected,
             rx_limited: limited,
             rx_delivered: deliveries.delivered,
             rx_dropped: deliveries.dropped,
@@ -239,7 +239,7 @@ impl NicPort {
             obscured_drops: guard.obscured.load(Ordering::Relaxed),
             infrastructure_excess: guard.excess.load(Ordering::Relaxed),
             unknown_makers: guard.unknown_makers.load(Ordering::Relaxed),
-            unread: readings.failed,
+            unread: kernel.failed,
             unrecorded: c.unrecorded.get().packets.get(),
         }
     }

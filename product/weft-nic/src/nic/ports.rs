@@ -18,14 +18,13 @@
 //! A step that fails leaves the NIC as it was.
 
 use super::port::PortBase;
-use super::programs::{attach_doorbells, close};
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
 use crate::counters::{Count, PortCounters};
-use crate::doorbell::{Doorbells, PORTS};
-use crate::plan::PlanError;
+use crate::doorbell::{Bypass, Doorbells, NicMaps, PORTS, PortNumbers, RingPlace};
+use crate::kernel_counters::KernelCounterCache;
+use crate::plan::{PlanError, RingPlan};
 use crate::port::{Port, Uplink};
 use crate::port_watch::{self, Contested, Watched};
-use crate::readings::LastReadings;
 use crate::redirect::ReceivePath;
 use crate::rx;
 use crate::sync::Ordering;
@@ -33,6 +32,7 @@ use crate::totals::PortTotals;
 use crate::worker::{self, NewPort};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use weft_host::bpf::{FilterId, MapFd, wait_grace_period};
 use weft_units::{BitsPerSec, Nanos};
 
 /// The maximum number of rings of a NIC, over all its ports.
@@ -91,7 +91,7 @@ impl SoftwareNic {
         let _ = self.threads.rx.ask(|answer| rx::Command::Add(source, answer));
         self.next_id += 1;
         let id = PortId(self.next_id);
-        let readings = LastReadings::default();
+        let kernel_counters = KernelCounterCache::default();
         let receive_device = receive;
         let uses = plan.uses();
         let port = Arc::new(port);
@@ -110,7 +110,7 @@ impl SoftwareNic {
             receive_device,
             receive: path,
             mtu,
-            readings,
+            kernel_counters,
             contested,
             closed: false,
         };
@@ -258,5 +258,64 @@ impl SoftwareNic {
     /// The wake-ups sent by the posting side of all ports.
     pub(super) fn wakeups(&self) -> u64 {
         self.maps.summaries().map(|summary| summary.wakeups.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// Loads the eBPF programs of port `number` and attaches them. Returns the filters at the ingress of far end and macvtap, if
+/// there are such.
+fn attach_doorbells(
+    maps: &Arc<NicMaps>,
+    plan: &RingPlan,
+    port: &Port,
+    (number, worker): (u32, usize),
+) -> Result<(Arc<Doorbells>, Option<[FilterId; 2]>), NicError> {
+    let place = if port.tap_queue().is_some() { RingPlace::Tap } else { RingPlace::Veth };
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker };
+    let doorbells = Doorbells::for_port(maps, plan, numbers, place)?;
+    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
+    let guarded = plan.queues.is_none();
+    if let Some(queue) = port.tap_queue() {
+        doorbells.attach_tap(queue, if guarded { Bypass::Drops } else { Bypass::Passes })?;
+    }
+    doorbells.attach_at(&port.near())?;
+    let mut behind = None;
+    // A plain multiqueue NIC has no classes, so no packet can escape its class.
+    if guarded && port.tap_queue().is_none() {
+        let devices = port.behind()?;
+        behind = Some(port.nic().run(|| doorbells.attach_behind(devices)).map_err(stopped)??);
+    }
+    Ok((doorbells, behind))
+}
+
+/// Loads the eBPF programs of a port behind a veth that was in use, over its maps `own`, and puts them in the place of the
+/// former process's; `behind` are its filters at far end and macvtap.
+pub(super) fn replace_doorbells(
+    maps: &Arc<NicMaps>,
+    plan: &RingPlan,
+    (port, number): (&Port, u32),
+    own: &[(&'static str, MapFd)],
+    behind: Option<[FilterId; 2]>,
+) -> Result<(Arc<Doorbells>, Option<[FilterId; 2]>), NicError> {
+    let numbers = PortNumbers { place: number, name: maps.number_of(port.name()), worker: 0 };
+    let doorbells = Doorbells::over(maps, plan, numbers, RingPlace::Veth, own)?;
+    let stopped = |e: weft_host::netns::NetNsError| NicError::Stopped(e.to_string());
+    let (devices, mut replaced) = (port.behind()?, None);
+    if let Some(behind) = behind {
+        let replace = || doorbells.replace_behind(devices, behind);
+        replaced = Some(port.nic().run(replace).map_err(stopped)??);
+    }
+    doorbells.attach_at(&port.near())?;
+    Ok((doorbells, replaced))
+}
+
+/// Lets no further packet enter the ports, and keeps those that have. A device on its way down has a qdisc that drops what its
+/// doorbell has announced (`noop_qdisc`, net/sched/sch_generic.c), so packets are refused before their doorbell first, and those
+/// between doorbell and device pass.
+pub(super) fn close<'a>(ports: impl Iterator<Item = &'a NicPort> + Clone) {
+    ports.clone().for_each(|port| port.doorbells.guard().close());
+    let _ = wait_grace_period();
+    // Taking a TAP down would empty the FIFOs above its rings.
+    for port in ports.filter(|port| port.port.tap_queue().is_none()) {
+        let _ = port.port.down();
     }
 }

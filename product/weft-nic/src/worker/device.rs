@@ -1,4 +1,5 @@
-//! The uplink as a device that sends at its own pace: longest chunk, overdraft and length of sleeps.
+//! The uplink as a device that sends at its own pace: longest chunk, overdraft and length of sleeps, and the rate that its
+//! back-pressure shows.
 //!
 //! Rules, in the order in which they bind:
 //! 1. Super-packets stay whole while no other class has a better claim, since the cost is per packet: a chunk of 12 KB
@@ -12,8 +13,21 @@
 //! [`MODERATION`](super::MODERATION) or until the link is free, so that its timers are not late: a few small answers must not wait for a
 //! sleep that saves the wake-ups of bulk. When it runs out of packets after a burst, it
 //! also sleeps for that time before any doorbell wakes it, as a NIC moderates its interrupts.
+//!
+//! # Back-pressure
+//! A write that finds no room says that the device holds as much as it may. Between two such writes, if the worker had
+//! packets all the time, the device sent what was written in between: that is its rate. The worker measures over
+//! windows of at least [`WINDOW`], each from one blocked write to another. A moment without packets ends a window, since
+//! the device may have run dry.
+//!
+//! While the device holds packets back, the queue below the NIC is real, and an urgent packet waits behind it. So the
+//! chunks are then at most [`PRESSED_PIECE`] of the observed rate. A write is accepted while less than one and a half of
+//! them wait ([`Pressure::bound`]), so at most two and a half do: 1 ms of the bottleneck, or 24 KB where that is more
+//! ([`PIECE_MIN`]).
+//!
+//! Rare branches: a window that a pause ended is discarded, and needs no counter, since the next one replaces it. Blocked
+//! writes count in `uplink_waits`.
 
-use super::pressure::Pressure;
 use super::urgency::{OVERDRAW, Urgency};
 use super::{MODERATION, SegmentsPerTurn};
 use crate::counters::Counters;
@@ -30,6 +44,16 @@ const BULK_SLEEP: Nanos = Nanos::from_millis(1);
 /// The link time of a standing backlog. A packet behind that much waits about as long as a sleep anyway. A super-packet takes more at
 /// 1 Gb/s, so bulk always has it.
 const STANDING: Nanos = Nanos::from_micros(400);
+/// The least length of a window of measurement.
+const WINDOW: Nanos = Nanos::from_millis(20);
+/// The time that the device counts as holding packets back after a blocked write.
+const PRESSED: Nanos = Nanos::from_millis(200);
+/// The time after which an observed rate is forgotten.
+const FORGET: Nanos = Nanos::from_secs(1);
+/// The longest chunk for a device that holds packets back, in link time: two fifths of the queue that may wait there.
+const PRESSED_PIECE: Nanos = Nanos::from_micros(400);
+/// The longest chunk for a slow device: six MTU-size segments. Shorter ones cost more processor time than they give.
+const PIECE_MIN: Bytes = Bytes(9600);
 
 /// The classes of a policy as a device sees them.
 #[derive(Debug)]
@@ -42,6 +66,86 @@ impl Classes {
     /// The classes of `program` on a link of `rate`, if that is known, for as many rings as a NIC has.
     pub(crate) fn new(program: &Program, rate: Option<BitsPerSec>) -> Self {
         Self { urgency: Urgency::new(program.clone(), rate), lag: FluidLag::new(program) }
+    }
+}
+
+/// The measurement of the rate that the back-pressure shows.
+#[derive(Debug, Default)]
+pub(crate) struct Pressure {
+    /// The bytes written, on the wire.
+    written: Bytes,
+    /// The start of the window, and the bytes written until then.
+    window: Option<(Instant, Bytes)>,
+    observed: Option<BitsPerSec>,
+    blocked_at: Option<Instant>,
+}
+
+impl Pressure {
+    /// Counts a chunk of `wire` bytes.
+    pub(crate) fn wrote(&mut self, wire: Bytes) {
+        self.written += wire;
+    }
+
+    /// The bytes written so far, on the wire.
+    pub(crate) fn written(&self) -> Bytes {
+        self.written
+    }
+
+    /// Records a write that found no room at `now`. Returns true when there is a new observed rate.
+    pub(crate) fn blocked(&mut self, now: Instant) -> bool {
+        self.blocked_at = Some(now);
+        let Some((start, before)) = self.window else {
+            self.window = Some((now, self.written));
+            return false;
+        };
+        let span = now.saturating_since(start);
+        let sent = self.written.saturating_sub(before);
+        // A slow device may send nothing for longer than a window.
+        if span < WINDOW || sent == Bytes::ZERO {
+            return false;
+        }
+        self.window = Some((now, self.written));
+        let seen = BitsPerSec::from_bytes_over(sent, span).get();
+        let mean = self.observed.map_or(seen, |old| old.get() / 2 + seen / 2);
+        self.observed = Some(BitsPerSec(mean.max(1)));
+        true
+    }
+
+    /// Records that there is nothing to send: the device may run dry.
+    pub(crate) fn paused(&mut self) {
+        self.window = None;
+    }
+
+    /// Forgets a rate that was not observed again for long. Returns true when it was forgotten at `now`.
+    pub(crate) fn settle(&mut self, now: Instant) -> bool {
+        let old = self.blocked_at.is_some_and(|at| now.saturating_since(at) > FORGET);
+        if old {
+            (self.window, self.blocked_at) = (None, None);
+            return self.observed.take().is_some();
+        }
+        false
+    }
+
+    /// The observed rate of the device; `None` while it is not the bottleneck.
+    pub(crate) fn observed(&self) -> Option<BitsPerSec> {
+        self.observed
+    }
+
+    /// Whether the device holds packets back.
+    pub(crate) fn is_on(&self, now: Instant) -> bool {
+        self.blocked_at.is_some_and(|at| now.saturating_since(at) <= PRESSED)
+    }
+
+    /// The longest chunk while the device holds packets back, of at most `most`.
+    pub(crate) fn piece(&self, most: Bytes) -> Bytes {
+        let of = self.observed.map_or(most, |rate| rate.bytes_in(PRESSED_PIECE).max(PIECE_MIN));
+        of.min(most)
+    }
+
+    /// The bound of the queue below for such chunks. The kernel compares it before a write, with the chunk not yet counted.
+    pub(crate) fn bound(&self, most: Bytes) -> Bytes {
+        let piece = self.piece(most).get();
+        Bytes(piece + piece / 2)
     }
 }
 

@@ -1,5 +1,7 @@
-//! The ports of the worker: linked and unlinked between turns, in microseconds, while the other ports continue.
+//! The commands to the worker: ports are linked and unlinked, the rings handed over, and the policy changed. Each is executed
+//! between two turns, in microseconds, while the ports that it is not about continue.
 //!
+//! # Ports
 //! A port is linked (`add_port`) when its devices, programs and rings exist and it is still down: each of its rings takes
 //! a slot in the worker's list, and a flow of the engine. Slots and flows of removed ports are used again.
 //!
@@ -14,16 +16,34 @@
 //! queue does not report that its device is gone (`tap_poll`, drivers/net/tap.c), so the watch of the ports orders it; a TAP's
 //! fails. A bit of a port or ring that the worker does not have is dropped: the port is unlinked, or its last posts overlapped with
 //! its removal.
+//!
+//! # Hand-over
+//! A worker ends whose rings another process will serve (`hand_over`). Packets in the rings stay there. Those that were fetched
+//! and not sent completely go to the successor, which sends what is left of them in their rings' turns ([`InHand`]).
+//!
+//! # The change of the policy while packets wait
+//! Everything that takes time is done before, in the thread of the caller: the new tree, the urgency and the lag of the new
+//! classes, and the plans of the ports. The worker exchanges them in one step (`change_policy`):
+//!
+//! 1. Drains end, and begin anew afterwards (`worker/rings.rs`). The engine exchanges its program. Flows of lanes that are gone
+//!    are in their heirs' then. A refusal ends the change here, with no effect.
+//! 2. Rings of new lanes move to them, and rings that have changed their owner get their class.
+//! 3. The device takes the new classes' urgency and lag, and learns all rings again.
+//! 4. The link takes its new rate.
+//!
+//! The old parts return to the caller, so the worker frees nothing. The time of the step is the longest that the change
+//! holds a packet: `change_pause` and `change_pause_max`.
 
-use super::change::PolicyChange;
-use super::engine::RingError;
+use super::device::Classes;
+use super::engine::{ExchangeError, RingError};
 use super::{Engine, Worker};
 use crate::counters::PortCounters;
 use crate::doorbell::{RINGS, protocol};
+use crate::flow_records::RecordSource;
 use crate::in_hand::InHand;
 use crate::layout::{Page, Shared};
+use crate::link::LinkRate;
 use crate::plan::RingSpec;
-use crate::records::RecordSource;
 use crate::ring::{Place, Ring};
 use crate::sync::Ordering;
 use rustix::io::Errno;
@@ -32,7 +52,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use weft_host::clock;
 use weft_rank::Metadata;
-use weft_units::{FlowId, RingId};
+use weft_sched::Prepared;
+use weft_sched::workers;
+use weft_units::{BitsPerSec, FlowId, Nanos, RingId};
 
 /// A set of rings of one port.
 pub(crate) type RingSet = [u64; RINGS / 64];
@@ -64,6 +86,34 @@ pub(crate) struct NewPort {
     pub(crate) rings: Vec<(OwnedFd, RingSpec)>,
     /// The packets that a former worker had fetched from them and not sent.
     pub(crate) in_hand: Vec<InHand>,
+}
+
+/// A change of the policy, prepared outside the worker, and after the change what was replaced.
+#[derive(Debug)]
+pub(crate) struct PolicyChange {
+    /// The new program, and then the old one.
+    pub(crate) program: Option<Prepared>,
+    /// The state of the new program that several workers share.
+    pub(crate) shared: Option<Arc<workers::Shared>>,
+    /// The classes as the uplink's device sees them.
+    pub(crate) classes: Option<Classes>,
+    /// The ports, by their bits in the summary.
+    pub(crate) ports: Vec<PortChange>,
+    /// The rate of the link and its source, if it changes.
+    pub(crate) link: Option<(BitsPerSec, LinkRate, Nanos)>,
+    /// The outcome: the time that the worker took, or the reason of a refusal.
+    pub(crate) outcome: Result<Nanos, ExchangeError>,
+}
+
+/// The change at a port.
+#[derive(Debug)]
+pub(crate) struct PortChange {
+    /// The port's bit in the summary.
+    pub(crate) port: usize,
+    /// The rings that change their lane or their class, and those of new lanes.
+    pub(crate) rings: Vec<(usize, RingSpec)>,
+    /// The rings of each leaf.
+    pub(crate) leaves: Vec<(usize, RingSet)>,
 }
 
 /// A port of the worker.
@@ -309,6 +359,95 @@ impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
                 super::class_of_packet(&self.records, self.flows, self.parts.default_class, ring, packet)
             });
         }
+    }
+}
+
+/// The hand-over.
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Ends the worker's part. Returns the packets that it holds.
+    fn hand_over(&mut self) -> Vec<InHand> {
+        self.handed_over = true;
+        self.rings.iter().filter_map(crate::ring::Ring::in_hand).collect()
+    }
+
+    /// Takes over `packet`, which a former worker held, for the ring in `slot`.
+    fn take_over(&mut self, slot: usize, packet: &InHand) {
+        self.rings[slot].take_over(packet, &mut self.pool);
+    }
+}
+
+/// The change of the policy.
+impl<R: RecordSource, E: Engine> Worker<'_, R, E> {
+    /// Says whether the engine would change the policy. What it says holds until the next command.
+    fn check_policy(&mut self, change: &mut PolicyChange) {
+        if let Some(prepared) = &change.program {
+            change.outcome = self.engine.may_change(prepared).map(|()| Nanos::ZERO);
+        }
+    }
+
+    /// Changes the policy.
+    fn change_policy(&mut self, change: &mut PolicyChange) {
+        let begin = clock::now();
+        self.end_drains();
+        if let Some(prepared) = change.program.take() {
+            match self.engine.change(prepared, self.parts.link.now()) {
+                Ok(retired) => {
+                    change.program = Some(retired);
+                    self.reads_packets = self.engine.reads_packets();
+                }
+                Err((unused, why)) => {
+                    (change.program, change.outcome) = (Some(unused), Err(why));
+                    return;
+                }
+            }
+        }
+        if let Some(shared) = change.shared.take()
+            && let Err(why) = self.engine.join(shared, self.parts.link.now())
+        {
+            change.outcome = Err(why);
+        }
+        for port in &mut change.ports {
+            self.change_port(port);
+        }
+        if let Some((rate, source, catch_up)) = change.link {
+            self.parts.link.change((source == LinkRate::Given).then_some(rate), catch_up);
+            self.cpu_charge.set_rate((source == LinkRate::Given).then_some(rate));
+        }
+        if let Some(classes) = change.classes.as_mut() {
+            self.change_classes(classes, change.link.map(|(rate, source, _)| (rate, source)));
+        }
+        let pause = clock::now().saturating_since(begin);
+        let counters = &self.parts.counters;
+        counters.changes.add(1, 0);
+        counters.change_pause_max.set(counters.change_pause_max.get().max(pause.get()));
+        change.outcome = change.outcome.map(|_| pause);
+    }
+
+    fn change_port(&mut self, change: &mut PortChange) {
+        let Some(Some(port)) = self.ports.get_mut(change.port) else { return };
+        core::mem::swap(&mut port.leaves, &mut change.leaves);
+        for (number, spec) in &change.rings {
+            let Some(slot) = port.slots.get(*number).copied() else { continue };
+            let ring = &mut self.rings[slot];
+            self.engine.move_ring(ring.flow, spec.lane);
+            ring.lane = spec.lane;
+            // A ring with packets keeps its class: the plan changes that of empty rings only.
+            ring.class = spec.class;
+        }
+    }
+
+    fn change_classes(&mut self, classes: &mut Classes, link: Option<(BitsPerSec, LinkRate)>) {
+        let Some(device) = self.parts.device.as_mut() else { return };
+        device.change(classes, link);
+        // The queue below is as long as the rate requires.
+        let bound = link.and_then(|_| device.bound_changed());
+        for (slot, ring) in self.rings.iter().enumerate().filter(|(_, ring)| ring.fd.is_some()) {
+            device.add_ring(slot, ring.lane);
+            if ring.backlogged {
+                device.activated(slot);
+            }
+        }
+        self.bound_uplink(bound);
     }
 }
 

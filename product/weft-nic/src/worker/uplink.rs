@@ -17,12 +17,11 @@
 //! (`EINVAL`), and so does a packet above [`FRAME_MAX`] (`EMSGSIZE`): it comes from a port whose limit another program has
 //! raised, and would keep the other classes waiting for longer than the bounds of the policy say.
 
-use super::sleep::{WakeFor, timespec};
-use super::waiting::End;
-use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, Worker};
+use super::rings::End;
+use super::{Engine, Room, SLEEP_MAX, SegmentsPerTurn, WakeFor, Worker, timespec};
 use crate::departures::Chunk;
 use crate::doorbell::protocol;
-use crate::records::RecordSource;
+use crate::flow_records::RecordSource;
 use crate::ring::{FRAME_MAX, Fetched};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

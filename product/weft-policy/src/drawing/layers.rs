@@ -1,6 +1,6 @@
 //! Layers: each box at its distance from the link, with places kept free for lines that pass a layer.
 
-use super::across::{Wish, spread};
+use super::coordinates::{Wish, spread};
 use super::sketch::Sketch;
 
 /// The rounds in which the places of all layers are improved. More change nothing that can be seen.

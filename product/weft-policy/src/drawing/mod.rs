@@ -2,7 +2,7 @@
 //!
 //! 1. `sketch`: the graph becomes boxes with their texts, and edges towards the link. The branches of a limit are boxes side by side that
 //!    meet in a FIFO, as in Loom's definition.
-//! 2. `layers`: boxes are in layers by their distance from the link; `across` finds their places within a layer.
+//! 2. `layers`: boxes are in layers by their distance from the link; `coordinates` finds their places within a layer.
 //! 3. `layout`: everything gets its pixels. Packets go down the page, as in the figure, or to the right if the page would be too wide.
 //! 4. `svg`: the drawing as SVG, by plotters.
 //!
@@ -12,7 +12,7 @@
 //! - A line between two layers crosses no box and no label: it leaves its box straight, up to the end of all labels of the layer.
 //! - The drawing is a function of the text: no clock, no random number, no hash.
 
-mod across;
+mod coordinates;
 mod layers;
 mod layout;
 mod sketch;

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_policy::{
     AtFault, Compilation, CompileOptions, Fallback, FileText, PortLimit, Source, Steps, TenantTexts,
-    compile_around, compile_with,
+    compile_with, compile_with_fallback,
 };
 use weft_units::BitsPerSec;
 
@@ -217,7 +217,8 @@ fn a_crowd_of_greedy_tenants_keeps_no_file_from_another() {
         let around = Fallback { yields: &|_| true, good: &TenantTexts::default() };
         let source = Source { name: "op.weft", text: &operator };
         let (compilation, refused): (_, AtFault) =
-            compile_around(source, &texts(&of), &CompileOptions::default(), around).expect("few rounds");
+            compile_with_fallback(source, &texts(&of), &CompileOptions::default(), around)
+                .expect("few rounds");
         assert!(
             refused.len() == 49 && !refused.contains_key("t49"),
             "{refused:?} {:?}",
@@ -287,7 +288,7 @@ proptest! {
             let files = texts(of);
             let around = Fallback { yields: &|_| true, good: &TenantTexts(BTreeMap::new()) };
             let source = Source { name: "op.weft", text: operator };
-            let compiled = compile_around(source, &files, &CompileOptions::default(), around);
+            let compiled = compile_with_fallback(source, &files, &CompileOptions::default(), around);
             let (compilation, refused) = compiled.expect("few rounds");
             assert!(compilation.policy.is_some(), "{:?}", compilation.diagnostics);
             refused

@@ -6,7 +6,7 @@ use weft_policy::trial::run::{Outcome, TrialError, run, run_changing};
 use weft_policy::trial::{Departure, Trials};
 use weft_policy::{
     Compilation, CompileOptions, CompiledPolicy, Fallback, FileError, FileText, Source, TenantFiles,
-    TenantTexts, Wanted, compile_around, texts_of,
+    TenantTexts, Wanted, compile_with_fallback, texts_of,
 };
 
 pub(crate) fn corpus() -> Vec<PathBuf> {
@@ -30,7 +30,7 @@ pub(crate) fn read(path: &Path) -> (Trials, CompiledPolicy, Policies) {
         let text = std::fs::read_to_string(path.with_file_name(name)).expect("a policy");
         let (source, none) = (Source { name: "p", text: &text }, TenantTexts::default());
         let fallback = Fallback { yields: &|_| good.is_some(), good: good.unwrap_or(&none) };
-        let compiled = compile_around(source, &Beside(path), &CompileOptions::default(), fallback);
+        let compiled = compile_with_fallback(source, &Beside(path), &CompileOptions::default(), fallback);
         let Compilation { policy, diagnostics, tenants, .. } = compiled.expect("few are refused").0;
         (policy.unwrap_or_else(|| panic!("{path:?}: {name}: {diagnostics:?}")), texts_of(&tenants))
     };

@@ -1,5 +1,7 @@
-//! The exchange of the program while flows wait: [`PolicyTree::prepare`] and [`PolicyTree::change`].
+//! Changes while flows wait: the exchange of the program ([`PolicyTree::prepare`] and [`PolicyTree::change`]), and the move of a
+//! flow to another lane ([`PolicyTree::move_flow`]).
 //!
+//! # The exchange
 //! Whatever has the same id in both programs is the same thing and keeps its state. A lane that the new program does not
 //! have hands its flows to its *heir*, which the caller names. The steps:
 //!
@@ -20,24 +22,35 @@
 //!   parked if their heir is.
 //! * A node that stays a fair queueing node keeps its virtual time. A child that stays below the same such node keeps
 //!   finish tag, start tag and held tag; its remainder is scaled to the new weight, which counts from the next charge on.
-//!   A child that is new there and shares leaves with one that is gone takes its place ([`succession`](super::succession)).
-//!   Every other child joins with `S = V`.
+//!   A child that is new there and takes the place of one that is gone keeps that one's. Every other child joins with `S = V`.
 //! * A child that has nothing to offer after the change leaves without a held tag. A child that has something to offer only
 //!   since the change enters with `S = max(V, F)`, and its held tag is discarded. Those of one node enter in the order of
 //!   the children.
 //!
 //! A change to the same program therefore alters nothing. The cost is linear in lanes, leaves, children and flows, with a
 //! sort of each lane whose flows enter another leaf. Nothing is allocated or freed.
+//!
+//! # The child that takes another's place
+//! A node of one child is not in a program: its child is in its place. So a group that gets its second class becomes a
+//! node where a leaf was, and one that loses it a leaf where a node was; for the node above it is the same child. The rule is
+//! by leaves, since a program has no other names for both: a child that is new below a node takes the place of the only
+//! child that is gone from there and shares a leaf with it, unless that one shares a leaf with other new children, too. Such
+//! children are [`Counterparts`].
+//!
+//! # The move of a flow
+//! It has the semantics of a flow whose lane the exchange replaces. Nodes above both lanes see no gap: the flow enters the new
+//! place first.
 
 use thiserror::Error;
 use weft_rank::Metadata;
 use weft_units::{FlowId, Instant, LaneId};
 
 use super::script::{arrival_of, list_script};
-use super::{FlowHead, FlowState, PolicyTree, service};
+use super::service::offer_of;
+use super::{FlowError, FlowHead, FlowState, PolicyTree, service};
 use crate::entry::Entry;
-use crate::leaf::LeafOrder;
-use crate::node::NO_LEAF;
+use crate::leaf::{Leaf, LeafOrder};
+use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
 use crate::traffic::Traffic;
@@ -123,6 +136,27 @@ pub enum ChangeError {
     },
 }
 
+/// The children below the same node of the other tree that share a leaf with a child, of those that are not in both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Counterparts {
+    #[default]
+    None,
+    /// One, at this slot.
+    One(u32),
+    Many,
+}
+
+impl Counterparts {
+    fn add(&mut self, slot: u32) {
+        *self = match *self {
+            Self::None => Self::One(slot),
+            Self::One(known) if known == slot => return,
+            _ => Self::Many,
+        };
+    }
+}
+
+/// The exchange of the program.
 impl PolicyTree {
     /// Prepares a change to `program`. `heirs` names, for each lane that is gone, the lane that takes over its flows; a
     /// pair whose heir is not in the program is ignored. `flows` is the most flows that the tree will have at the change.
@@ -219,9 +253,9 @@ impl PolicyTree {
         self.carry_parked(old, targets);
         self.fill_leaves();
         self.count_below();
-        self.find_relatives(old);
+        self.find_counterparts(old);
         self.carry_nodes(old, upwards);
-        self.forget_relatives();
+        self.forget_counterparts();
         self.first_leaf = self.offered_by(self.root);
         Ok(Changed { moved, retired: prepared })
     }
@@ -433,6 +467,166 @@ impl PolicyTree {
                 None => self.nodes[node.index()].node.offer(),
             },
         }
+    }
+}
+
+/// Children that take the place of others.
+impl PolicyTree {
+    /// Finds the counterparts of the children that are not in both trees, in a pass over the leaves.
+    fn find_counterparts(&mut self, old: &mut Self) {
+        for leaf in 0..self.leaves.len().min(old.leaves.len()) {
+            for at in 0..self.leaves[leaf].path.len() {
+                let (node, slot) = self.leaves[leaf].path[at];
+                let Some(&(_, before)) = old.leaves[leaf].path.iter().find(|(other, _)| *other == node)
+                else {
+                    continue;
+                };
+                let new = self.nodes[node as usize].children[slot as usize];
+                let gone = old.nodes[node as usize].children[before as usize];
+                if old.is_below(new, node) || self.is_below(gone, node) {
+                    continue;
+                }
+                self.nodes[node as usize].counterparts[slot as usize].add(before);
+                old.nodes[node as usize].counterparts[before as usize].add(slot);
+            }
+        }
+    }
+
+    /// Forgets what [`Self::find_counterparts`] found, so that this tree may be the old one at the next change.
+    fn forget_counterparts(&mut self) {
+        self.nodes.iter_mut().for_each(|inner| inner.counterparts.fill(Counterparts::None));
+    }
+
+    /// The slot below node `at` of `old` whose place the child at `slot` takes: its own, or that of its only counterpart.
+    pub(super) fn place_before(&self, old: &Self, at: u32, slot: usize) -> Option<usize> {
+        let inner = &self.nodes[at as usize];
+        if let Some((node, before)) = old.place_of(inner.children[slot])
+            && node == at
+        {
+            return Some(before as usize);
+        }
+        let Counterparts::One(before) = inner.counterparts[slot] else { return None };
+        let back = old.nodes[at as usize].counterparts[before as usize];
+        (back == Counterparts::One(slot as u32)).then_some(before as usize)
+    }
+
+    /// Whether `child` is a child of `node`.
+    fn is_below(&self, child: Child, node: u32) -> bool {
+        self.place_of(child).is_some_and(|(above, _)| above == node)
+    }
+}
+
+/// The move of a flow.
+impl PolicyTree {
+    /// Moves `flow` to `lane`, also while it is backlogged. Within its leaf it keeps its account and its rank. In another
+    /// leaf it joins as a newly backlogged flow: in a fair leaf with `S = V` and a new account; a first-in first-out leaf
+    /// ranks it by its arrival. Linear in the backlogged flows of the two lanes. May allocate.
+    ///
+    /// # Errors
+    /// [`FlowError::UnknownFlow`], [`FlowError::UnknownLane`], [`FlowError::InService`].
+    pub fn move_flow(&mut self, flow: FlowId, lane: LaneId) -> Result<(), FlowError> {
+        self.move_flow_with(flow, lane, Default::default)
+    }
+
+    /// Moves a flow as [`PolicyTree::move_flow`]. `waiting` has the metadata of its first packet, and what waits in it, if no
+    /// user-defined algorithm had its packets before.
+    ///
+    /// # Errors
+    /// As [`PolicyTree::move_flow`].
+    pub fn move_flow_with(
+        &mut self,
+        flow: FlowId,
+        lane: LaneId,
+        waiting: impl FnOnce() -> (Metadata, Traffic),
+    ) -> Result<(), FlowError> {
+        let fair = self.lane_of(flow).is_some_and(|lane| self.is_fair(lane));
+        let arrival = |entry: &Entry| if fair { entry.tie } else { entry.rank };
+        self.move_flow_by(flow, lane, arrival, || FlowHead::of(waiting()))
+    }
+
+    /// Moves a flow as [`PolicyTree::move_flow`]. `arrival` gives the number of arrival of its first packet, `waiting` the
+    /// packet's metadata and what waits in the flow.
+    pub(crate) fn move_flow_by(
+        &mut self,
+        id: FlowId,
+        lane: LaneId,
+        arrival: impl Fn(&Entry) -> u64,
+        waiting: impl FnOnce() -> FlowHead,
+    ) -> Result<(), FlowError> {
+        self.lane_mut(lane)?;
+        let flow = self.flow_mut(id)?;
+        let (from, backlogged) = (LaneId(flow.lane), flow.state == FlowState::Backlogged);
+        if self.in_service == Some(id) {
+            return Err(FlowError::InService { given: id });
+        }
+        if from == lane {
+            return Ok(());
+        }
+        let stays = self.lanes[from.index()].leaf == self.lanes[lane.index()].leaf;
+        let flow = &mut self.flows[id.index()];
+        flow.lane = lane.0;
+        if !stays {
+            flow.account.restart();
+        }
+        self.lanes[from.index()].flows -= 1;
+        let target = &mut self.lanes[lane.index()];
+        target.flows += 1;
+        target.pifo.reserve_flows(target.flows as usize);
+        let reference = if backlogged { self.lanes[from.index()].pifo.remove(id.0) } else { None };
+        if self.is_scripted(from) || self.is_scripted(lane) {
+            let arrival = reference.filter(|_| !stays).map(|entry| arrival(&entry));
+            let head = if self.is_scripted(from) { None } else { Some(waiting()) };
+            self.move_scripted(id, from, (reference, arrival), head);
+            return Ok(());
+        }
+        if let Some(mut entry) = reference {
+            if !stays {
+                let time = self.leaf_time(self.lanes[lane.index()].leaf);
+                let rank = if self.is_fair(lane) { time } else { arrival(&entry) };
+                entry = Entry { rank, tie: self.tick(), ..entry };
+            }
+            // The new place first: nodes above both lanes then see no gap.
+            self.enter(lane, entry);
+            self.withdraw(from);
+        }
+        Ok(())
+    }
+
+    fn is_fair(&self, lane: LaneId) -> bool {
+        let leaf = self.lanes.get(lane.index()).and_then(|lane| self.leaves.get(lane.leaf as usize));
+        leaf.is_some_and(Leaf::is_fair)
+    }
+
+    /// Adds a reference to `lane`.
+    fn enter(&mut self, lane: LaneId, entry: Entry) {
+        let tie = self.tick();
+        let id = lane.0;
+        let lane = &mut self.lanes[lane.index()];
+        let leaf = &mut self.leaves[lane.leaf as usize];
+        let was_empty = offer_of(id, lane, leaf) == NO_LEAF;
+        lane.pifo.push(entry);
+        if lane.parked {
+            return;
+        }
+        leaf.update_head(id, lane);
+        if was_empty {
+            self.climb(id, tie, Return::Fresh);
+        }
+    }
+
+    /// Brings the tree up to date after a reference was removed from `lane`.
+    fn withdraw(&mut self, lane: LaneId) {
+        let id = lane.0;
+        let lane = &mut self.lanes[lane.index()];
+        if lane.parked {
+            if lane.pifo.is_empty() {
+                lane.parked = false;
+                self.shaping.remove(id);
+            }
+            return;
+        }
+        self.leaves[lane.leaf as usize].update_head(id, lane);
+        self.leave(id, Leave::Moved);
     }
 }
 

@@ -15,7 +15,7 @@
 //! * Strict priority: the rank is the position among the children.
 //! * Fair queueing, in inner nodes and fair leaves, is start-time fair queueing. A child becomes active with start tag
 //!   `S = max(V, F)`. When its turn begins, virtual time becomes `V = max(V, S)`. When the turn ends, `F = S + bytes /
-//!   weight`. A child with more to send is inserted again with `S = max(V, F)`. The module `tags` has the error bound.
+//!   weight`. A child with more to send is inserted again with `S = max(V, F)`. The module `virtual_time` has the error bound.
 //! * A first-in first-out leaf ranks by a sequence number. A flow takes one when it is activated and when a turn ends
 //!   with more to send. In [`crate::PacketScheduler`] it is the number of the packet's arrival.
 //!
@@ -67,37 +67,31 @@
 //! A node or leaf may have a [`Custom`](crate::Custom) discipline. The module `script` has its semantics, and
 //! `tree/script` the way of its events; trees without one have one test per packet for it.
 
-mod ahead;
-mod audit;
-mod build;
 mod change;
-mod moving;
-mod offers;
-mod remote;
+mod inspect;
 mod script;
 mod service;
-mod standing;
-mod succession;
 
-pub use audit::InvariantError;
+use change::Counterparts;
 pub use change::{ChangeError, Changed, Prepared, Refused};
+pub use inspect::{InvariantError, Place, QueuePosition};
 pub(crate) use script::FlowHead;
 use script::Scripts;
 pub(crate) use service::Served;
-pub use standing::{Place, Standing};
-use succession::Relatives;
 
 use thiserror::Error;
-use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LimitId, Weight};
+use weft_units::{BitsPerSec, FlowId, Instant, LaneId, LeafId, LimitId, Weight};
 
-use crate::leaf::{Lane, Leaf};
+use crate::leaf::{Lane, Leaf, LeafOrder};
 use crate::limit::Limit;
 use crate::node::{NO_LEAF, Node};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
+use crate::script::leaf::ScriptLeaf;
 use crate::script::timers::FLOWS_MAX;
 use crate::validate::{self, Layout, Parent, ProgramError};
 use crate::virtual_time::Account;
+use crate::winner::WinnerTree;
 
 /// The right of a flow to send one segment. Return it with [`PolicyTree::finish`].
 #[derive(PartialEq, Eq, Debug)]
@@ -235,7 +229,7 @@ struct Inner {
     node: Node,
     children: Box<[Child]>,
     /// For each child, what a change finds out about it.
-    relatives: Box<[Relatives]>,
+    counterparts: Box<[Counterparts]>,
 }
 
 /// The policy tree: schedules flows whose packets are stored elsewhere. The module's documentation has its semantics.
@@ -287,9 +281,9 @@ impl PolicyTree {
         let inner = |spec: &crate::program::NodeSpec| Inner {
             node: Node::new(&spec.discipline, spec.children.len()),
             children: spec.children.clone().into(),
-            relatives: vec![Relatives::None; spec.children.len()].into(),
+            counterparts: vec![Counterparts::None; spec.children.len()].into(),
         };
-        let (leaves, lanes) = build::leaves_and_lanes(program, &layout);
+        let (leaves, lanes) = leaves_and_lanes(program, &layout);
         let mut shaping = Pifo::default();
         shaping.reserve_total(program.lanes.len());
         Self {
@@ -395,7 +389,7 @@ impl PolicyTree {
 
     /// The lane of `flow` and whether the flow is backlogged, or `None` for an unknown flow.
     #[inline]
-    pub(crate) fn standing_of(&self, flow: FlowId) -> Option<(LaneId, bool)> {
+    pub(crate) fn lane_and_active(&self, flow: FlowId) -> Option<(LaneId, bool)> {
         self.flow(flow).map(|slot| (LaneId(slot.lane), slot.state == FlowState::Backlogged))
     }
 
@@ -460,4 +454,47 @@ impl PolicyTree {
         self.shaping.rerank(|entry| service::release_time(&lanes[entry.id as usize], limits).as_nanos());
         Ok(())
     }
+}
+
+/// The leaves and lanes of a program, without flows.
+fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>) {
+    let mut slots: Vec<Vec<u32>> = vec![Vec::new(); program.leaves.len()];
+    let mut lanes = Vec::with_capacity(program.lanes.len());
+    for (index, spec) in program.lanes.iter().enumerate() {
+        // The leaf of a vacant lane is past the end of `slots`.
+        let members = slots.get_mut(spec.leaf.index());
+        let leaf = if members.is_some() { spec.leaf.0 } else { NO_LEAF };
+        let slot = members.as_ref().map_or(0, |members| members.len() as u32);
+        lanes.push(Lane::new(leaf, slot, &spec.limits));
+        if let Some(members) = members {
+            members.push(index as u32);
+        }
+    }
+    let leaf = |(index, lanes): (usize, Vec<u32>)| {
+        let spec = &program.leaves[index];
+        let path = path_to_root(layout, LeafId::from_index(index));
+        let script = spec.custom().map(|custom| Box::new(ScriptLeaf::new(custom, lanes.len())));
+        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].custom().is_some());
+        Leaf {
+            heads: WinnerTree::new(lanes.len()),
+            virtual_time: 0,
+            order: LeafOrder::of(&spec.discipline),
+            scripted: above || script.is_some(),
+            script,
+            lanes,
+            path,
+        }
+    };
+    let leaves: Vec<Leaf> = slots.into_iter().enumerate().map(leaf).collect();
+    for lane in &mut lanes {
+        if let Some(leaf) = leaves.get(lane.leaf as usize) {
+            lane.join(leaf);
+        }
+    }
+    (leaves, lanes)
+}
+
+fn path_to_root(layout: &Layout, leaf: LeafId) -> Box<[(u32, u32)]> {
+    core::iter::successors(layout.leaf_parents[leaf.index()], |(node, _)| layout.node_parents[*node as usize])
+        .collect()
 }

@@ -1,4 +1,4 @@
-//! Activation, turns, parking and release: the steps of the policy tree.
+//! Service: the steps of the policy tree by which flows become backlogged, take turns, and wait for limits.
 //!
 //! Activation ([`PolicyTree::activate`]):
 //! 1. Mark the flow backlogged and push a reference to it into its lane's PIFO.
@@ -19,21 +19,27 @@
 //! 2. Charge the limits of the lane, then the account of the flow. Replace the flow's reference, or remove it if the
 //!    flow is idle.
 //! 3. Charge every node on the path to the root and update the leaf that it leads to.
-//! 4. Rebase the leaf's virtual time if it has reached its threshold. Nodes rebase themselves.
+//! 4. Rebase the leaf's virtual time if it has reached its threshold (`rebase_leaf`). Nodes rebase themselves.
 //!
 //! Only bytes that were sent are charged, and only after they were sent. Parking therefore changes no account, and an
 //! abandoned turn needs no undo.
+//!
+//! A leaf *offers* the nodes above it its sole lane or itself ([`Offer`]), or nothing. Records of flows, lanes and nodes are
+//! prefetched some turns before they are needed, which changes nothing.
+//!
+//! Workers that share a policy change a tree between its turns: they lend bytes of limits, and charge service that a class had
+//! elsewhere; the module `workers` says what for. Nothing of that is on the way of a packet.
 
 use weft_rank::Metadata;
-use weft_units::{Bytes, FlowId, Instant, LaneId};
+use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId};
 
-use super::offers::offer_of;
 use super::{Flow, FlowState, Next, PolicyTree, StaleTurn, Turn};
 use crate::entry::Entry;
-use crate::leaf::{Lane, LeafOrder, Offer};
+use crate::leaf::{Lane, Leaf, LeafOrder, Offer};
 use crate::limit::Limit;
 use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Pifo;
+use crate::prefetch::prefetch;
 use crate::traffic::Traffic;
 use crate::virtual_time;
 
@@ -75,6 +81,16 @@ pub(super) fn charge_limits(
 #[inline]
 pub(super) fn rank_of(flow: &Flow, order: LeafOrder, virtual_time: u64, arrival: u64) -> u64 {
     if order == LeafOrder::Fair { flow.account.start(virtual_time) } else { arrival }
+}
+
+/// The offer of the leaf of lane `id`, or [`NO_LEAF`].
+#[inline]
+pub(super) fn offer_of(id: u32, lane: &Lane, leaf: &Leaf) -> u32 {
+    match lane {
+        lane if lane.sole && lane.takes_part() => Offer::Lane(id).number(),
+        lane if !lane.sole && !leaf.heads.is_empty() => Offer::Leaf(lane.leaf).number(),
+        _ => NO_LEAF,
+    }
 }
 
 impl PolicyTree {
@@ -446,5 +462,315 @@ pub(super) fn charge_first(
             flow.state = FlowState::Idle;
             pifo.pop();
         }
+    }
+}
+
+/// The rebase of virtual times.
+impl PolicyTree {
+    /// Moves the tags of a leaf back towards zero. Linear in the number of flows of the tree.
+    #[cold]
+    pub(super) fn rebase_leaf(&mut self, at: u32) {
+        self.counters.rebases += 1;
+        let time = self.leaf_time(at);
+        let leaf = &self.leaves[at as usize];
+        let starts = leaf.lanes.iter().filter_map(|lane| self.lanes[*lane as usize].pifo.peek());
+        let oldest = starts.map(|entry| entry.rank).min().unwrap_or(time);
+        let base = virtual_time::rebase_base(time, oldest);
+        *self.leaf_time_mut(at) -= base;
+        let leaf = &mut self.leaves[at as usize];
+        for slot in 0..leaf.lanes.len() {
+            let id = leaf.lanes[slot];
+            let lane = &mut self.lanes[id as usize];
+            lane.pifo.rerank(|entry| entry.rank.saturating_sub(base));
+            leaf.update_head(id, lane);
+        }
+        for flow in &mut self.flows {
+            if flow.state != FlowState::Vacant && self.lanes[flow.lane as usize].leaf == at {
+                flow.account.rebase(base);
+            }
+        }
+    }
+}
+
+/// The offers of leaves, and their virtual times.
+impl PolicyTree {
+    /// The offer of a leaf, or [`NO_LEAF`].
+    pub(super) fn offered_by_leaf(&self, at: u32) -> u32 {
+        let leaf = &self.leaves[at as usize];
+        match leaf.sole() {
+            Some(id) => offer_of(id, &self.lanes[id as usize], leaf),
+            None if leaf.heads.is_empty() => NO_LEAF,
+            None => Offer::Leaf(at).number(),
+        }
+    }
+
+    /// The lane that an offer leads to.
+    #[inline]
+    fn lane_offered(&self, offer: u32) -> Option<u32> {
+        let lane = match Offer::from_number(offer) {
+            Offer::Lane(lane) => lane,
+            Offer::Leaf(leaf) => self.leaves.get(leaf as usize)?.best_lane(),
+        };
+        ((lane as usize) < self.lanes.len()).then_some(lane)
+    }
+
+    /// The virtual time of a leaf.
+    pub(super) fn leaf_time(&self, at: u32) -> u64 {
+        let leaf = &self.leaves[at as usize];
+        leaf.sole().map_or(leaf.virtual_time, |lane| self.lanes[lane as usize].virtual_time)
+    }
+
+    /// The place of the virtual time of a leaf.
+    pub(super) fn leaf_time_mut(&mut self, at: u32) -> &mut u64 {
+        let leaf = &mut self.leaves[at as usize];
+        match leaf.sole() {
+            Some(lane) => &mut self.lanes[lane as usize].virtual_time,
+            None => &mut leaf.virtual_time,
+        }
+    }
+}
+
+/// The fetch of records before they are needed. Nothing here changes the tree.
+impl PolicyTree {
+    /// Asks for the record of `flow`.
+    #[inline]
+    pub(crate) fn prefetch_flow(&self, flow: FlowId) {
+        prefetch(&self.flows, flow.index());
+    }
+
+    /// Asks for the lane of `flow`, here and in `others`.
+    #[inline]
+    pub(crate) fn prefetch_lane<S>(&self, flow: FlowId, others: &[S]) {
+        if let Some(flow) = self.flows.get(flow.index()) {
+            prefetch(&self.lanes, flow.lane as usize);
+            prefetch(others, flow.lane as usize);
+        }
+    }
+
+    /// Prefetches the node above the lane of `flow`, if an arrival changes that node.
+    #[inline]
+    pub(crate) fn prefetch_node(&self, flow: FlowId) {
+        let lane = self.flows.get(flow.index()).and_then(|flow| self.lanes.get(flow.lane as usize));
+        let lane = lane.filter(|lane| lane.sole && lane.pifo.is_empty());
+        if let Some((node, _)) = lane.and_then(|lane| lane.path(&self.leaves).first()) {
+            prefetch(&self.nodes, *node as usize);
+        }
+    }
+
+    /// Asks for what turns some way off need, where the order of a node above the lane `served` is known that far: for lanes, and
+    /// nearer for what lanes refer to, here, in `queues` by flow and in `others` by lane.
+    #[inline]
+    pub(crate) fn prefetch_ahead<Q, S>(&self, served: LaneId, queues: &[Q], others: &[S]) {
+        let Some(lane) = self.lanes.get(served.index()) else { return };
+        for (node, _) in lane.path(&self.leaves) {
+            let (near, far) = self.nodes[*node as usize].node.upcoming();
+            if let Offer::Lane(far) = Offer::from_number(far) {
+                prefetch(&self.lanes, far as usize);
+                prefetch(others, far as usize);
+            }
+            let Offer::Lane(near) = Offer::from_number(near) else { continue };
+            let Some(lane) = self.lanes.get(near as usize) else { continue };
+            if let Some(head) = lane.pifo.peek() {
+                prefetch(&self.flows, head.id as usize);
+                prefetch(queues, head.id as usize);
+            }
+            for limit in &*lane.limits {
+                prefetch(&self.limits, limit.index());
+            }
+            if let Some((node, _)) = lane.path(&self.leaves).first() {
+                prefetch(&self.nodes, *node as usize);
+            }
+        }
+    }
+
+    /// Asks for what the next turns need, after a turn of `served`: the records of that lane's next flow, here and in
+    /// `queues`, since the lane's next turn is usually some turns away; and through `next` what the queue of the very next
+    /// turn refers to.
+    #[inline]
+    pub(crate) fn prefetch_next<Q>(&self, served: LaneId, queues: &[Q], next: impl FnOnce(&Q)) {
+        if let Some(head) = self.lanes.get(served.index()).and_then(|lane| lane.pifo.peek()) {
+            prefetch(&self.flows, head.id as usize);
+            prefetch(queues, head.id as usize);
+        }
+        let lane = self.lane_offered(self.first_leaf).and_then(|lane| self.lanes.get(lane as usize));
+        let head = lane.and_then(|lane| lane.pifo.peek());
+        if let Some(queue) = head.and_then(|head| queues.get(head.id as usize)) {
+            next(queue);
+        }
+    }
+}
+
+/// Effects of other workers, for use between turns.
+impl PolicyTree {
+    /// The number of limits.
+    pub(crate) fn limits(&self) -> usize {
+        self.limits.len()
+    }
+
+    /// Lends bytes of a limit; see [`Limit::lend`](crate::limit::Limit::lend). [`Self::release_again`] must follow.
+    pub(crate) fn lend(&mut self, limit: LimitId, allowance: Option<Bytes>, now: Instant) {
+        let limit = &mut self.limits[limit.index()];
+        limit.lend(allowance, now);
+        self.all_clear = self.all_clear.max(limit.release());
+    }
+
+    /// The bytes charged to a limit that was lent at `since`.
+    pub(crate) fn spent(&self, limit: LimitId, since: Instant) -> Bytes {
+        self.limits[limit.index()].spent(since)
+    }
+
+    /// Gives a limit its own rate again. [`Self::release_again`] must follow.
+    pub(crate) fn end_lending(&mut self, limit: LimitId, rate: BitsPerSec, burst: Bytes, now: Instant) {
+        let limit = &mut self.limits[limit.index()];
+        limit.end_lending(rate, burst, now);
+        self.all_clear = self.all_clear.max(limit.release());
+    }
+
+    /// Finds the release times of parked lanes anew. Linear in these.
+    pub(crate) fn release_again(&mut self) {
+        let (lanes, limits) = (&self.lanes, &self.limits);
+        self.shaping.rerank(|entry| release_time(&lanes[entry.id as usize], limits).as_nanos());
+    }
+
+    /// Calls `found` with the limits of each parked lane.
+    pub(crate) fn each_parked_lane(&self, mut found: impl FnMut(&[LimitId])) {
+        for entry in self.shaping.iter() {
+            found(&self.lanes[entry.id as usize].limits);
+        }
+    }
+
+    /// Calls `found` with the limits of each lane that has packets, parked or not.
+    pub(crate) fn each_backlogged_lane(&self, mut found: impl FnMut(&[LimitId])) {
+        for lane in self.lanes.iter().filter(|lane| !lane.pifo.is_empty()) {
+            found(&lane.limits);
+        }
+    }
+
+    /// Whether `lane` has packets and waits for no limit.
+    pub(crate) fn lane_may_send(&self, lane: LaneId) -> bool {
+        self.lanes.get(lane.index()).is_some_and(|lane| lane.takes_part())
+    }
+
+    /// The virtual time of a fair node; zero of others.
+    #[inline]
+    pub(crate) fn fair_time(&self, node: u32) -> u64 {
+        self.nodes[node as usize].node.fair_time()
+    }
+
+    /// Whether the child at `slot` of a node has a backlogged flow, in a lane that is not parked or with the tag that it had before.
+    #[inline]
+    pub(crate) fn child_takes_part(&self, node: u32, slot: usize) -> bool {
+        let node = &self.nodes[node as usize].node;
+        node.contains(slot) || node.holds(slot)
+    }
+
+    /// Charges service that the child at `slot` of a fair node had elsewhere. [`Self::offer_again`] must follow.
+    #[inline]
+    pub(crate) fn charge_elsewhere(&mut self, node: u32, slot: usize, units: u64, lead: u64) {
+        self.nodes[node as usize].node.charge_elsewhere(slot, units, lead);
+    }
+
+    /// Finds which child of `node` is the first after charges, and reports to the nodes above which leaf it leads to.
+    pub(crate) fn offer_again(&mut self, node: u32) {
+        let mut at = node as usize;
+        self.nodes[at].node.settle();
+        let mut offer = self.nodes[at].node.offer();
+        while let Some((parent, slot)) = self.node_parents[at] {
+            let above = &mut self.nodes[parent as usize].node;
+            if !above.contains(slot as usize) {
+                return;
+            }
+            offer = above.lead(slot as usize, offer);
+            at = parent as usize;
+        }
+        self.first_leaf = offer;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_units::{LeafId, Weight};
+
+    use super::*;
+    use crate::TreeCounters;
+    use crate::node::Node;
+    use crate::program::{Discipline, LeafDiscipline, Program};
+    use crate::workload::{Rng, figure1_program, wfq_program};
+
+    /// Advances all tags of the tree, as if the same amount had been served before.
+    fn shift(tree: &mut PolicyTree, by: u64) {
+        for at in 0..tree.leaves.len() {
+            *tree.leaf_time_mut(at as u32) += by;
+        }
+        for flow in &mut tree.flows {
+            flow.account.shift(by);
+        }
+        for inner in &mut tree.nodes {
+            if let Node::Wfq(node) = &mut inner.node {
+                node.shift(by);
+            }
+        }
+    }
+
+    /// The order of service of `turns` turns. Flow `i` belongs to lane `i % 64`, and all are backlogged from time zero
+    /// on.
+    fn order(program: &Program, shifted: u64, turns: usize) -> Vec<FlowId> {
+        assert!(program.leaves.iter().all(|leaf| leaf.discipline == LeafDiscipline::Fair));
+        let mut tree = PolicyTree::new(program).expect("the program is sound");
+        let mut rng = Rng::new(7);
+        for at in 0..256 {
+            let weight = Weight::new(1 + rng.below(5)).expect("not zero");
+            tree.add_flow(LaneId(at % 64), weight).expect("the lane exists");
+        }
+        shift(&mut tree, shifted);
+        for at in 0..256 {
+            tree.activate(FlowId(at));
+        }
+        let mut order = Vec::new();
+        while order.len() < turns {
+            let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("something is backlogged") };
+            let flow = turn.flow();
+            order.push(flow);
+            let sent = Bytes([64, 594, 1518, 64 + u64::from(rng.below(65_000))][rng.below(4) as usize]);
+            tree.finish(turn, sent, rng.below(4) > 0, Instant::ZERO).expect("the turn is outstanding");
+            tree.activate(FlowId(rng.below(256)));
+            if order.len() % 64 == 0 {
+                tree.check_invariants().expect("sound");
+            }
+        }
+        order
+    }
+
+    #[test]
+    fn virtual_time_that_comes_near_its_end_changes_no_order() {
+        let turns = 20_000;
+        // A node of many children of equal weight, which are in runs.
+        let mut many = wfq_program(64);
+        many.nodes[0].discipline = Discipline::Wfq(vec![Weight::ONE; 64]);
+        for program in [&figure1_program(), &many] {
+            let expected = order(program, 0, turns);
+            // Every node and leaf in use passes the threshold during the run, at different times.
+            for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
+                let shifted = order(program, virtual_time::REBASE_AT - distance, turns);
+                assert!(shifted == expected, "distance {distance}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_rebase_brings_virtual_time_back() {
+        let program = figure1_program();
+        let mut tree = PolicyTree::new(&program).expect("the program is sound");
+        let flow = tree.add_flow(LaneId(0), Weight::ONE).expect("the lane exists");
+        shift(&mut tree, virtual_time::REBASE_AT);
+        tree.activate(flow);
+        let Next::Turn(turn) = tree.next(Instant::ZERO) else { panic!("a flow is backlogged") };
+        tree.finish(turn, Bytes(1500), true, Instant::ZERO).expect("the turn is outstanding");
+        assert!(tree.leaf_time(0) < virtual_time::REBASE_AT / 2 + 1);
+        // The leaf, and the nodes of fair queueing above it.
+        let nodes = tree.leaves[LeafId(0).index()].path.iter().map(|(node, _)| &tree.nodes[*node as usize]);
+        let fair = nodes.filter(|inner| matches!(inner.node, Node::Wfq(_))).count() as u64;
+        assert_eq!(tree.counters(), TreeCounters { parkings: 0, rebases: 1 + fair });
+        tree.check_invariants().expect("sound");
     }
 }

@@ -5,15 +5,15 @@
 //! ([`Worker::may_send`](super::Worker::may_send)) and reports what it sent ([`Worker::has_sent`](super::Worker::has_sent)).
 //!
 //! **Shares over one wire.** Each worker sends, of the classes that it has, the one furthest behind. It cannot see whether that is
-//! behind those of the others. So a worker whose classes are all ahead of some that others serve is *held back*: it takes no more
+//! behind those of the others. So a worker whose classes all lead over some that others serve is *held back*: it takes no more
 //! of the link's time, unless no worker has taken that for half of the age after which time is void. Its slots end where its
-//! classes would be ahead. Thus a class has its share of the wire, whichever worker serves it, and no time is lost that a worker
+//! classes would lead. Thus a class has its share of the wire, whichever worker serves it, and no time is lost that a worker
 //! can use.
 
 use weft_units::{BitsPerSec, Bytes, Instant, LimitId};
 
 use super::Shared;
-use super::ahead::Ahead;
+use super::leading::LeadingClasses;
 use super::lease::{Demand, Exchange, Lease, Purse};
 use super::sync::Ordering;
 use crate::tree::PolicyTree;
@@ -44,7 +44,7 @@ impl Purse for Gate {
 pub(super) struct Link {
     lease: Lease,
     gate: Gate,
-    ahead: Ahead,
+    leading: LeadingClasses,
     /// Whether a turn has waited for the link since the last exchange.
     waits: bool,
 }
@@ -56,8 +56,8 @@ impl Link {
         let line = shared.link.as_ref()?;
         let lease = Lease::new(LimitId(u32::MAX), Bytes::ZERO, line, &mut gate, now);
         let of = (BitsPerSec(line.rate()), shared.settings);
-        let ahead = Ahead::new((&shared.program, &shared.layout), &shared.classes, of);
-        Some(Self { lease, gate, ahead, waits: false })
+        let leading = LeadingClasses::new((&shared.program, &shared.layout), &shared.classes, of);
+        Some(Self { lease, gate, leading, waits: false })
     }
 
     /// Whether a packet may begin. If not, it waits for the next exchange.
@@ -78,7 +78,7 @@ impl Link {
     /// One exchange. Returns the beginning of a slot that is pending.
     pub(super) fn exchange(&mut self, shared: &Shared, tree: &PolicyTree, now: Instant) -> Option<Instant> {
         let (line, settings) = (shared.link.as_ref()?, &shared.settings);
-        self.ahead.look(&shared.classes, tree, now);
+        self.leading.look(&shared.classes, tree, now);
         let wanted = match (core::mem::take(&mut self.waits), tree.active_flows()) {
             (_, 0) => Demand::None,
             (true, _) => Demand::Waiting,
@@ -86,10 +86,10 @@ impl Link {
         };
         let half = settings.age(line.rate(), Bytes::ZERO) / 2;
         let others_use_it = !line.is_left(now.as_nanos().saturating_sub(half));
-        let held = wanted != Demand::None && others_use_it && self.ahead.is_ahead(tree);
+        let held = wanted != Demand::None && others_use_it && self.leading.all_lead(tree);
         let demand = if held { Demand::HeldBack } else { wanted };
         let workers = shared.workers.load(Ordering::Relaxed).max(1);
-        let most = if others_use_it { self.ahead.room(tree) } else { Bytes(u64::MAX) };
+        let most = if others_use_it { self.leading.room(tree) } else { Bytes(u64::MAX) };
         self.lease.exchange(Exchange { settings, line, demand, now, workers, most }, &mut self.gate)
     }
 

@@ -459,9 +459,9 @@ fn unsound_programs_are_refused() {
     assert!(matches!(refused(shared), ProgramError::NotATree { .. }));
 }
 
-/// Standings are what the tree chooses by: the flow of each turn has the least tag at the root, and among the flows of its leaf.
+/// Positions are what the tree chooses by: the flow of each turn has the least tag at the root, and among the flows of its leaf.
 #[test]
-fn the_next_flow_has_the_least_standing_in_every_order() {
+fn the_next_flow_is_the_first_in_every_order() {
     let program = flat(wfq(&[1, 3]), 2, vec![lane(0, 0, &[]), lane(1, 1, &[])], Vec::new());
     let mut scheduler = PacketScheduler::new(&program).unwrap();
     let flows: Vec<FlowId> =
@@ -472,22 +472,22 @@ fn the_next_flow_has_the_least_standing_in_every_order() {
     }
     let tag = |place: Place| if let Place::Tag(tag) = place { tag } else { panic!("{place:?}") };
     for _ in 0..40 {
-        let of = |flow: &FlowId| scheduler.tree().standings(*flow, Instant::ZERO);
-        let standings: Vec<_> = flows.iter().map(|flow| (*flow, of(flow))).collect();
+        let of = |flow: &FlowId| scheduler.tree().positions(*flow, Instant::ZERO);
+        let positions: Vec<_> = flows.iter().map(|flow| (*flow, of(flow))).collect();
         let Dequeue::Packet(Departure { flow, lane, .. }) = scheduler.dequeue(Instant::ZERO) else {
             panic!("a packet waits")
         };
-        let chosen = &standings.iter().find(|(known, _)| *known == flow).expect("a flow").1;
+        let chosen = &positions.iter().find(|(known, _)| *known == flow).expect("a flow").1;
         assert_eq!(chosen[0].order, Child::Leaf(LeafId(lane.0)), "the leaf first");
         assert_eq!(chosen[1].order, Child::Node(NodeId(0)), "then the root");
-        for (_, other) in standings.iter().filter(|(_, standings)| !standings.is_empty()) {
+        for (_, other) in positions.iter().filter(|(_, positions)| !positions.is_empty()) {
             assert!(tag(chosen[1].place) <= tag(other[1].place));
             assert!(other[0].order != chosen[0].order || tag(chosen[0].place) <= tag(other[0].place));
         }
     }
     assert!(
-        flows.iter().all(|flow| scheduler.tree().standings(*flow, Instant::ZERO).is_empty()),
+        flows.iter().all(|flow| scheduler.tree().positions(*flow, Instant::ZERO).is_empty()),
         "all are idle"
     );
-    assert!(scheduler.tree().standings(FlowId(99), Instant::ZERO).is_empty(), "no such flow");
+    assert!(scheduler.tree().positions(FlowId(99), Instant::ZERO).is_empty(), "no such flow");
 }

@@ -64,7 +64,7 @@ impl Service {
         if let Some(steering) = &mut self.steering {
             steering.tell(&self.log);
         }
-        self.attempt(now);
+        self.restart_uplinks(now);
     }
 
     pub(super) fn status_of(&mut self, name: Option<&str>) -> Result<Reply, ControlError> {

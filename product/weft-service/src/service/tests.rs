@@ -449,7 +449,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     service.answer(Request::AddPort(fatal), ALICE).expect("made");
     let now = Instant::now();
     // The port that ends the fake is made again, and ends it again, so only the first loss is checked.
-    service.next_attempt = now + Duration::from_secs(60);
+    service.next_restart = now + Duration::from_secs(60);
     service.tick(now);
     service.tick(now);
     assert!(!service.has_ended());

@@ -1,7 +1,7 @@
 //! `weft keeper`: keeps the daemon's ports while no daemon runs.
 
 use std::process::ExitCode;
-use weft_nic::stand_in::StandIn;
+use weft_nic::pass_through::PassThroughWorker;
 
 /// Keep the descriptors of a daemon's ports, so that they survive it. The daemon starts it.
 ///
@@ -20,6 +20,6 @@ pub(crate) struct Args {}
 
 /// Runs the command.
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    weft_host::keeper::serve_standard_input(StandIn::default())?;
+    weft_host::keeper::serve_standard_input(PassThroughWorker::default())?;
     Ok(ExitCode::SUCCESS)
 }

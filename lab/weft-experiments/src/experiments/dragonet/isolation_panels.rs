@@ -5,7 +5,7 @@ use super::isolation::{
     Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
     PhaseRecord, Plan, run,
 };
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -75,7 +75,7 @@ impl Replanner {
 /// # Errors
 /// Fails when it cannot run here, or was stopped.
 pub fn experiment(
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError> {

@@ -3,7 +3,7 @@
 //! `naive` and `incremental` are the paper's two algorithms, implemented again; `weftline` is ours. The paper's times
 //! are those of its Haskell program on its machine, so only the columns measured here are comparable.
 
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::time::Instant;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
@@ -43,7 +43,7 @@ fn options(queues: u32) -> Options {
 /// # Errors
 /// Fails when it was stopped.
 pub fn experiment(
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError> {

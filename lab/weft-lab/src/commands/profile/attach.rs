@@ -13,7 +13,7 @@ use weft_report::profile::attached::{AttachedReport, PolicyUse, RowKind, attache
 use weft_report::record::Document;
 use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
-use weft_service::in_use::{PortPlaces, Ran, compiled, policy_use};
+use weft_service::class_usage::{PortPlaces, Ran, compiled, policy_use};
 
 /// The options of a profile of what runs now.
 #[derive(Debug, clap::Args)]

@@ -17,7 +17,7 @@ use weft_profile::level::Level;
 use weft_profile::session::{self, Loaded, Options, Profile, Progress, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
-use weft_profile::{stacks, statements, tried};
+use weft_profile::{remedy_trials, stacks, statements};
 use weft_report::human;
 use weft_report::profile::profile_html;
 use weft_report::record::{Document, Host};
@@ -71,7 +71,7 @@ fn one_host(
         if profile.report.advice.is_empty() {
             output::note("there is no remark to try");
         }
-        profile.report.tried = tried::run(options, categories, &profile.report, stop, told)?;
+        profile.report.tried = remedy_trials::run(options, categories, &profile.report, stop, told)?;
     }
     Ok(profile)
 }

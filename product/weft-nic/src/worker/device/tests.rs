@@ -1,4 +1,4 @@
-//! The length of sleeps, in virtual time.
+//! The length of sleeps, and the rate that back-pressure shows, in virtual time.
 
 use super::*;
 use crate::link::Link;
@@ -70,4 +70,56 @@ fn bulk_is_sent_after_the_long_sleep() {
     assert_eq!(sleep(1, Nanos(1)), BULK_SLEEP, "one super-packet is a standing backlog at 1 Gb/s");
     assert_eq!(sleep(0, Nanos(1)), MODERATION);
     assert_eq!(sleep(0, STANDING), BULK_SLEEP, "the link is busy for as long");
+}
+
+/// Writes at `rate` from one blocked write to the next, every millisecond of `from_ms..to_ms`.
+fn run(pressure: &mut Pressure, rate: BitsPerSec, from_ms: u64, to_ms: u64) {
+    for ms in from_ms..to_ms {
+        pressure.wrote(rate.bytes_in(Nanos::from_millis(1)));
+        pressure.blocked(Instant::from_millis(ms));
+    }
+}
+
+#[test]
+fn a_bottleneck_is_observed_and_followed() {
+    let mut pressure = Pressure::default();
+    assert_eq!(pressure.observed(), None);
+    run(&mut pressure, BitsPerSec(300_000_000), 0, 200);
+    let seen = pressure.observed().expect("a rate").get();
+    assert!((290_000_000..=310_000_000).contains(&seen), "{seen}");
+    let piece = pressure.piece(Bytes(65_536)).get();
+    assert!((14_500..=15_500).contains(&piece), "{piece}");
+    assert_eq!(pressure.bound(Bytes(65_536)).get(), piece + piece / 2);
+    run(&mut pressure, BitsPerSec(50_000_000), 200, 600);
+    let seen = pressure.observed().expect("a rate").get();
+    assert!((49_000_000..=51_500_000).contains(&seen), "{seen}");
+    assert_eq!(pressure.piece(Bytes(65_536)), PIECE_MIN);
+    assert!(pressure.is_on(Instant::from_millis(700)) && !pressure.is_on(Instant::from_millis(900)));
+    assert!(!pressure.settle(Instant::from_millis(1500)) && pressure.settle(Instant::from_millis(1700)));
+    assert_eq!(pressure.observed(), None);
+}
+
+#[test]
+fn a_device_that_sends_nothing_for_a_while_has_a_rate_still() {
+    let mut pressure = Pressure::default();
+    // A packet each 47 ms, and an attempt each 20.
+    for ms in (0..2000_u64).step_by(20) {
+        if ms / 47 != ms.saturating_sub(20) / 47 {
+            pressure.wrote(Bytes(1466));
+        }
+        pressure.blocked(Instant::from_millis(ms));
+        let seen = pressure.observed().map_or(250_000, BitsPerSec::get);
+        assert!((100_000..=600_000).contains(&seen), "{seen} after {ms} ms");
+    }
+    assert!(pressure.observed().is_some());
+}
+
+#[test]
+fn a_pause_is_not_taken_for_a_slow_device() {
+    let mut pressure = Pressure::default();
+    run(&mut pressure, BitsPerSec(300_000_000), 0, 100);
+    pressure.paused();
+    run(&mut pressure, BitsPerSec(300_000_000), 600, 700);
+    let seen = pressure.observed().expect("a rate").get();
+    assert!((290_000_000..=310_000_000).contains(&seen), "{seen}");
 }

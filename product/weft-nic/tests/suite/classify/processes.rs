@@ -106,7 +106,7 @@ fn change(bench: &mut Bench, text: &str) {
     let policy = bench::policy(text);
     let prepared = bench.nic.prepare_policy(&policy, (settings.rate, settings.link)).expect("prepared");
     bench.nic.change_policy(prepared, &[]).expect("changed");
-    assert_eq!(bench.nic.makers_missing(), None);
+    assert_eq!(bench.nic.socket_owners_missing(), None);
 }
 
 /// Sockets that were there before any policy tested a process, new ones, those of a process that has another name by now, and
@@ -160,7 +160,7 @@ fn an_accepted_socket_is_of_the_process_that_listens() {
     let (names, python) = (Names::new(), python());
     let text = tests(["process \"weft-listens\"", "process \"weft-other\""]);
     let mut bench = Bench::start("acc", &text, &config(100), 1000, |_| ());
-    assert_eq!(bench.nic.makers_missing(), None);
+    assert_eq!(bench.nic.socket_owners_missing(), None);
     let mut listens = Sender::start(&bench, &names.of(&python, "weft-listens"), LISTEN);
     let mut connection = bench.bed.receiver.run(connected).expect("namespace");
     // The kernel refused connections before the program listened: no process did.
@@ -227,7 +227,7 @@ fn subflows_of_mptcp_are_of_the_process_that_made_the_connection() {
         if listens_before {
             change(&mut bench, &after);
         }
-        assert_eq!(bench.nic.makers_missing(), None);
+        assert_eq!(bench.nic.socket_owners_missing(), None);
         for protocol in [None, Some(ipproto::MPTCP)] {
             let mut connection = bench.bed.receiver.run(|| connect_by(protocol)).expect("namespace");
             let [was, ..] = counted(&bench);

@@ -19,7 +19,7 @@ use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
 use weft_sched::program::LeafDiscipline;
 use weft_service::policy;
-use weft_service::waiting::reasons;
+use weft_service::wait_reasons::reasons;
 use weft_units::{BitsPerSec, Bytes, LaneId};
 
 /// Explain what a policy does with a packet: class, row, path, limits, guaranteed rate.

@@ -9,7 +9,7 @@
 use super::policy::{self, PolicyNicError};
 use super::run::{OrderReport, OrderRunError, OrderSettings, run};
 use super::{Path, Stage};
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use crate::traffic::churn::{self, ChurnError, ChurnReport, Closings, ShortFlows};
 use crate::traffic::ordered::Mix;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -129,7 +129,7 @@ enum RowError {
 /// # Errors
 /// Fails when it cannot run here, or was stopped.
 pub(crate) fn experiment(
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError> {
@@ -154,7 +154,7 @@ pub(crate) fn experiment(
 /// Measures a row: a NIC with Titan or a policy, its traffic, and the counts that remain after it.
 fn measure(
     row: Row,
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
 ) -> Result<Seen, RowError> {
@@ -166,7 +166,7 @@ fn measure(
 
 /// Measures the row of the policy. A packet that was posted and neither left nor was counted remains standing.
 fn under_policy(
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
 ) -> Result<Seen, RowError> {
@@ -189,7 +189,7 @@ fn under_policy(
 /// Measures a row with Titan.
 fn under_titan(
     row: Row,
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     told: &mut dyn FnMut(f64),
 ) -> Result<Seen, RowError> {
@@ -214,7 +214,7 @@ enum Traffic {
     Short(ChurnReport),
 }
 
-fn short_flows(given: &Asked, per_second: u32) -> ShortFlows {
+fn short_flows(given: &ExperimentRequest, per_second: u32) -> ShortFlows {
     let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
     ShortFlows {
         how_closed,
@@ -227,7 +227,7 @@ fn short_flows(given: &Asked, per_second: u32) -> ShortFlows {
 
 fn ordered(
     row: Row,
-    given: &Asked,
+    given: &ExperimentRequest,
     bed: &Testbed,
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),
@@ -261,7 +261,7 @@ fn ordered(
 }
 
 fn short(
-    given: &Asked,
+    given: &ExperimentRequest,
     bed: &Testbed,
     scale: f64,
     cancelled: &(dyn Fn() -> bool + Sync),

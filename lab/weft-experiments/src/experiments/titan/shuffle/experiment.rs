@@ -4,7 +4,7 @@
 
 use super::run::{Outcome, ShuffleError, run};
 use super::settings::{Config, Settings, SettingsError, TOTAL_RATE};
-use crate::experiments::{Asked, ExperimentError};
+use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_report::judgement::Judgement;
@@ -44,7 +44,7 @@ const COLUMNS: [(&str, Figure); 4] = [
 
 /// The reason that a request is invalid.
 #[derive(Debug, thiserror::Error)]
-enum AskedError {
+enum RequestError {
     #[error("--transfer {size}: {error}")]
     Transfer { size: String, error: ParseUnitError },
     #[error(transparent)]
@@ -56,7 +56,7 @@ enum AskedError {
 /// # Errors
 /// Fails when it cannot run here, a NIC's accounting does not balance, or it was stopped.
 pub fn experiment(
-    given: &Asked,
+    given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Experiment, ExperimentError> {
@@ -86,12 +86,12 @@ pub fn experiment(
 }
 
 /// Returns the settings common to all runs.
-fn settings(given: &Asked) -> Result<Settings, AskedError> {
+fn settings(given: &ExperimentRequest) -> Result<Settings, RequestError> {
     let mut settings = Settings::default();
     settings.servers = given.flows.unwrap_or(settings.servers);
     settings.rate = Settings::rate_for(settings.servers);
     if let Some(size) = &given.transfer {
-        let invalid = |error| AskedError::Transfer { size: size.clone(), error };
+        let invalid = |error| RequestError::Transfer { size: size.clone(), error };
         settings.transfer = size.parse().map_err(invalid)?;
     }
     settings.check()?;
@@ -273,16 +273,20 @@ mod tests {
 
     #[test]
     fn servers_share_the_rate_and_options_are_read() {
-        let given = Asked { flows: Some(25), transfer: Some("2MB".to_owned()), ..Asked::default() };
+        let given = ExperimentRequest {
+            flows: Some(25),
+            transfer: Some("2MB".to_owned()),
+            ..ExperimentRequest::default()
+        };
         let of = settings(&given).expect("settings");
         assert_eq!((of.servers, of.transfer, of.rate), (25, Bytes(2_000_000), BitsPerSec(40_000_000)));
         assert!(
-            settings(&Asked { flows: Some(1), ..given.clone() })
+            settings(&ExperimentRequest { flows: Some(1), ..given.clone() })
                 .expect_err("one")
                 .to_string()
                 .contains("servers")
         );
-        let odd = settings(&Asked { transfer: Some("much".to_owned()), ..given });
+        let odd = settings(&ExperimentRequest { transfer: Some("much".to_owned()), ..given });
         assert!(odd.expect_err("no size").to_string().contains("--transfer much"));
     }
 }
