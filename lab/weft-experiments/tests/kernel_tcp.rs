@@ -3,16 +3,9 @@
 
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_experiments::experiments::kernel_tcp::{Bottleneck, Measured, Progress, QueueSample, measure};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
-
-/// Serialises the tests: two at once would measure each other.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn through(flows: u32, progress: &mut dyn FnMut(Progress)) -> (Bottleneck, Measured) {
     let bottleneck = Bottleneck {
@@ -75,7 +68,7 @@ fn flows_fill_the_link_and_the_accounting_balances() {
     if !weft_host::testing::privileged("flows_fill_the_link_and_the_accounting_balances") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // One after the other: two at once would measure each other.
     for flows in [1, 16] {
         check(flows);
@@ -106,7 +99,7 @@ fn a_receiver_that_reads_late_receives_no_more_than_the_link_carries() {
     if !weft_host::testing::privileged("a_receiver_that_reads_late_receives_no_more_than_the_link_carries") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let mut late = None;
     let mut stop = |progress| {
         if progress != Progress::Connected {

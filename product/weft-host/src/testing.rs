@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,14 @@ pub fn has_program(test_name: &str, program: &str) -> bool {
     let package = programs::package_of(program).unwrap_or(program);
     skip(test_name, format_args!("no {program} (Debian package {package})"));
     false
+}
+
+/// Lets no other test of this process begin that calls this, until the value is dropped: for tests that use all processors, since
+/// the load of one would be the pause of another.
+#[must_use = "the others begin when it is dropped"]
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A name for a namespace or cgroup that no other test or run uses at the same time. It begins with the run's name, so that

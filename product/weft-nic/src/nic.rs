@@ -45,6 +45,7 @@ pub use crate::totals::{Arrivals, ClassTotals, Draining, Lag, PortTotals, Totals
 use crate::worker::{ExchangeError, SegmentsPerTurn};
 pub use change::{ChangedPolicy, PreparedPolicy};
 use core::num::NonZeroUsize;
+use core::time::Duration;
 pub use kept::{Adopted, IN_HAND, KeptNic, LostPort};
 pub use port::{NicPort, PortId, PortParts};
 use ports::close;
@@ -56,7 +57,7 @@ use weft_host::clock;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 #[cfg(test)]
 pub(crate) use workers::limited;
 pub use workers::{Samples, WORKERS, WorkersError};
@@ -176,6 +177,10 @@ impl NicPlan {
         self.rings.of_port(name, self.config.mode, share, &self.config.flows)
     }
 }
+
+/// The time that packets below a stopped worker have to be counted, and the pause between two looks.
+const COUNTED: Nanos = Nanos::from_secs(2);
+const LOOK: Duration = Duration::from_millis(2);
 
 /// Errors from starting or running the NIC.
 #[derive(Debug, thiserror::Error)]
@@ -494,6 +499,7 @@ impl SoftwareNic {
             self.retire(port);
         }
         self.threads.join()?;
+        self.wait_for_uplink();
         let log = self.take_departures();
         Ok((self.totals()?, log))
     }
@@ -532,6 +538,23 @@ impl SoftwareNic {
     /// As [`Self::totals`].
     pub fn recent_totals(&self) -> Result<Totals, NicError> {
         self.totals_with(|port| port.recent_totals(self.rest()))
+    }
+
+    /// Waits until the uplink's device has counted what was written to it, for at most [`COUNTED`]. A macvtap has a queue (`pfifo_fast`):
+    /// a write that finds another processor at it leaves its packet to that one, or to a softirq (`__dev_xmit_skb` and
+    /// `__qdisc_run`, net/core/dev.c), which on a busy machine comes later.
+    pub(super) fn wait_for_uplink(&self) {
+        let written = self.counters.count(|c| &c.uplink_writes).packets;
+        let UplinkWatch { device, before, counters } = &self.uplink_device;
+        let until = clock::now() + COUNTED;
+        let failed_before = counters.read(device).1;
+        while clock::now() < until {
+            let ((arrived, dropped), failed) = counters.read(device);
+            if failed > failed_before || arrived.minus(*before).packets + Packets(dropped) >= written {
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {

@@ -2,7 +2,6 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_experiments::experiments::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
 use weft_experiments::traffic::churn::{self, Closings, ShortFlows};
 use weft_experiments::traffic::ordered::Mix;
@@ -16,12 +15,6 @@ use weft_titan::page::Load;
 use weft_titan::settings::Settings;
 use weft_titan::tracing_check::TracingCheck;
 use weft_units::{BitsPerSec, Nanos, Packets};
-
-/// Serialises the tests: a worker, senders and receivers occupy two cores.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::SeqCst)
@@ -118,7 +111,7 @@ fn thousands_of_short_flows_leave_every_count_at_zero() {
     if !privileged("thousands_of_short_flows_leave_every_count_at_zero") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bench = Bench::start("chr", &Multiqueue::new(BitsPerSec(1_000_000_000)));
     let (stop, two) = (AtomicBool::new(false), Duration::from_secs(2));
     let run = churn::run(&short(3000), &bench.bed.sender, &bench.bed.receiver, RECEIVER, two, &stop);
@@ -136,7 +129,7 @@ fn short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero() {
     if !privileged("short_flows_that_lose_packets_to_full_rings_leave_every_count_at_zero") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue { ring_packets: 3, ..Multiqueue::new(BitsPerSec(20_000_000)) };
     let bench = Bench::start("chf", &wanted);
     let (stop, two) = (AtomicBool::new(false), Duration::from_secs(2));
@@ -169,7 +162,7 @@ fn ordered(bench: &Bench, packets: u64, there: bool) -> OrderReport {
 }
 
 fn check_order(role: &str, inner: Inner, there: bool) {
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bench = Bench::start(role, &Multiqueue { inner, ..Multiqueue::new(BitsPerSec(2_000_000_000)) });
     let report = ordered(&bench, 300_000, there);
     let totals = bench.titan().totals();

@@ -2,7 +2,6 @@
 //! links are so slow that a machine in other use can still fill them.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_experiments::experiments::titan::measured::experiment::{Key, Measure, Results, fill, measure};
 use weft_experiments::experiments::titan::measured::nic;
 use weft_experiments::experiments::titan::measured::settings::RunSettings;
@@ -10,12 +9,6 @@ use weft_experiments::reproduce::{self, Measured, Options};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_units::{BitsPerSec, Nanos};
-
-/// Serialises the tests: senders, receivers and a NIC share the machine.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Whether this machine lets the tests make namespaces, and has the senders.
 fn ready(test: &str) -> bool {
@@ -59,7 +52,7 @@ fn titan_is_fairer_than_the_hash_on_real_packets() {
     if !ready(name) {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let rate = BitsPerSec(100_000_000);
     let (results, settings) = pair(rate);
     let payload = rate.get() as f64 * 1448.0 / 1538.0;
@@ -86,7 +79,7 @@ fn a_limit_over_all_queues_holds_where_limits_per_queue_do_not() {
     if !ready(name) {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let settings = RunSettings { duration: Nanos::from_secs(3), ..RunSettings::default() };
     let measure = Measure { settings, runs: 1, seed: 1, open: nic::open };
     let options = Options {

@@ -6,7 +6,6 @@ use crate::common::streams::{Acceptor, Idle, Streams};
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_host::clock;
 use weft_host::testing::wait_for;
@@ -17,12 +16,6 @@ use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_sched::queues::{Inner, Service};
 use weft_titan::page::{Load, held_slot};
 use weft_units::{BitsPerSec, Bytes, Instant, LoggedFlowId, Nanos, TxQueueId};
-
-/// The worker, the senders and the receivers use both of two cores: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Stops the NIC and checks its accounting and that of the log.
 fn finish(nic: SoftwareNic) -> (Totals, DepartureLog) {
@@ -59,7 +52,7 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
     if !weft_host::testing::privileged("tcp_flows_keep_the_accounting_and_their_queues") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     for (role, inner, service) in [
         ("mqf", Inner::Fifo, Service::RoundRobin),
         ("mqs", Inner::Fair, Service::Deficit { credit: Bytes(3072) }),
@@ -133,7 +126,7 @@ fn weights_of_the_page_are_shares_of_the_link() {
     if !weft_host::testing::privileged("weights_of_the_page_are_shares_of_the_link") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bed = Testbed::create("mqw").expect("testbed");
     let rate = BitsPerSec(150_000_000);
     let wanted = Multiqueue { queues: 3, departures: Some(50_000), ..Multiqueue::new(rate) };
@@ -185,7 +178,7 @@ fn queues_with_several_flows_send_pieces_when_asked_to() {
     if !weft_host::testing::privileged("queues_with_several_flows_send_pieces_when_asked_to") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bed = Testbed::create("mqp").expect("testbed");
     let wanted = Multiqueue { departures: Some(50_000), ..Multiqueue::new(BitsPerSec(200_000_000)) };
     let nic = start(&bed, &wanted).expect("nic");
@@ -251,7 +244,7 @@ fn the_hash_says_the_queue_and_keeps_its_upper_bits() {
     if !weft_host::testing::privileged("the_hash_says_the_queue_and_keeps_its_upper_bits") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     for (inner, queues, queue) in [(Inner::Fifo, 8, 5), (Inner::Fair, 8, 2), (Inner::Fair, 5, 4)] {
         let bed = Testbed::create("mqh").expect("testbed");
         let rate = BitsPerSec(200_000_000);
@@ -293,7 +286,7 @@ fn a_new_flow_leaves_the_ring_of_one_that_pauses_alone() {
     if !weft_host::testing::privileged("a_new_flow_leaves_the_ring_of_one_that_pauses_alone") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bed = Testbed::create("mqr").expect("testbed");
     let wanted = Multiqueue { queues: 2, inner: Inner::Fair, ..Multiqueue::new(BitsPerSec(1_000_000_000)) };
     let nic = start(&bed, &wanted).expect("nic");

@@ -8,7 +8,7 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_host::testing::{PATIENCE, privileged, until};
@@ -243,18 +243,12 @@ fn assert_near(spans: &[Vec<u64>], expected: f64) {
     assert!(near * 4 >= parts.len(), "{parts:.3?} of all packets, {expected:.3} are due");
 }
 
-/// Both workers, the senders and the test share the processors: one test at a time.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[test]
 fn shares_hold_over_both_workers_where_one_alone_would_miss_them() {
     if !privileged("shares_hold_over_both_workers_where_one_alone_would_miss_them") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let rig = Rig::start("wks", SHARES);
     let workers: Vec<usize> = rig.nic.ports().iter().map(|port| port.worker()).collect();
     assert_eq!(workers, [0, 1], "each port has a worker");
@@ -270,7 +264,7 @@ fn classes_of_different_workers_share_the_link_until_one_of_them_ends() {
     if !privileged("classes_of_different_workers_share_the_link_until_one_of_them_ends") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let mut rig = Rig::start("wkd", SHARES);
     // Each worker has one class, so both would have half.
     let [a, b] = [rig.send(0, 0), rig.send(1, 1)];
@@ -295,7 +289,7 @@ fn a_change_of_the_policy_under_load_reaches_both_workers() {
     if !privileged("a_change_of_the_policy_under_load_reaches_both_workers") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let mut rig = Rig::start("wkc", SHARES);
     let senders = [rig.send(0, 0), rig.send(0, 1), rig.send(1, 1)];
     let backlogged = [(0, 0), (1, 0), (1, 1)];
@@ -327,7 +321,7 @@ fn the_link_and_a_limit_are_one_for_both_workers_also_while_the_class_moves() {
     }
     let text = "class a = udp and port 7000\nclass b = udp and port 7001\n\
                 of_b = fair of b\nslow = limit 20mbps burst 0 of of_b\nroot = wfq { fair of a: 1, slow: 1 }\n";
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let rig = Rig::start("wkl", text);
     let senders = [rig.send(0, 0), rig.send(1, 0)];
     let mut all = Vec::new();

@@ -1,7 +1,7 @@
 //! Sockets that several cores send from at once: increments and decrements of the counts are equal, including flows
 //! that Titan passes.
 
-use crate::common::assigned::{Assigned, Flow, alone, get, pin};
+use crate::common::assigned::{Assigned, Flow, get, pin};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
@@ -56,7 +56,7 @@ fn flow(assigned: &Assigned) -> Flow {
 /// Titan is attached in the middle of the traffic and detached again, repeatedly; after each round all counts are
 /// exact.
 fn comes_while_two_cores_send(role: &str, sockets: usize, settings: &Settings, rounds: usize) {
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // As much as two cores send, so that flows alternate between busy and idle.
     let wanted = Multiqueue { ring_packets: 8000, ..Multiqueue::new(BitsPerSec(300_000_000)) };
     let mut assigned = Assigned::without(role, &wanted);

@@ -1,6 +1,6 @@
 //! Every counted packet is counted out: also those dropped, cut or reset, and those of a terminated process.
 
-use crate::common::assigned::{Assigned, PAYLOAD, alone, get, pin, slow};
+use crate::common::assigned::{Assigned, PAYLOAD, get, pin, slow};
 use crate::common::bench;
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -21,7 +21,7 @@ fn what_a_full_ring_drops_has_left() {
     if !privileged("what_a_full_ring_drops_has_left") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue { ring_packets: 4, ..slow(4000) };
     let assigned = Assigned::start("tef", &wanted, &Settings::default());
     let flows: Vec<_> = (0..12).map(|_| assigned.flow()).collect();
@@ -44,7 +44,7 @@ fn a_packet_that_is_cut_is_counted_piece_by_piece() {
     if !privileged("a_packet_that_is_cut_is_counted_piece_by_piece") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // With room for all, and with rings too small for most.
     for ring_packets in [4000, 3] {
         let wanted = Multiqueue { ring_packets, ..slow(40_000) };
@@ -79,7 +79,7 @@ fn a_killed_senders_flows_are_counted_out() {
     if !privileged("a_killed_senders_flows_are_counted_out") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue::new(BitsPerSec(30_000_000));
     let assigned = Assigned::start("tek", &wanted, &Settings::default());
     let mut server = Spawn::new("iperf3")
@@ -117,7 +117,7 @@ fn a_reset_that_the_kernel_answers_with_is_no_packet_of_the_flow() {
     if !privileged("a_reset_that_the_kernel_answers_with_is_no_packet_of_the_flow") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("ter", &slow(2000), &Settings::default());
     for _ in 0..5 {
         let (mut out, mut end) = connect(&assigned);
@@ -147,7 +147,7 @@ fn a_reset_behind_a_waiting_fin_counts_nothing_out() {
     if !privileged("a_reset_behind_a_waiting_fin_counts_nothing_out") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // 280 ms per datagram: later packets wait.
     let assigned = Assigned::start("tew", &slow(30), &Settings::default());
     for _ in 0..3 {
@@ -175,7 +175,7 @@ fn a_flow_that_waits_for_long_stays_counted() {
     if !privileged("a_flow_that_waits_for_long_stays_counted") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // 570 ms per datagram: the sweep has checked the flow several times before its last packet has left.
     let assigned = Assigned::start("tes", &slow(15), &Settings::default());
     assigned.titan().page().sweep_off.store(0, std::sync::atomic::Ordering::SeqCst);
@@ -198,7 +198,7 @@ fn a_socket_that_two_cores_send_from_keeps_the_accounting() {
     if !privileged("a_socket_that_two_cores_send_from_keeps_the_accounting") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue::new(BitsPerSec(2_000_000_000));
     let assigned = Assigned::start("tec", &wanted, &Settings::default());
     let flows: Vec<_> = (0..4).map(|_| assigned.flow()).collect();

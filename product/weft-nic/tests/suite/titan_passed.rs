@@ -1,7 +1,7 @@
 //! Packets that Titan leaves to the device's own choice: packets without a socket, flows that were active before it was
 //! attached, flows beyond the bound. And the state that remains after it is detached.
 
-use crate::common::assigned::{Assigned, Flow, alone, get, slow};
+use crate::common::assigned::{Assigned, Flow, get, slow};
 use crate::common::bench::{socket, unspecified};
 use crate::common::held::{HeldWire, STAYS};
 use core::net::SocketAddr;
@@ -54,7 +54,7 @@ fn packets_without_a_socket_are_left_alone_and_counted() {
     if !privileged("packets_without_a_socket_are_left_alone_and_counted") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("tps", &slow(50_000), &Settings::default());
     let totals = assigned.titan().totals();
     let far = host_behind(&assigned.bed);
@@ -90,7 +90,7 @@ fn a_flow_under_way_is_left_alone_until_it_has_been_quiet() {
     if !privileged("a_flow_under_way_is_left_alone_until_it_has_been_quiet") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let bed = Testbed::create("tpu").expect("testbed");
     let (wire, uplink) = HeldWire::create(&bed);
     let nic = start_over(&bed, &Multiqueue { service: STAYS, ..slow(50_000) }, uplink).expect("nic");
@@ -128,7 +128,7 @@ fn no_more_flows_are_active_than_the_bound_says() {
     if !privileged("no_more_flows_are_active_than_the_bound_says") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("tpb", &slow(2000), &Settings { most_flows: 4, ..Settings::default() });
     let flows: Vec<Flow> = (0..10).map(|_| assigned.flow()).collect();
     let totals = assigned.titan().totals();
@@ -160,7 +160,7 @@ fn it_goes_and_comes_again_while_traffic_flows() {
     if !privileged("it_goes_and_comes_again_while_traffic_flows") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let mut assigned = Assigned::start("tpd", &slow(3000), &Settings::default());
     let mut sent = 0;
     for round in 0..3 {
@@ -230,7 +230,7 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
     if !privileged("it_goes_from_the_device_that_it_came_to_whatever_that_is_called") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let mut assigned = Assigned::start("tpn", &slow(50_000), &Settings::default());
     let sender = assigned.bed.sender.handle().expect("namespace");
     // Another device has its name now, and a filter of the same priority.
@@ -275,7 +275,7 @@ fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
     if !privileged("a_classifier_that_nobody_knows_of_is_not_joined_by_a_second") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("tpk", &slow(50_000), &Settings::default());
     let sender = &assigned.bed.sender;
     let state = assigned.titan().state().clone();
@@ -297,7 +297,7 @@ fn another_number_of_queues_and_much_forwarded_traffic_are_said() {
     if !privileged("another_number_of_queues_and_much_forwarded_traffic_are_said") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("tpq", &slow(50_000), &Settings::default());
     let said = |word: &str| assigned.titan().notes().expect("notes").iter().any(|note| note.contains(word));
     assert!(!said("queues by now") && !said("without a socket"));
@@ -314,7 +314,7 @@ fn the_page_is_empty_when_it_has_gone_from_a_busy_port() {
     if !privileged("the_page_is_empty_when_it_has_gone_from_a_busy_port") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue::new(BitsPerSec(2_000_000_000));
     let mut assigned = Assigned::start("tpz", &wanted, &Settings::default());
     let flows: Vec<Flow> = (0..8).map(|_| assigned.flow()).collect();

@@ -1,6 +1,6 @@
 //! The queue assigned to a flow, and the times at which it may change.
 
-use crate::common::assigned::{Assigned, Flow, alone, get, pin, slow};
+use crate::common::assigned::{Assigned, Flow, get, pin, slow};
 use core::time::Duration;
 use weft_host::testing::{privileged, wait_for};
 use weft_titan::settings::{Parts, Pool, Settings};
@@ -31,7 +31,7 @@ fn each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied() {
     if !privileged("each_flow_has_a_queue_of_its_own_and_the_next_goes_to_the_least_occupied") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // 10 packets a second: no flow ends during the check.
     let assigned = Assigned::start("tqo", &slow(85), &Settings::default());
     let flows = start_flows(&assigned, 12, 30);
@@ -60,7 +60,7 @@ fn among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle() {
     if !privileged("among_equals_a_flows_own_queue_wins_and_then_the_next_in_the_circle") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     // 8 ms per datagram: a burst stays for 400 ms while it is checked.
     let assigned = Assigned::start("tqt", &slow(1000), &Settings::default());
     // Nine flows: two of them share a queue.
@@ -101,7 +101,7 @@ fn a_flow_moves_only_when_all_of_it_has_left() {
     if !privileged("a_flow_moves_only_when_all_of_it_has_left") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("tqm", &slow(2000), &Settings::default());
     // 4 ms per datagram: the first flow stays for 400 ms while the others start.
     let flows = start_flows(&assigned, 9, 100);
@@ -184,7 +184,7 @@ fn a_cores_flows_use_its_queues_only() {
     if std::thread::available_parallelism().map_or(1, |cores| cores.get()) < 2 {
         return weft_host::testing::skip("a_cores_flows_use_its_queues_only", "one core");
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     for dqa in [true, false] {
         let parts = Parts { dqa, dqwa: true, dsos: true };
         let settings = Settings { parts, pool: halves(), ..Settings::default() };
@@ -208,7 +208,7 @@ fn by_hash_a_flow_keeps_its_queue_whatever_is_empty() {
     if !privileged("by_hash_a_flow_keeps_its_queue_whatever_is_empty") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let parts = Parts { dqa: false, dqwa: true, dsos: true };
     let assigned = Assigned::start("tqh", &slow(8000), &Settings { parts, ..Settings::default() });
     let flows: Vec<Flow> = (0..24).map(|_| assigned.flow()).collect();

@@ -1,6 +1,6 @@
 //! The weights of flows, and their effect: weights of queues, and segmentation in shared queues.
 
-use crate::common::assigned::{Assigned, Flow, alone, slow};
+use crate::common::assigned::{Assigned, Flow, slow};
 use crate::common::bench::{set_mark, socket};
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -37,7 +37,7 @@ fn occupancy_counts_weights_and_not_flows() {
     if !privileged("occupancy_counts_weights_and_not_flows") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let wanted = Multiqueue { queues: 2, ..slow(85) };
     let assigned = Assigned::start("two", &wanted, &by_mark());
     let heavy = marked(&assigned, 0x1f);
@@ -74,7 +74,7 @@ fn a_new_mark_is_a_new_weight_when_the_flow_is_active_again() {
     if !privileged("a_new_mark_is_a_new_weight_when_the_flow_is_active_again") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let assigned = Assigned::start("twn", &slow(1000), &by_mark());
     let flow = marked(&assigned, 1);
     flow.send(50);
@@ -95,7 +95,7 @@ fn a_cgroup_and_a_class_have_weights() {
     if !privileged("a_cgroup_and_a_class_have_weights") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let gold = Hierarchy::detect().expect("cgroup2").create(&unique("gold")).expect("cgroup");
     let below = gold.child("web").expect("child");
     let root = Hierarchy::detect().expect("cgroup2");
@@ -132,7 +132,7 @@ fn a_policys_tree_has_the_weights() {
     if !privileged("a_policys_tree_has_the_weights") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let text = "class web = udp and dport 6001\nclass gold = mark 2\n\
                 root = wfq { web: 20, rest: 40, default: 20 }\nrest = wfq { gold: 3, infrastructure: 1 }\n\
                 class infrastructure = icmp\n";
@@ -163,7 +163,7 @@ fn queues_are_served_by_the_weights_of_their_flows() {
     if !privileged("queues_are_served_by_the_weights_of_their_flows") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let rate = BitsPerSec(100_000_000);
     let wanted =
         Multiqueue { queues: 3, departures: Some(100_000), ring_packets: 8000, ..Multiqueue::new(rate) };
@@ -253,7 +253,7 @@ fn a_ping_waits_as_long_with_large_weights_as_with_small() {
     if !privileged("a_ping_waits_as_long_with_large_weights_as_with_small") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let small = ping_p99("twp", 1);
     for (role, weight) in [("twq", 1000), ("twx", 65_535)] {
         let large = ping_p99(role, weight);
@@ -380,7 +380,7 @@ fn shared_queues_send_pieces_and_others_send_whole_packets() {
     if !privileged("shared_queues_send_pieces_and_others_send_whole_packets") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let rate = BitsPerSec(150_000_000);
     let wanted = Multiqueue { queues: 2, departures: Some(1_000_000), ..Multiqueue::new(rate) };
     let assigned = Assigned::start("tws", &wanted, &Settings::default());

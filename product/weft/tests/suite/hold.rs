@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::link;
 use weft_host::tbf::{self, Tbf};
-use weft_host::testing::{privileged, wait_for};
+use weft_host::testing::{alone, privileged, wait_for};
 use weft_units::{BitsPerSec, Bytes};
 
 /// The longest pause where packets pass: 0.1 s, and what connections add that have lost a packet.
@@ -35,6 +35,7 @@ fn connections_survive_a_killed_daemon() {
     if !privileged("connections_survive_a_killed_daemon") {
         return;
     }
+    let _alone = alone();
     let service = Service::new();
     let mut daemon = service.start();
     wait_for_port(&service);
@@ -134,6 +135,7 @@ fn a_daemon_hands_over_to_its_successor() {
     if !privileged("a_daemon_hands_over_to_its_successor") {
         return;
     }
+    let _alone = alone();
     let count = std::env::var("WEFT_HAND_OVERS").ok().and_then(|n| n.parse().ok()).unwrap_or(HAND_OVERS);
     let service = Service::new();
     let mut daemon = service.start();
@@ -212,6 +214,7 @@ fn traffic_passes_while_no_daemon_runs() {
     if !privileged("traffic_passes_while_no_daemon_runs") {
         return;
     }
+    let _alone = alone();
     let service = Service::with("on-failure = \"pass\"\n");
     let daemon = service.start();
     wait_for_port(&service);
@@ -243,6 +246,7 @@ fn without_pass_packets_wait_for_the_daemon() {
     if !privileged("without_pass_packets_wait_for_the_daemon") {
         return;
     }
+    let _alone = alone();
     let service = Service::with("on-failure = \"hold\"\n");
     let mut daemon = service.start();
     wait_for_port(&service);

@@ -22,9 +22,6 @@ use weft_host::testing::{has_program, privileged};
 
 type Stored = Arc<Mutex<BTreeMap<String, OwnedFd>>>;
 
-/// One manager at a time: what a daemon inherits must be its own.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A manager at `path`, which stores `most` descriptors and closes those beyond without an answer, as systemd does.
 fn manager(path: &Path, most: usize) -> Stored {
     let socket =
@@ -94,7 +91,7 @@ fn connections_survive_a_daemon_whose_ports_the_manager_keeps() {
     }
     let service = Service::new();
     let notify = service.world.folder.path().join("notify");
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = weft_host::testing::alone();
     let stored = manager(&notify, 4096);
     let start = || {
         let (mut command, given) = command(&service, &notify, (&stored, 4096));
@@ -135,7 +132,7 @@ fn a_port_for_which_the_manager_has_no_room_is_refused_and_the_others_survive() 
         return;
     }
     const MOST: usize = 200;
-    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = weft_host::testing::alone();
     let service = Service::new();
     let notify = service.world.folder.path().join("notify");
     let stored = manager(&notify, MOST);

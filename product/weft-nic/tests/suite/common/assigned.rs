@@ -6,7 +6,6 @@ use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use weft_host::testing::{PATIENCE, until, wait_for};
 use weft_nic::departures::DepartureLog;
@@ -24,12 +23,6 @@ use weft_units::{BitsPerSec, Nanos};
 /// Payload of a datagram: 8.5 kbit on the wire.
 pub(crate) const PAYLOAD: usize = 1000;
 const PORT: u16 = 6000;
-
-/// The worker, the senders and the receivers use both of two cores: one test at a time.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub(crate) fn get(count: &AtomicU64) -> u64 {
     count.load(Ordering::SeqCst)

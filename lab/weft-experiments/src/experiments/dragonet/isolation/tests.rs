@@ -5,7 +5,7 @@ use super::run::members;
 use super::testbed::SERVER_PORT;
 use super::*;
 use core::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use weft_host::{RunId, clock, testing};
 use weft_nic::receive::Budget;
 use weft_packet::{Field, HeaderMatch};
@@ -53,15 +53,12 @@ fn small() -> IsolationOptions {
     }
 }
 
-/// Serialises runs: a test checks what a run leaves behind.
-static ALONE: Mutex<()> = Mutex::new(());
-
 fn ready(test: &str) -> Option<MutexGuard<'static, ()>> {
     if let Err(why) = require_server() {
         testing::skip(test, why);
         return None;
     }
-    testing::privileged(test).then(|| ALONE.lock().unwrap_or_else(PoisonError::into_inner))
+    testing::privileged(test).then(testing::alone)
 }
 
 /// The experiment's namespaces of this process.
