@@ -186,7 +186,7 @@ static __always_inline __u64 pace_of(struct __sk_buff *skb)
 
 /* Reads the claims of a packet's sender, as far as `reads` has its kinds. */
 static __noinline int read_claims(struct __sk_buff *skb, const struct weft_flow_key *key, __u32 transport, __u32 reads,
-				struct weft_claims *claims)
+				  struct weft_claims *claims)
 {
 	__u64 asked;
 

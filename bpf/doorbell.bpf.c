@@ -13,8 +13,8 @@
  * 5. Admit it within the bounds of its class and ring (admit.h), or refuse it.
  * 6. Write the ring into the hash, which selects the macvtap's queue (tap_get_queue, drivers/net/tap.c: hash %
  *    queues), and the evidence for the far end (guard.h).
- * 7. Post the doorbell: a count, the sender's claims if the lane's algorithms read them (claims.h), the ring's bit and the
- *    port's bit. A flow that the NIC has needs no message and no wake-up.
+ * 7. Post the doorbell: a count, the sender's claims if the lane's algorithms read them (claims.h), the ring's bit and
+ *    the port's bit. A flow that the NIC has needs no message and no wake-up.
  *
  * weft_peer_ingress keeps group and broadcast frames out of the macvlan's own ways. weft_ring_ingress, just before the
  * rings, drops packets that bypassed weft_egress, and posts the segments of packets that were cut behind it. weft_expire removes silent flows from the table.
@@ -297,7 +297,7 @@ static __always_inline void post_packets(struct weft_doorbells *d, __u32 ring, _
 
 /* Passes what the packet's sender says of it to the NIC. `place`: lane and ring of the packet. A function, for its stack. */
 static __noinline int claim_packet(struct __sk_buff *skb, const struct sought *of, struct weft_doorbells *d,
-				     const struct weft_lane *lane, __u32 transport)
+				   const struct weft_lane *lane, __u32 transport)
 {
 	struct weft_claims claims = {};
 	union weft_place place = of->place;
@@ -305,7 +305,8 @@ static __noinline int claim_packet(struct __sk_buff *skb, const struct sought *o
 	if (!d || !lane)
 		return 0;
 	read_claims(skb, &of->owned.key, transport, lane->reads, &claims);
-	if (lane->reads & WEFT_READS_HOLD && claims.asked_ns && !may_hold(d, lane, place.lane, place.ring, claims.asked_ns)) {
+	if (lane->reads & WEFT_READS_HOLD && claims.asked_ns &&
+	    !may_hold(d, lane, place.lane, place.ring, claims.asked_ns)) {
 		claims.asked_ns = 0;
 		__sync_fetch_and_add(&d->classes[lane->class & (WEFT_CLASSES - 1)].late_claims, 1);
 	}

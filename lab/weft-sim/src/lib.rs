@@ -5,7 +5,7 @@
 //! | [`run`], [`outcome`] | running a scenario, and its result |
 //! | [`scenario`], [`overlay`] | scenarios as data and as files, and single values set in a file |
 //! | `world`, `host` | a run's events, and the parts of a simulated host |
-//! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one file each, listed in a `build` function |
+//! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one type each, listed in a `build` function |
 //! | [`network`] | links, switches and routes |
 //! | [`trace`] | the events of a run for observers, as CSV or pcap |
 #![forbid(unsafe_code)]

@@ -25,7 +25,6 @@
 mod arp;
 mod change;
 mod describe;
-mod finish;
 mod hold;
 mod missing_support;
 mod port;
@@ -42,13 +41,14 @@ use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
+use weft_nic::departures::DepartureLog;
 use weft_nic::nic::{ClassTotals, Draining, NicError, OnFailure, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::sojourn::Sojourns;
 use weft_policy::CompiledPolicy;
-use weft_report::run::RunDrops;
+use weft_report::run::{RunDrops, RunReport};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::{self, Follower};
@@ -514,5 +514,44 @@ impl Session {
         let totals = self.nic.totals()?;
         let [egress, peer] = [totals.bpf, totals.guard];
         Ok(RunStats { runs: egress.runs + peer.runs, nanos: egress.nanos + peer.nanos })
+    }
+}
+
+/// The end of a session, and the departures that it logged.
+impl Session {
+    /// Takes the ports down, sends their packets for at most `grace`, removes everything, and returns the totals.
+    ///
+    /// # Errors
+    /// When the NIC failed before, with the reason.
+    pub fn finish(self, grace: Nanos) -> Result<RunReport, SessionError> {
+        self.finish_with_log(grace).map(|(report, _)| report)
+    }
+
+    /// Finishes the session as [`finish`](Self::finish), and returns the departures that were not taken.
+    ///
+    /// # Errors
+    /// When the NIC failed before, with the reason.
+    pub fn finish_with_log(mut self, grace: Nanos) -> Result<(RunReport, DepartureLog), SessionError> {
+        let duration = self.started.elapsed();
+        let path = self.receive_path().map(report::path);
+        let hold = self.hold.take();
+        let stopped = self.nic.stop_with_log(grace);
+        // Last: until then a crash leaves something that the next process can remove.
+        if let Some(hold) = hold {
+            hold.end();
+        }
+        let (totals, log): (Totals, DepartureLog) = stopped?;
+        Ok((report::report(&self.names.last, &totals, duration, path), log))
+    }
+
+    /// The departures since the last call, but for the last thousands, which come later; none unless
+    /// [`Settings::log`] is set. The departures that are not taken are kept in memory.
+    pub fn take_departures(&self) -> DepartureLog {
+        self.nic.take_departures()
+    }
+
+    /// The names of the classes by their numbers in departures; a class that is gone has its last one.
+    pub fn class_names(&self) -> &[String] {
+        &self.names.last
     }
 }

@@ -1,17 +1,17 @@
-//! The parser's state: a cursor over the tokens, the tree under construction, and the diagnostics so far.
+//! The parser's state: a cursor over the tokens, the tree under construction, and the diagnostics so far; and its view of
+//! algorithms: their names, and the ends of their bodies.
 
-mod bodies;
-
-use super::body::meant;
+use super::body::{ALGORITHM_WORDS, meant};
 use super::kind::{PolicyLanguage, SyntaxKind, SyntaxNode};
 use super::lexer::{self, Token};
 use super::steering::{STEER, goal_follows};
 use super::{NESTING_MAX, RESERVED, TEXT_MAX, characters, grammar};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::library;
 use rowan::{Checkpoint, GreenNodeBuilder, Language};
 use std::collections::{BTreeMap, BTreeSet};
-use weft_text::{Span, quoted};
+use weft_text::{Span, nearest, quoted};
 
 /// The result of a construct that cannot be read further. A diagnostic was recorded; the caller recovers.
 pub(super) struct Stop;
@@ -42,7 +42,7 @@ pub(super) struct Parser<'a> {
     /// Whether a brace of this item was reported, so that the number of its braces need not agree.
     pub(super) stray_brace: bool,
     /// The words that were reported because they cannot be names.
-    told: BTreeSet<&'a str>,
+    reported: BTreeSet<&'a str>,
     /// The names of the algorithms that the text defines.
     algorithms: BTreeSet<&'a str>,
     /// The closing brace of the algorithm being read, or the token that it should precede.
@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
             read_as: BTreeMap::new(),
             unexpected_at: None,
             stray_brace: false,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             algorithms,
             body_end: 0,
             builder: GreenNodeBuilder::new(),
@@ -461,19 +461,69 @@ impl<'a> Parser<'a> {
         } else if !self.at(SyntaxKind::Word) {
             return self.unexpected(what, help);
         } else if RESERVED.contains(&text) {
-            if self.told.insert(text) {
+            if self.reported.insert(text) {
                 let message = format!("{} is a word of the language and cannot be a name", quoted(text));
                 let help = "choose another name, such as one with a prefix";
                 self.find(Code::ReservedName, self.span(), message, help);
             }
             return Err(Stop);
         } else if !is_name(text) {
-            return if self.told.insert(text) { self.unexpected(what, help) } else { Err(Stop) };
+            return if self.reported.insert(text) { self.unexpected(what, help) } else { Err(Stop) };
         }
         self.node(kind, |p| {
             p.bump();
             Ok(())
         })
+    }
+}
+
+/// Algorithms.
+impl<'a> Parser<'a> {
+    /// Whether the definition of an algorithm begins `ahead` tokens after the cursor. Its first word is not reserved.
+    pub(super) fn algorithm_at(&self, ahead: usize) -> bool {
+        let word = self.kind_at(ahead) == Some(SyntaxKind::Word) && self.line_start(ahead);
+        let named = self.kind_at(ahead + 1) == Some(SyntaxKind::Word) && !self.line_start(ahead + 1);
+        word && named && ALGORITHM_WORDS.contains(&self.text_at(ahead))
+    }
+
+    /// The word that begins an algorithm, if the next one is a misspelt form of it.
+    pub(super) fn misspelt_algorithm(&self) -> Option<&'static str> {
+        let word = meant(self.text(), self.source.get(self.span().end..)?)?;
+        (word != self.text()).then_some(word)
+    }
+
+    /// Whether the text or the library has an algorithm of this name.
+    pub(super) fn knows_algorithm(&self, name: &str) -> bool {
+        self.algorithms.contains(name) || library::is_shipped(name)
+    }
+
+    /// The name of a known algorithm that `name` resembles.
+    pub(super) fn similar_algorithm(&self, name: &str) -> Option<&'a str> {
+        let shipped = library::shipped_names().map(|name| -> &'a str { name });
+        nearest(name, self.algorithms.iter().copied().chain(shipped), &[])
+    }
+
+    /// Consumes the brace of an algorithm's body, and finds its end.
+    pub(super) fn enter_body(&mut self) {
+        self.bump();
+        let body = self.significant.get(self.cursor).map_or(0, |at| self.tokens[*at].body);
+        let rest = self.significant.get(self.cursor..).unwrap_or_default();
+        let length = rest.iter().take_while(|at| body > 0 && self.tokens[**at].body == body).count();
+        let last = self.cursor + length;
+        // The brace that closes the body is the last token in it.
+        let closes = |at: &usize| self.tokens[*at].kind == SyntaxKind::CloseBrace;
+        let closed = length > 0 && self.significant.get(last - 1).is_some_and(closes);
+        self.body_end = if closed { last - 1 } else { last };
+    }
+
+    /// Whether the body of the algorithm ends here.
+    pub(super) fn at_body_end(&self) -> bool {
+        self.cursor >= self.body_end
+    }
+
+    /// Whether the next token is the operator `text`.
+    pub(super) fn at_operator_text(&self, text: &str) -> bool {
+        self.at(SyntaxKind::Operator) && self.text() == text
     }
 }
 

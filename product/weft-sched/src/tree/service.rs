@@ -1,4 +1,4 @@
-//! Service: the steps of the policy tree by which flows become backlogged, take turns, and wait for limits.
+//! Service: the steps in which flows become backlogged, take turns, and wait for limits.
 //!
 //! Activation ([`PolicyTree::activate`]):
 //! 1. Mark the flow backlogged and push a reference to it into its lane's PIFO.
