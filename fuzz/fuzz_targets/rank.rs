@@ -1,4 +1,4 @@
-//! Any bytes as a scheduling program: interpreter, machine code and eBPF agree.
+//! Any bytes as a scheduling program: interpreter and eBPF agree.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_rank_cranelift::fuzz_rank(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weft_rank::fuzz_rank(data));

@@ -37,9 +37,7 @@ fn compiled(given: Given, link: Option<BitsPerSec>) -> Result<Policy, Failure> {
     let users = Users::from_passwd(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
     let options = CompileOptions { users, link, ..CompileOptions::default() };
     let compilation = compile_with(Source { name: &name, text: &text }, &Beside, &options);
-    let Some(mut compiled) = compilation.policy else { return Err(Failure::Policy(compilation.diagnostics)) };
-    // Without machine code the interpreter gives the same results.
-    let _ = compiled.compile_algorithms();
+    let Some(compiled) = compilation.policy else { return Err(Failure::Policy(compilation.diagnostics)) };
     let mut warnings = compilation.diagnostics;
     warnings.retain(|one| one.severity == Severity::Warning);
     Ok(Policy { compiled: Arc::new(compiled), name, text, warnings })

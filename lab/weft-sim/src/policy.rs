@@ -111,10 +111,8 @@ impl InForce {
     ) -> (Option<Self>, Vec<Diagnostic>) {
         let Compilation { policy, diagnostics, tenants, .. } = compile_with(source, files, &options);
         let (name, text) = (source.name.to_owned(), source.text.to_owned());
-        let begun = policy.map(|compiled| {
-            let compiled = with_machine_code(compiled);
-            Self { name, text, options, compiled, tenants, given: Given::new() }
-        });
+        let begun =
+            policy.map(|compiled| Self { name, text, options, compiled, tenants, given: Given::new() });
         (begun, diagnostics)
     }
 
@@ -203,14 +201,8 @@ impl InForce {
             return Err(Refusal::Wrong(first.map_or_else(String::new, Diagnostic::one_line)));
         };
         given.retain(|name, _| tenants.iter().any(|tenant| tenant.name == *name));
-        let change = renumber(&self.compiled, with_machine_code(policy));
+        let change = renumber(&self.compiled, policy);
         let (name, text) = (source.name.to_owned(), source.text.to_owned());
         Ok(Next { change, without, name, text, tenants, given })
     }
-}
-
-/// The policy with its algorithms as machine code; the interpreter, which runs them otherwise, gives the same results.
-fn with_machine_code(mut policy: CompiledPolicy) -> CompiledPolicy {
-    let _ = policy.compile_algorithms();
-    policy
 }

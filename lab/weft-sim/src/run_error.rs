@@ -35,3 +35,13 @@ pub enum RunError {
         hint: String,
     },
 }
+
+impl RunError {
+    pub(crate) fn impossible(what: String, hint: &str) -> Self {
+        Self::Impossible { what, hint: hint.to_owned() }
+    }
+
+    pub(crate) fn unknown_name(kind: &'static str, given: &str, known: &[&str]) -> Self {
+        Self::UnknownName { kind, given: given.to_owned(), known: known.join(", ") }
+    }
+}

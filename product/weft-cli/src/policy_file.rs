@@ -16,33 +16,6 @@ use weft_run::place::{Answer, Place};
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
 
-/// The wish of a user for the executor of a policy's algorithms.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
-pub enum Algorithms {
-    /// Machine code; the interpreter where the kernel allows none
-    #[default]
-    Auto,
-    /// Machine code, or an error
-    Compiled,
-    /// The interpreter
-    Interpreter,
-}
-
-impl Algorithms {
-    /// Gives the algorithms of `policy` their executor. Reports it if the interpreter runs them.
-    pub fn put_into(self, policy: &mut CompiledPolicy) -> anyhow::Result<()> {
-        if self == Self::Interpreter {
-            return Ok(());
-        }
-        match (policy.compile_algorithms(), self) {
-            (Err(error), Self::Compiled) => return Err(anyhow!("--algorithms compiled: {error}")),
-            (Err(error), _) => output::note(&error.to_string()),
-            (Ok(()), _) => {}
-        }
-        Ok(())
-    }
-}
-
 /// Options with this host's users.
 fn with_users(options: &CompileOptions) -> CompileOptions {
     let users = host_users();

@@ -31,6 +31,7 @@ mod cgroup;
 mod layout;
 mod map;
 mod options;
+mod pin;
 mod program;
 mod tcx;
 mod tracing;

@@ -33,7 +33,7 @@ use crate::syntax::SyntaxNode;
 use crate::users::Users;
 use crate::validate::graph::{Graph, Kind};
 use crate::validate::shape::{Shape, find_cycles};
-use crate::validate::{algorithms, build, rows, rules};
+use crate::validate::{algorithms, build, rows, rules, terms};
 use crate::{lowering, steering, syntax};
 use std::collections::BTreeSet;
 use weft_steer::policy::PolicyFile;
@@ -374,7 +374,7 @@ impl<'a> Pass<'a> {
                     budget.charge_tree(class);
                     self.diagnostics.push(match budget.is_exhausted() {
                         true => rows::too_much_work(name, span, &budget),
-                        false => rows::too_many_rows(span, rows::ROWS_MAX),
+                        false => rows::too_many_rows(span, terms::ROWS_MAX),
                     });
                 }
                 None

@@ -48,7 +48,6 @@ mod format;
 mod fuzz;
 pub mod library;
 mod lowering;
-pub mod machine_code;
 mod program;
 pub mod promise;
 mod region;
@@ -89,7 +88,7 @@ pub use program::BOUND_DEFAULT;
 pub use render::render;
 pub use tables::{ENTRIES_MAX, MASKS_MAX};
 pub use users::Users;
-pub use validate::rows::ROWS_MAX;
+pub use validate::terms::ROWS_MAX;
 /// Whether a drawn diagnostic has colours.
 pub use weft_text::Style;
 pub use weights::{Weighed, weigh};

@@ -33,8 +33,9 @@ use crate::region::{Region, Regions};
 use crate::steering;
 use crate::validate::build::DEFAULT;
 use crate::validate::graph::{Edge, Graph, Kind, Node};
-use crate::validate::rows::{ClassRow, ROWS_MAX};
+use crate::validate::rows::ClassRow;
 use crate::validate::shape::Shape;
+use crate::validate::terms::ROWS_MAX;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use weft_sched::program::{

@@ -17,7 +17,6 @@ pub mod accounting;
 pub mod cgroups;
 pub mod counters;
 pub mod departures;
-pub mod doctor;
 pub mod host_facts;
 pub mod place;
 pub mod session;

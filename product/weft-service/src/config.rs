@@ -60,6 +60,7 @@ mod ports;
 mod read;
 mod steer;
 mod uplinks;
+mod values;
 
 pub(crate) use ports::{BURST_MAX, parse_address};
 

@@ -176,7 +176,6 @@ fn start(
     let (mut starts, mut failure) = (Vec::new(), None);
     for (uplink, (policy, refused)) in config.uplinks.iter().zip(policies) {
         policy.diagnostics.iter().for_each(|diagnostic| log.warning(&diagnostic.to_string()));
-        policy.interpreted.iter().for_each(|reason| log.notice(reason));
         let started = start_one(config, uplink, &policy, surroundings).unwrap_or_else(|error| {
             let missing = Started::missing(error.to_string());
             failure = Some(error);

@@ -36,8 +36,6 @@ pub struct Policy {
     pub steps: Steps,
     /// Warnings and notes of the compiler.
     pub diagnostics: Vec<Diagnostic>,
-    /// The reason why the policy's algorithms are interpreted, if it has some and they are.
-    pub interpreted: Option<String>,
 }
 
 /// The values from outside that a policy is compiled with.
@@ -140,11 +138,9 @@ impl Policy {
             compiled.map_err(|reason| PolicyError::Tenants { file: name.to_owned(), reason })?;
         let Compilation { policy, diagnostics, tenants, steps, .. } = compilation;
         let diagnostics = diagnostics.iter().map(diagnostic).collect();
-        let Some(mut compiled) = policy else { return Err(PolicyError::Refused(diagnostics)) };
-        let interpreted = compiled.compile_algorithms().err().map(|reason| reason.to_string());
+        let Some(compiled) = policy else { return Err(PolicyError::Refused(diagnostics)) };
         let (name, hash, port_limits) = (name.to_owned(), hash(&text), options.port_limits);
-        let policy =
-            Self { name, hash, text, compiled, tenants, port_limits, rate, steps, diagnostics, interpreted };
+        let policy = Self { name, hash, text, compiled, tenants, port_limits, rate, steps, diagnostics };
         let refused = refused.into_iter().map(|(tenant, error)| (tenant, error.one_line())).collect();
         Ok((policy, refused))
     }

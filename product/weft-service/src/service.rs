@@ -32,7 +32,8 @@ use weft_control::error::ControlError;
 use weft_control::interface::{AddPort, AddPortReply, Reply, Request, Right, ServiceStatus};
 
 pub use pending::{Answer, Later, Pending};
-pub use ports::{Owner, random_mac};
+pub use ports::random_mac;
+pub use uplink::Owner;
 
 /// The longest pause between two steps of what calls have begun.
 pub const LOOK: Duration = Duration::from_millis(5);

@@ -10,6 +10,8 @@ mod error;
 mod quote;
 mod span;
 mod suggest;
+#[cfg(feature = "toml")]
+pub mod toml;
 
 pub use diff::unified;
 pub use draw::{Drawing, Excerpt, Level, Style};

@@ -8,7 +8,7 @@ use toml::Table;
 pub const FLOORS: [&[&str]; 10] = [
     &["weft-message", "weft-units"],
     &["weft-rank", "weft-packet", "weft-text", "weft-trace"],
-    &["weft-rank-cranelift", "weft-sched", "weft-report", "weft-steer"],
+    &["weft-sched", "weft-report", "weft-steer"],
     &["weft-control", "weft-policy", "weft-host"],
     &["weft-lsp", "weft-replay", "weft-sim", "weft-titan"],
     &["weft-nic", "weft-campaign"],
@@ -132,6 +132,21 @@ pub fn not_allowed(key: &str, used: &BTreeSet<String>, allowed: &Allowed) -> Vec
     missing.chain(unused).chain(bare).map(|what| Finding::at(0, what)).collect()
 }
 
+/// Direct dependencies without a price, and prices of what is no dependency.
+pub fn without_price(used: &BTreeSet<String>, list: &Table) -> Vec<Finding> {
+    let prices = list.get("prices").and_then(|table| table.as_table()).cloned().unwrap_or_default();
+    let is_price = |name: &String| {
+        let part = |key| prices.get(name).and_then(|price| price.get(key));
+        let crates = part("crates").and_then(|crates| crates.as_integer());
+        crates.is_some_and(|crates| crates >= 0) && part("seconds").is_some_and(|seconds| seconds.is_float())
+    };
+    let missing = used.iter().filter(|name| !name.starts_with("weft-") && !is_price(name));
+    let missing = missing.map(|name| format!("[prices] lacks {name}; run scripts/prices"));
+    let unused = prices.keys().filter(|name| !used.contains(*name));
+    let unused = unused.map(|name| format!("[prices] has {name}, which is not used"));
+    missing.chain(unused).map(|what| Finding::at(0, what)).collect()
+}
+
 /// A manifest whose licence differs from the workspace's, `MIT OR Apache-2.0`.
 pub fn licence(manifest: &Table) -> Option<Finding> {
     let package = manifest.get("package").or_else(|| manifest.get("workspace")?.get("package"));
@@ -194,6 +209,19 @@ mod tests {
         assert_eq!(not_allowed("x", &BTreeSet::new(), &allowed(&list, "x")).len(), 1, "not used");
         let bare = table("[x]\nthiserror = \"\"\n");
         assert_eq!(not_allowed("x", &used, &allowed(&bare, "x")).len(), 1, "no reason");
+    }
+
+    #[test]
+    fn a_dependency_has_a_price() {
+        let used = built(&["weft-units", "thiserror"]).built;
+        let list = table("[prices]\nthiserror = { crates = 3, seconds = 2.5 }\n");
+        assert_eq!(without_price(&used, &list), []);
+        assert_eq!(without_price(&BTreeSet::new(), &list).len(), 1, "not used");
+        for bad in
+            ["[prices]", "[prices]\nthiserror = { crates = -1, seconds = 2.5 }", "[prices]\nthiserror = 1"]
+        {
+            assert_eq!(without_price(&used, &table(bad)).len(), 1, "{bad}");
+        }
     }
 
     #[test]

@@ -59,13 +59,27 @@ pub fn long_functions(source: &str, excepted: &[&str]) -> Vec<Finding> {
     functions(source).into_iter().filter(long).map(what).collect()
 }
 
-/// Reports a file longer than [`FILE_LINES_MAX`] without its tests.
-pub fn long_file(source: &str) -> Option<Finding> {
-    // Blanked tests leave empty lines. Comments count, so they are not blanked first.
+/// The lines of a source that are built for tests only. Comments and empty lines between two of them are among them.
+pub fn lines_for_tests(source: &str) -> usize {
     let code = mask(source, Keep::Code);
     let kept = without_tests(&code);
-    let in_tests = code.lines().zip(kept.lines()).filter(|(before, after)| before != after).count();
-    let lines = source.lines().count() - in_tests;
+    let (mut found, mut between, mut inside) = (0, 0, false);
+    for (all, kept) in code.lines().zip(kept.lines()) {
+        if all != kept {
+            found += 1 + between;
+            (between, inside) = (0, true);
+        } else if all.trim().is_empty() && inside {
+            between += 1;
+        } else {
+            (between, inside) = (0, false);
+        }
+    }
+    found
+}
+
+/// Reports a file longer than [`FILE_LINES_MAX`] without its tests.
+pub fn long_file(source: &str) -> Option<Finding> {
+    let lines = source.lines().count() - lines_for_tests(source);
     (lines > FILE_LINES_MAX)
         .then(|| Finding::at(0, format!("has {lines} lines without its tests; at most {FILE_LINES_MAX}")))
 }
@@ -141,5 +155,12 @@ mod tests {
             assert_eq!(unfinished(&format!("a{mark}")), [], "part of a word");
         }
         assert_eq!(unfinished("nothing to do here"), []);
+    }
+
+    #[test]
+    fn lines_for_tests_are_counted_with_what_is_between_them() {
+        let source = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    // why\n\n    fn b() {}\n}\n\nfn c() {}\n";
+        assert_eq!(lines_for_tests(source), 6);
+        assert_eq!(lines_for_tests("fn a() {}\n"), 0);
     }
 }

@@ -1,8 +1,9 @@
 //! The rules of the house, applied to all files of the repository. `exceptions.toml` and `allowed.toml`, beside this crate's
 //! manifest, list the exceptions, each with its reason.
 
-use house::circles::{Uses, circles, module_of, used};
+use house::circles::{Modules, circles};
 use house::documents::mentions;
+use house::sources::lines_for_tests;
 use house::workspace::{files, is_for_tests, read, root, test_modules};
 use house::{Finding, errors, literals, manifests, prose, skips, sources, unsafe_code};
 use std::collections::{BTreeMap, BTreeSet};
@@ -136,13 +137,16 @@ fn each_dependency_is_allowed_for_a_reason() {
     let path = "tests/house/allowed.toml";
     let list = table(path);
     let mut findings = Vec::new();
-    let mut keys = Vec::new();
+    let mut keys = vec!["prices".to_owned()];
+    let mut all = BTreeSet::new();
     for (name, used) in crates() {
+        all.extend(used.built.union(&used.dev).cloned());
         for (key, used) in [(name.clone(), &used.built), (format!("{name}-tests"), &used.dev)] {
             findings.extend(manifests::not_allowed(&key, used, &manifests::allowed(&list, &key)));
             keys.push(key);
         }
     }
+    findings.extend(manifests::without_price(&all, &list));
     let unknown = list.keys().filter(|key| !keys.contains(key));
     findings.extend(unknown.map(|key| Finding::at(0, format!("[{key}] is no crate"))));
     none("dependencies", findings.into_iter().map(|f| (path.to_owned(), f)).collect());
@@ -190,25 +194,74 @@ fn errors_of_interfaces_have_types() {
     none("errors as texts", each(&libraries, |_, source| errors::texts(source)));
 }
 
+/// Exceptions are named `CRATE MODULE`, the parent of the modules that use each other.
 #[test]
 fn modules_of_a_crate_go_in_no_circle() {
     let sources = of_crates(".rs");
     let tests: BTreeSet<String> = sources.iter().flat_map(|path| test_modules(path, &read(path))).collect();
-    let mut found = Vec::new();
+    let excepted = manifests::allowed(&table("tests/house/exceptions.toml"), "circles");
+    let mut found = BTreeMap::new();
     for (name, _) in crates() {
         let folder = format!("{}/src/", folder(&name));
-        let own: Vec<&String> =
-            sources.iter().filter(|f| f.starts_with(&folder) && !tests.contains(*f)).collect();
-        let known: BTreeSet<String> = own.iter().filter_map(|f| module_of(f)).map(str::to_owned).collect();
-        let mut uses: Uses = known.iter().map(|module| (module.clone(), BTreeSet::new())).collect();
-        for (module, path) in own.iter().filter_map(|f| Some((module_of(f)?, f))) {
-            let mut names = used(&read(path), &known);
-            names.remove(module);
-            uses.entry(module.to_owned()).or_default().extend(names);
+        let mut modules = Modules::default();
+        for path in sources.iter().filter(|path| path.starts_with(&folder) && !tests.contains(*path)) {
+            modules.add(path, &read(path));
         }
-        found.extend(circles(&uses).into_iter().map(|way| format!("  {name}: {}", way.join(" -> "))));
+        for (parent, uses) in modules.uses() {
+            let circles = circles(&uses);
+            if !circles.is_empty() {
+                found.insert(format!("{name} {}", parent.join("::")).trim_end().to_owned(), circles);
+            }
+        }
     }
-    assert!(found.is_empty(), "modules that use each other:\n{}", found.join("\n"));
+    let unused: Vec<&String> = excepted.keys().filter(|place| !found.contains_key(*place)).collect();
+    assert!(unused.is_empty(), "exceptions.toml [circles] names places without circles: {unused:?}");
+    found.retain(|place, _| !excepted.contains_key(place));
+    assert!(found.is_empty(), "modules that use each other:\n{found:#?}");
+}
+
+/// The lines of the files, those of tests apart: files for tests, and what other files build for tests only.
+fn lines_of(paths: &[String]) -> [usize; 2] {
+    let of_tests: BTreeSet<String> = paths.iter().flat_map(|path| test_modules(path, &read(path))).collect();
+    let (mut src, mut tests) = (0, 0);
+    for path in paths {
+        let source = read(path);
+        let all = source.lines().count();
+        let inside =
+            if is_for_tests(path) || of_tests.contains(path) { all } else { lines_for_tests(&source) };
+        (src, tests) = (src + all - inside, tests + inside);
+    }
+    [src, tests]
+}
+
+/// Each figure of `figures.toml` is an upper bound, which is lowered when the figure has fallen by 1 %.
+#[test]
+fn the_house_does_not_grow() {
+    let [src, tests] = lines_of(&of_crates(".rs"));
+    let lines = |paths: Vec<String>| paths.iter().map(|path| read(path).lines().count()).sum::<usize>();
+    let found = [
+        ("src", src),
+        ("tests", tests),
+        ("crates", crates().len()),
+        ("ebpf", lines([files("bpf", ".c"), files("bpf", ".h")].concat())),
+        ("schemas", lines(files("docs/schemas", ".json"))),
+        ("python", lines(files("python/weftline", ".py"))),
+    ];
+    let bounds = table("tests/house/figures.toml");
+    assert_eq!(bounds.len(), found.len(), "figures.toml has other figures");
+    let wrong = found.iter().filter_map(|(name, found)| {
+        println!("{name}: {found}");
+        let bound =
+            bounds.get(*name).and_then(|bound| bound.as_integer()).and_then(|b| usize::try_from(b).ok())?;
+        let what = if *found > bound { "more than" } else { "below, by over 1 %, the" };
+        (*found > bound || found * 101 / 100 < bound)
+            .then(|| format!("{name} = {found}: {what} {bound} of figures.toml"))
+    });
+    assert_eq!(
+        wrong.collect::<Vec<_>>(),
+        Vec::<String>::new(),
+        "take something away, or say why in the commit"
+    );
 }
 
 #[test]

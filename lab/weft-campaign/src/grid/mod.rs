@@ -1,7 +1,6 @@
 //! Grid files: a scenario, the axes of its parameters, and seeds (docs/campaigns.md).
 
 mod expand;
-mod item;
 mod range;
 mod read;
 

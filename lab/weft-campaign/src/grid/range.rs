@@ -1,7 +1,7 @@
 //! Ranges of values: from one number to another, by steps or as a number of values, evenly or by equal factors.
 
-use super::item::Item;
 use toml::Value;
+use weft_text::toml::Item;
 use weft_text::{ParseError, quoted};
 
 /// The greatest number of values of an axis.
@@ -39,7 +39,7 @@ impl Form {
 pub(super) fn values(item: &Item<'_>) -> Result<Vec<Value>, ParseError> {
     let hint =
         "write `range = { from = 1, to = 64, count = 7, scale = \"log\" }`, or `step` in place of `count`";
-    let table = item.table("a range", hint)?;
+    let table = item.table("a range").map_err(|error| error.map_hint(|_| hint.to_owned()))?;
     table.refuse_unknown(&["from", "to", "step", "count", "scale"])?;
     let (first, last) = (table.need("from", hint)?, table.need("to", hint)?);
     let ((from, form), (to, other)) = (number(&first)?, number(&last)?);
@@ -100,7 +100,7 @@ fn by_step(
 }
 
 fn by_count(item: &Item<'_>, (from, to): (f64, f64), logarithmic: bool) -> Result<Vec<f64>, ParseError> {
-    let count = item.whole(1, VALUES_MAX as u64)?;
+    let count = item.whole(&(1..=VALUES_MAX as u64))?;
     if count == 1 && from < to {
         return Err(
             item.error("a range from one value to another has at least two", "write `count = 2` or more")

@@ -1,12 +1,11 @@
 //! Reads grid files.
 
-use super::item::{Item, Table};
 use super::range::{self, VALUES_MAX};
 use super::{Axis, Dimension, Grid, Seeds};
 use crate::condition::{Condition, Known};
 use crate::scalar::{Scalar, kind_of};
 use std::collections::BTreeSet;
-use toml::de::DeTable;
+use weft_text::toml::{self, Item, Table};
 use weft_text::{LocatedError, ParseError, quoted};
 
 /// The greatest length of a file, in bytes; bounds time and memory.
@@ -29,15 +28,12 @@ fn grid(text: &str, file: &str) -> Result<Grid, ParseError> {
         let what = format!("the file has {} bytes, more than {TEXT_MAX}", text.len());
         return Err(ParseError::new(0..0, what, "leave out what is not needed"));
     }
-    let map = DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
-        let what = format!("this is not TOML: {}", error.message());
-        ParseError::new(error.span().unwrap_or(0..0), what, "write texts in quotes; axes begin with [[axes]]")
-    })?;
-    let root = Table::root(&map);
+    let map = toml::parse(text, "write texts in quotes; axes begin with [[axes]]")?;
+    let root = Table::root("the grid's head", &map, &[]);
     root.refuse_unknown(&["scenario", "seeds", "where", "axes"])?;
     let hint = "write `scenario = \"FILE.toml\"`, its path from this file's folder";
     let scenario = root.need("scenario", hint)?;
-    let path = scenario.text(hint)?;
+    let path = scenario.text_or(hint)?;
     if path.is_empty() || path.contains(weft_text::steers) {
         return Err(scenario.error(format!("{} is no path", quoted(path)), hint));
     }
@@ -76,7 +72,7 @@ fn seeds(item: &Item<'_>) -> Result<Seeds, ParseError> {
         let mut seen = BTreeSet::new();
         let mut seeds = Vec::new();
         for item in list {
-            let seed = item.whole(0, most)?;
+            let seed = item.whole(&(0..=most))?;
             if !seen.insert(seed) {
                 return Err(item.error(format!("seed {seed} is given twice"), "leave it out"));
             }
@@ -89,11 +85,11 @@ fn seeds(item: &Item<'_>) -> Result<Seeds, ParseError> {
     }
     if let Some(table) = item.as_table("seeds") {
         table.refuse_unknown(&["first", "count"])?;
-        let first = table.get("first").map_or(Ok(1), |item| item.whole(0, most))?;
-        let count = table.need("count", hint)?.whole(1, RUNS_MAX)?;
+        let first = table.get("first").map_or(Ok(1), |item| item.whole(&(0..=most)))?;
+        let count = table.need("count", hint)?.whole(&(1..=RUNS_MAX))?;
         return Ok(Seeds::Range { first, count });
     }
-    let count = item.whole(1, RUNS_MAX).map_err(|error| error.map_hint(|_| hint.to_owned()))?;
+    let count = item.whole(&(1..=RUNS_MAX)).map_err(|error| error.map_hint(|_| hint.to_owned()))?;
     Ok(Seeds::Range { first: 1, count })
 }
 
@@ -105,7 +101,7 @@ fn axes(item: &Item<'_>) -> Result<Vec<Axis>, ParseError> {
     }
     let mut axes: Vec<Axis> = Vec::new();
     for item in items {
-        let axis = axis(&item.table("[[axes]]", hint)?)?;
+        let axis = axis(&item.table("[[axes]]")?)?;
         let same = |one: &Axis| one.key == axis.key || (one.name.is_some() && one.name == axis.name);
         if axes.iter().any(same) {
             let what = format!("a second axis has the key or the name of {}", quoted(&axis.key));
@@ -124,7 +120,7 @@ fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
     table.refuse_unknown(&["key", "name", "values", "range", "zip"])?;
     let hint = "write `key = \"flows.0.count\"`, a key of the scenario as `weft sim --set` takes it";
     let key = table.need("key", hint)?;
-    let path = key.text(hint)?;
+    let path = key.text_or(hint)?;
     if path.is_empty() {
         return Err(key.error("the key is empty", hint));
     }
@@ -137,7 +133,7 @@ fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
     };
     let word = |key: &str| -> Result<Option<String>, ParseError> {
         let item = table.get(key);
-        item.map(|item| Ok(item.text("write a name in quotes")?.to_owned())).transpose()
+        item.map(|item| Ok(item.text_or("write a name in quotes")?.to_owned())).transpose()
     };
     let given = "write either `values = [...]` or `range = { from = ..., to = ..., count = ... }`";
     let (values, place) = match (table.get("values"), table.get("range")) {
@@ -159,7 +155,7 @@ fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
 /// Reads the short name of an axis.
 fn short(item: &Item<'_>) -> Result<String, ParseError> {
     let hint = "write a word of letters, digits and `_`, such as `name = \"flows\"`";
-    let name = item.text(hint)?;
+    let name = item.text_or(hint)?;
     let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         && !["and", "or", "not", "true", "false"].contains(&name);
@@ -209,7 +205,7 @@ fn conditions(item: &Item<'_>, axes: &[Axis], text: &str) -> Result<Vec<Conditio
     let hint = "write a condition such as `where = \"flows >= queues\"`, or a list of them";
     let items = item.as_list().unwrap_or_else(|| vec![*item]);
     let read = |item: &Item<'_>| {
-        let condition = item.text(hint)?;
+        let condition = item.text_or(hint)?;
         Condition::parse(condition, &known).map_err(|error| placed(error, item, condition, text))
     };
     items.iter().map(read).collect()

@@ -7,8 +7,8 @@
 use super::doorbells::{self, Doorbells};
 use super::{Measured, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoEvent, DemoOptions, run};
+use crate::experiments::titan::measured::error::MeasuredError;
 use crate::experiments::titan::measured::processors::CpuTimes;
-use crate::experiments::titan::measured::run::MeasuredError;
 use core::time::Duration;
 use weft_nic::plan::Mode;
 use weft_packet::ethernet;

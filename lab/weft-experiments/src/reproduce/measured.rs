@@ -2,8 +2,8 @@
 
 use super::local_experiments::LocalExperiment;
 use super::{Options, ReproduceError, catalogue, local_experiments, native};
+use crate::experiments::titan::measured::error::MeasuredError;
 use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
-use crate::experiments::titan::measured::run::MeasuredError;
 use crate::experiments::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
 use std::time::Instant;

@@ -4,7 +4,6 @@
 //! wishes the processors limit. Each setting belongs to the sender's namespace and ends with it, so nothing of the host changes. The
 //! simulator runs the same testbed with the same setting beside it.
 
-use super::on_device::Peer;
 use super::simulated::{self, figures};
 use super::{Options, Progress, TuneError, candidates, host};
 use crate::catalogue::overlay;
@@ -14,6 +13,7 @@ use toml::{Table, Value};
 use weft_host::transmit::Facts;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
+use weft_profile::hosts::Place;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Layout, Pattern};
 use weft_profile::session::{self, Trials};
@@ -24,6 +24,15 @@ use weft_report::stats;
 use weft_report::tune::{Figures, Tried, TuneReport, Wish};
 use weft_sim::run::simulate;
 use weft_units::{BitsPerSec, Bytes};
+
+/// The other host of trials.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its place.
+    pub to: Place,
+    /// The arguments of the process that restores the device if this one is killed (`Device::guard` of `weft-profile`).
+    pub guard: &'static [&'static str],
+}
 
 /// Options of the trials.
 #[derive(Clone, Debug)]

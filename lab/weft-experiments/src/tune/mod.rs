@@ -27,8 +27,7 @@ use weft_text::LocatedError;
 use weft_units::BitsPerSec;
 
 pub use candidates::QDISCS;
-pub use measured::TryOptions;
-pub use on_device::Peer;
+pub use measured::{Peer, TryOptions};
 
 /// The options of the advice.
 #[derive(Clone, Debug)]

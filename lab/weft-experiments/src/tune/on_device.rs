@@ -3,10 +3,10 @@
 //! Each change counts from the present settings, is read back, and is restored by the journal of `weft-profile`, also if this process is
 //! killed.
 
-use super::measured::{TryOptions, of_trial};
+use super::measured::{Peer, TryOptions, of_trial};
 use super::{Options, Progress, TuneError, candidates, host};
 use weft_host::transmit::Facts;
-use weft_profile::hosts::{Place, client};
+use weft_profile::hosts::client;
 use weft_profile::journal::Device;
 use weft_profile::level::Change;
 use weft_profile::pattern::{FlowCount, Pattern};
@@ -15,15 +15,6 @@ use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
 use weft_report::tune::{Tried, TuneReport};
 use weft_units::{BitsPerSec, Bytes};
-
-/// The other host of trials.
-#[derive(Clone, Debug)]
-pub struct Peer {
-    /// Its place.
-    pub to: Place,
-    /// The arguments of the process that restores the device if this one is killed ([`Device::guard`]).
-    pub guard: &'static [&'static str],
-}
 
 /// The change that a trial makes, or the reason that it makes none.
 fn change(name: &'static str) -> Result<Change, &'static str> {

@@ -1,6 +1,6 @@
 //! Shapes of networks: switches, their ports, and the target of each port.
 
-use super::{Hop, Port, Switch, SwitchId, impossible};
+use super::{Hop, Port, Switch, SwitchId};
 use crate::ids::{HostId, Table};
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
@@ -66,7 +66,7 @@ impl Layout {
             Topology::BackToBack if hosts == 2 => {}
             Topology::BackToBack => {
                 let what = format!("{hosts} hosts cannot be back to back");
-                return Err(impossible(what, "have two hosts, or a `star`"));
+                return Err(RunError::impossible(what, "have two hosts, or a `star`"));
             }
             Topology::Star => {
                 within(wanted)?;
@@ -75,7 +75,10 @@ impl Layout {
             Topology::Dumbbell { left } => {
                 if left == 0 || left >= hosts {
                     let what = format!("a dumbbell of {hosts} hosts cannot have {left} at its first switch");
-                    return Err(impossible(what, "have at least one host at each switch, or a `star`"));
+                    return Err(RunError::impossible(
+                        what,
+                        "have at least one host at each switch, or a `star`",
+                    ));
                 }
                 within(wanted + 2)?;
                 layout.add_switch(network, 0..left, &[1])?;
@@ -84,7 +87,10 @@ impl Layout {
             Topology::LeafSpine { leaves, spines } => layout.leaf_spine(network, hosts, leaves, spines)?,
         }
         if layout.switches.iter().next().is_some_and(|switch| switch.first == switch.end) {
-            return Err(impossible("there are no hosts at the switch".to_owned(), "give some `hosts`"));
+            return Err(RunError::impossible(
+                "there are no hosts at the switch".to_owned(),
+                "give some `hosts`",
+            ));
         }
         Ok(layout)
     }
@@ -100,7 +106,10 @@ impl Layout {
     ) -> Result<(), RunError> {
         if leaves == 0 || spines == 0 || leaves > hosts {
             let what = format!("{hosts} hosts cannot be spread over {leaves} leaves and {spines} spines");
-            return Err(impossible(what, "have at least one spine, and at least one host at each leaf"));
+            return Err(RunError::impossible(
+                what,
+                "have at least one spine, and at least one host at each leaf",
+            ));
         }
         within((u64::from(leaves) * u64::from(spines)).saturating_mul(2).saturating_add(u64::from(hosts)))?;
         let first_of = |leaf: u32| {
@@ -149,8 +158,9 @@ impl Layout {
 }
 
 fn wire(rate: BitsPerSec, name: &str) -> Result<LinkTransmitter, RunError> {
-    let refused =
-        || impossible("links of rate zero carry nothing".to_owned(), &format!("give `network.{name}`"));
+    let refused = || {
+        RunError::impossible("links of rate zero carry nothing".to_owned(), &format!("give `network.{name}`"))
+    };
     LinkTransmitter::new(rate).ok_or_else(refused)
 }
 
@@ -158,7 +168,7 @@ fn wire(rate: BitsPerSec, name: &str) -> Result<LinkTransmitter, RunError> {
 fn within(ports: u64) -> Result<(), RunError> {
     if ports > PORTS_MAX {
         let what = format!("a network with {ports} switch ports is too large");
-        return Err(impossible(what, &format!("have at most {PORTS_MAX}")));
+        return Err(RunError::impossible(what, &format!("have at most {PORTS_MAX}")));
     }
     Ok(())
 }

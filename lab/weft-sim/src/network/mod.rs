@@ -86,18 +86,21 @@ impl Fabric {
     /// A switch without hosts, more than a million ports, a rate of zero, no buffer, or an `alpha` that is not a positive number.
     pub fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
         if network.rate.0 == 0 {
-            return Err(impossible("links of rate zero carry nothing".to_owned(), "give `network.rate`"));
+            return Err(RunError::impossible(
+                "links of rate zero carry nothing".to_owned(),
+                "give `network.rate`",
+            ));
         }
         let switch = &network.switch;
         if network.topology != Topology::BackToBack {
             if !(switch.alpha.is_finite() && switch.alpha > 0.0) {
                 let what =
                     format!("a switch with alpha {} would never queue or has no threshold", switch.alpha);
-                return Err(impossible(what, "give a positive `network.switch.alpha`, such as 1"));
+                return Err(RunError::impossible(what, "give a positive `network.switch.alpha`, such as 1"));
             }
             if switch.buffer == Bytes::ZERO {
                 let what = "a switch without a buffer drops everything".to_owned();
-                return Err(impossible(what, "give `network.switch.buffer`"));
+                return Err(RunError::impossible(what, "give `network.switch.buffer`"));
             }
         }
         let Layout { switches, ports, attachments } = Layout::new(network, hosts)?;
@@ -204,8 +207,4 @@ impl Fabric {
         });
         ports.collect()
     }
-}
-
-fn impossible(what: String, hint: &str) -> RunError {
-    RunError::Impossible { what, hint: hint.to_owned() }
 }

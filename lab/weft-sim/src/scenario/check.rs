@@ -1,7 +1,7 @@
 //! Consistency checks between the values of a scenario.
 
 use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario, SchedulerKind, Stack, Topology};
-use super::item::Table;
+use weft_text::toml::Table;
 use weft_text::{ParseError, quoted};
 
 /// Checks the classes: at least one, without duplicates.

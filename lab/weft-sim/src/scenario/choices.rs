@@ -3,10 +3,10 @@
 use super::config::{
     ByteQueueLimit, Doorbells, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic,
 };
-use super::item::Item;
 use super::keys::{Context, Key, Kind, apply, inline, keys};
 use super::kinds::{Count, Flag, Rate, Size, Time};
 use weft_text::ParseError;
+use weft_text::toml::Item;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The default quantum of `sch_drr` and `sch_sfq`: `psched_mtu`, a full Ethernet frame without its check sequence.

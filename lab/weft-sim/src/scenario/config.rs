@@ -236,6 +236,16 @@ pub struct Nic {
     pub doorbells: Doorbells,
 }
 
+impl Nic {
+    /// The number of traffic classes: more than one only under DCB.
+    pub(crate) const fn traffic_classes(&self) -> u32 {
+        match self.scheduler {
+            SchedulerKind::Dcb { classes, .. } => classes,
+            _ => 1,
+        }
+    }
+}
+
 /// The writes to the NIC's registers that announce new descriptors. Each is a [`crate::cost::Operation::RegisterWrite`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Doorbells {

@@ -1,13 +1,12 @@
 //! Cost files: a table per operation, with nanoseconds by category and their source.
 
-use super::item::{Item, Table};
+use super::document::{SYNONYMS, parse, root};
 use super::keys::{Context, Kind, apply, keys, lines};
 use super::kinds;
-use super::read::parse;
+use super::kinds::{Factor, Probability};
 use super::sources::{self, FITTED, SOURCE, SourcedFile};
-use super::synonyms::SYNONYMS;
-use super::tables::{Factor, Probability};
 use crate::cost::{Category, Contention, Costs, Operation};
+use weft_text::toml::{Item, Table};
 use weft_text::{LocatedError, ParseError, hint, quoted};
 
 /// The word that replaces a cost file if all work is free.
@@ -60,7 +59,7 @@ const NO_CONTEXT: Context<'_> = Context { classes: &[] };
 pub(super) fn read(text: &str, file: &str) -> Result<Costs, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
-    tables(&Table::root(&map), text).map_err(here)
+    tables(&root(&map), text).map_err(here)
 }
 
 /// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is the file's.

@@ -4,10 +4,10 @@
 //! these names: the run reports what is wrong in them.
 
 use super::config::PolicyChange;
-use super::item::{Item, Table};
 use core::cell::RefCell;
 use std::collections::BTreeMap;
 use weft_policy::{CompileOptions, FileError, FileText, Source, TenantFiles, Wanted, compile_with};
+use weft_text::toml::{Item, Table};
 use weft_text::{ParseError, quoted, steers};
 
 /// The name of a policy whose text is in the scenario, in diagnostics.

@@ -1,7 +1,7 @@
 //! Keys of a table: one line each defines the name, the reader and the writer.
 
-use super::item::{Item, Table};
 use weft_text::ParseError;
+use weft_text::toml::{Item, Table};
 
 /// The environment that gives a value its meaning.
 #[derive(Clone, Copy)]

@@ -1,10 +1,10 @@
 //! Kinds of plain values: quantities with units, counts, names, lists.
 
-use super::item::Item;
+use super::document::SYNONYMS;
 use super::keys::{Context, Kind};
-use super::synonyms::SYNONYMS;
 use core::marker::PhantomData;
 use core::str::FromStr;
+use weft_text::toml::Item;
 use weft_text::{ParseError, hint_and_all, quoted, steers};
 use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
 
@@ -194,8 +194,8 @@ impl<K: Kind> Kind for ListOf<K> {
     type Value = Vec<K::Value>;
 
     fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
-        let items = item.list(&format!("write `{} = [...]`", item.key))?;
-        items.map(|item| K::read(&item, context)).collect()
+        let items = item.list(format!("write `{} = [...]`", item.key))?;
+        items.iter().map(|item| K::read(item, context)).collect()
     }
 
     fn write(value: &Self::Value, context: Context<'_>) -> String {
@@ -298,5 +298,35 @@ impl Kind for Class {
 
     fn write(value: &u16, context: Context<'_>) -> String {
         text(context.classes.get(usize::from(*value)).map_or("", String::as_str))
+    }
+}
+
+/// A number from 0 up to, but excluding, 1.
+pub(super) struct Probability;
+
+impl Kind for Probability {
+    type Value = f64;
+
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
+        item.number(|n| (0.0..1.0).contains(&n), "write a probability from 0 up to, but not including, 1")
+    }
+
+    fn write(value: &f64, _: Context<'_>) -> String {
+        format!("{value:?}")
+    }
+}
+
+/// A positive number.
+pub(super) struct Factor;
+
+impl Kind for Factor {
+    type Value = f64;
+
+    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
+        item.number(|n| n > 0.0, "write a number above 0")
+    }
+
+    fn write(value: &f64, _: Context<'_>) -> String {
+        format!("{value:?}")
     }
 }

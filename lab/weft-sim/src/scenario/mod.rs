@@ -5,14 +5,13 @@ mod choices;
 pub mod config;
 mod costs;
 mod defaults;
+mod document;
 mod files;
 mod fuzz;
-mod item;
 mod keys;
 mod kinds;
 mod read;
 mod sources;
-mod synonyms;
 mod tables;
 mod write;
 

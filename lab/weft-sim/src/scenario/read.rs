@@ -4,8 +4,8 @@ use super::check;
 use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario};
 use super::costs;
 use super::defaults;
+use super::document::{parse, root};
 use super::files::{Gathered, ReadFile, beside};
-use super::item::{Item, Table};
 use super::keys::{Context, Key, apply};
 use super::sources::{self, SOURCE, SourcedFile};
 use super::tables::{
@@ -13,12 +13,9 @@ use super::tables::{
     PROBES, STACK, SWITCH,
 };
 use crate::cost::Costs;
-use toml::de::DeTable;
 use weft_policy::FileError;
+use weft_text::toml::{Item, Table};
 use weft_text::{LocatedError, ParseError, quoted, steers};
-
-/// The maximum length of a file, in bytes; bounds time and memory.
-const TEXT_MAX: usize = 4 << 20;
 
 /// Reads a scenario. `file` names the text in errors. `files` returns the text of a cost file, a policy or a tenant's file by its path
 /// relative to the scenario file's folder.
@@ -33,7 +30,7 @@ pub fn read(
 ) -> Result<Scenario, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
-    let root = Table::root(&map);
+    let root = root(&map);
     let mut scenario = head(&root, file, files).map_err(here)?;
     // A scenario may omit all sources. If it states one, it must state all of them.
     if root.get(SOURCE).is_some() {
@@ -60,18 +57,6 @@ pub fn read(
 /// The syntax of a reference to costs.
 const COSTS_HINT: &str =
     "its path counts from the scenario file's folder; `costs = \"free\"` does without one";
-
-/// Parses a text as TOML.
-pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
-    if text.len() > TEXT_MAX {
-        let what = format!("the file has {} bytes, more than {TEXT_MAX}", text.len());
-        return Err(ParseError::new(0..0, what, "leave out what is not needed"));
-    }
-    DeTable::parse(text).map(toml::Spanned::into_inner).map_err(|error| {
-        let what = format!("this is not TOML: {}", error.message());
-        ParseError::new(error.span().unwrap_or(0..0), what, "write texts in quotes; tables begin with [name]")
-    })
-}
 
 /// Returns the file's name without folder and extension; `None` if nothing visible remains.
 fn stem(file: &str) -> Option<String> {
@@ -174,7 +159,7 @@ fn hosts(
     (context, files): (Context<'_>, &Gathered<'_>),
 ) -> Result<Vec<Host>, ParseError> {
     let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
-    if !item.is_list() {
+    if item.as_list().is_none() {
         if item.as_number().is_none() {
             return Err(item
                 .mistyped("a number or [[hosts]]", "write `hosts = 2`, or begin each host with [[hosts]]"));
@@ -218,7 +203,7 @@ fn groups<T: Default>(
     let Some(item) = root.get(key) else { return Ok(Vec::new()) };
     let name = format!("[[{key}]]");
     let mut groups = Vec::new();
-    for (i, item) in item.list(&format!("begin each with [[{key}]]"))?.enumerate() {
+    for (i, item) in item.list(format!("begin each with [[{key}]]"))?.into_iter().enumerate() {
         let table = item.table(&name)?;
         let mut group = T::default();
         apply(&table, keys, &[], &mut group, context)?;

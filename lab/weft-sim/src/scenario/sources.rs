@@ -3,10 +3,9 @@
 //! An entry names keys and has one of six kinds: `paper`, `kernel`, `datasheet`, `standard`, `fitted`, `assumed`. The longest
 //! entry that is a prefix of a key covers it. Labels and names of the kernel's rules need no source.
 
-use super::item::{Item, Table};
-use super::read::parse;
-use super::synonyms::SYNONYMS;
+use super::document::{SYNONYMS, parse, root};
 use core::ops::Range;
+use weft_text::toml::{Item, Table};
 use weft_text::{LocatedError, ParseError, nearest, quoted};
 
 /// The key of the entries.
@@ -114,7 +113,7 @@ pub enum SourcedFile {
 pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
-    check(&Table::root(&map), text, kind).map_err(here)
+    check(&root(&map), text, kind).map_err(here)
 }
 
 /// Reads the entries of a parsed table.
@@ -198,10 +197,7 @@ fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
         }
         return;
     }
-    let items: Vec<Item<'_>> = match item.is_list() {
-        true => item.list("").map(Iterator::collect).unwrap_or_default(),
-        false => Vec::new(),
-    };
+    let items = item.as_list().unwrap_or_default();
     if items.iter().any(|inner| inner.as_table("").is_some()) {
         for (index, inner) in items.iter().enumerate() {
             collect(inner, format!("{path}.{index}"), leaves);
@@ -240,7 +236,7 @@ fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, Parse
     let Some(item) = item else { return Ok(None) };
     let hint = format!("write `{key} = [\"...\"]`");
     let all: Vec<String> =
-        item.list(&hint)?.map(|item| item.text().map(str::to_owned)).collect::<Result<_, _>>()?;
+        item.list(&hint)?.iter().map(|item| item.text().map(str::to_owned)).collect::<Result<_, _>>()?;
     if all.is_empty() || all.iter().any(String::is_empty) {
         return Err(item.error(format!("`{key}` is empty"), hint));
     }
@@ -300,7 +296,7 @@ fn fitted(
     let hint = "write `candidates = [...]`: the values that are tried, first the one to take without a fit";
     let Some(list) = candidates else { return Err(item.error("`fitted` without `candidates`", hint)) };
     let candidates: Vec<String> =
-        list.list(hint)?.map(|item| text.get(item.span()).unwrap_or_default().to_owned()).collect();
+        list.list(hint)?.iter().map(|item| text.get(item.span()).unwrap_or_default().to_owned()).collect();
     if candidates.is_empty() {
         return Err(list.error("`candidates` is empty", hint));
     }

@@ -2,13 +2,12 @@
 
 use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Rung, Scheduler, Shape, Steering, Stop};
 use super::config::{FlowGroup, Host, Network, Nic, PolicyChange, Probe, Scenario, Stack, Switch};
-use super::item::Item;
-use super::keys::{Context, Key, Kind, keys};
+use super::keys::{Context, Key, keys};
 use super::kinds::{
-    Assignment, Class, CongestionControl, Count, Flag, ListOf, Name, OrOff, Rate, Size, Text, Time,
+    Assignment, Class, CongestionControl, Count, Factor, Flag, ListOf, Name, OrOff, Probability, Rate, Size,
+    Text, Time,
 };
 use crate::cost::Costs;
-use weft_text::ParseError;
 
 /// The range of MTUs: the least that every IPv4 host must accept (RFC 791), and the limit of the length field.
 type Mtu = Size<576, 65_535>;
@@ -173,36 +172,6 @@ keys! {
         policy_file: OrOff<Name>,
         tenant: OrOff<Name>,
         file: OrOff<Name>,
-    }
-}
-
-/// A number from 0 up to, but excluding, 1.
-pub(super) struct Probability;
-
-impl Kind for Probability {
-    type Value = f64;
-
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
-        item.number(|n| (0.0..1.0).contains(&n), "write a probability from 0 up to, but not including, 1")
-    }
-
-    fn write(value: &f64, _: Context<'_>) -> String {
-        format!("{value:?}")
-    }
-}
-
-/// A positive number.
-pub(super) struct Factor;
-
-impl Kind for Factor {
-    type Value = f64;
-
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
-        item.number(|n| n > 0.0, "write a number above 0")
-    }
-
-    fn write(value: &f64, _: Context<'_>) -> String {
-        format!("{value:?}")
     }
 }
 

@@ -18,9 +18,7 @@ use crate::outcome::{ClassDrops, Counters};
 use crate::packet::{Acks, Skbs};
 use crate::random::Random;
 use crate::run_error::RunError;
-use crate::scenario::{
-    FlowGroup, Host, Nic, Probe, ReceiveSteering, Scenario, SchedulerKind, Stack, Traffic,
-};
+use crate::scenario::{FlowGroup, Host, Probe, ReceiveSteering, Scenario, SchedulerKind, Stack, Traffic};
 use crate::trace::Observer;
 use weft_units::Nanos;
 
@@ -230,17 +228,17 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     let pairs = scenario.flows.iter().map(|group| (group.from, group.to));
     let mut pairs = pairs.chain(scenario.probes.iter().map(|probe| (probe.from, probe.to)));
     if let Some((from, to)) = pairs.find(|(from, to)| *from >= hosts || *to >= hosts || from == to) {
-        return Err(impossible(
+        return Err(RunError::impossible(
             format!("a flow goes from host {from} to host {to} of {hosts}"),
             "name two different hosts",
         ));
     }
     let traffic_class = |group: &&FlowGroup| {
-        let classes = scenario.hosts.get(group.from as usize).map_or(1, |host| traffic_classes(&host.nic));
+        let classes = scenario.hosts.get(group.from as usize).map_or(1, |host| host.nic.traffic_classes());
         group.traffic_class.is_some_and(|class| class >= classes)
     };
     if let Some(group) = scenario.flows.iter().find(traffic_class) {
-        return Err(impossible(
+        return Err(RunError::impossible(
             format!("the flows {} are of a traffic class that their NIC does not have", group.name),
             "give the NIC the scheduler `dcb` with more `classes`",
         ));
@@ -250,7 +248,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
         host.is_some_and(|host| host.nic.scheduler == SchedulerKind::PolicyTree)
     };
     if let Some(change) = scenario.changes.iter().find(|change| !has_policy(change.host)) {
-        return Err(impossible(
+        return Err(RunError::impossible(
             format!("host {} has no policy that could change", change.host),
             "give its NIC the scheduler `policy`, and its stack a policy",
         ));
@@ -258,7 +256,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     let zero =
         |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
     if scenario.hosts.iter().any(zero) || scenario.network.rate.0 == 0 {
-        return Err(impossible(
+        return Err(RunError::impossible(
             "a host has no cores, no receive queues or no MTU, or the link no rate".to_owned(),
             "give each at least one",
         ));
@@ -266,22 +264,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Returns the number of a NIC's traffic classes: more than one only under DCB.
-pub(super) const fn traffic_classes(nic: &Nic) -> u32 {
-    match nic.scheduler {
-        SchedulerKind::Dcb { classes, .. } => classes,
-        _ => 1,
-    }
-}
-
 fn control(name: &str) -> Result<Box<dyn congestion::CongestionControl>, RunError> {
-    congestion::build(name).ok_or_else(|| unknown("congestion control", name, congestion::NAMES))
-}
-
-pub(super) fn unknown(kind: &'static str, given: &str, known: &[&str]) -> RunError {
-    RunError::UnknownName { kind, given: given.to_owned(), known: known.join(", ") }
-}
-
-pub(super) fn impossible(what: String, hint: &str) -> RunError {
-    RunError::Impossible { what, hint: hint.to_owned() }
+    congestion::build(name)
+        .ok_or_else(|| RunError::unknown_name("congestion control", name, congestion::NAMES))
 }

@@ -1,6 +1,5 @@
 //! Construction of a host's parts from its description in the scenario.
 
-use super::build::{impossible, traffic_classes, unknown};
 use super::policy;
 use crate::assignment;
 use crate::host::cpu::Processors;
@@ -63,8 +62,9 @@ fn qdisc_layer(
     let (stack, nic) = (&config.stack, &config.nic);
     let classes = scenario.classes.len().max(1) as u16;
     let qdiscs = (0..queues).map(|_| qdisc::build(&stack.qdisc, classes, random.bits64())).collect();
-    let assignment = assignment::build(&stack.queue_assignment)
-        .ok_or_else(|| unknown("queue assignment", &stack.queue_assignment, assignment::NAMES))?;
+    let assignment = assignment::build(&stack.queue_assignment).ok_or_else(|| {
+        RunError::unknown_name("queue assignment", &stack.queue_assignment, assignment::NAMES)
+    })?;
     let timing = WeightTiming { delay: nic.weight_delay, interval: nic.weight_interval };
     let parameters = QdiscParameters {
         byte_queue_limit: stack.byte_queue_limit,
@@ -90,7 +90,7 @@ fn transmit(
         ahead: rate.time_for(nic.transmit_buffer),
     };
     let wire = LinkTransmitter::new(rate)
-        .ok_or_else(|| impossible("the link has no rate".to_owned(), "give it one"))?;
+        .ok_or_else(|| RunError::impossible("the link has no rate".to_owned(), "give it one"))?;
     Ok(NicTransmit::new(id, queues, parameters, scheduler, wire))
 }
 
@@ -105,8 +105,9 @@ fn nic_scheduler(
         let (scheduler, policy) = policy::build(scenario, id, streams)?;
         return Ok((Box::new(scheduler), Some(policy)));
     }
-    let scheduler = scheduler::build(kind, queues)
-        .ok_or_else(|| impossible(format!("no NIC scheduler can be made of {kind:?}"), "choose another"))?;
+    let scheduler = scheduler::build(kind, queues).ok_or_else(|| {
+        RunError::impossible(format!("no NIC scheduler can be made of {kind:?}"), "choose another")
+    })?;
     Ok((scheduler, None))
 }
 
@@ -131,7 +132,7 @@ fn pools(host: &scenario::Host, queues: u32) -> Pools {
         return Pools::PerStream;
     }
     let (cores, xps) = (host.cores, host.stack.xps);
-    let classes = traffic_classes(&host.nic).clamp(1, queues.max(1));
+    let classes = host.nic.traffic_classes().clamp(1, queues.max(1));
     let of_class = |class: u32| (class..queues).step_by(classes as usize).map(TxQueueId).collect::<Vec<_>>();
     let by_class = if classes > 1 { classes } else { 0 };
     let pools = (0..by_class).map(of_class).chain([(0..queues).map(TxQueueId).collect()]);

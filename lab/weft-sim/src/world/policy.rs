@@ -2,7 +2,6 @@
 //! packets. Changes are compiled and prepared when the world is built, in the order of their times, and committed when these come.
 
 use super::World;
-use super::build::impossible;
 use crate::host::policy_use::{Classes, Coming, Exchange, PolicyUse};
 use crate::host::socket::Stream;
 use crate::ids::{HostId, StreamId, Table};
@@ -53,21 +52,22 @@ pub(super) fn build(
 ) -> Result<(PolicyScheduler, PolicyUse), RunError> {
     let Some(mut policy) = begin(scenario, &scenario.hosts[host.index()])? else {
         let hint = "give the host's stack a policy";
-        return Err(impossible(
+        return Err(RunError::impossible(
             format!("the NIC of host {host} has a policy tree, but the policy is missing"),
             hint,
         ));
     };
     let of_host = OfHost { scenario, host, streams };
     let placed = of_host.place(policy.compiled())?;
-    let tree = PolicyTree::new(&policy.compiled().program)
-        .map_err(|error| impossible(format!("the policy of host {host}: {error}"), "correct the policy"))?;
+    let tree = PolicyTree::new(&policy.compiled().program).map_err(|error| {
+        RunError::impossible(format!("the policy of host {host}: {error}"), "correct the policy")
+    })?;
     let mut scheduler = PolicyScheduler::new(tree);
     for (queue, lane) in placed.lanes {
         let weight = streams.get(StreamId(queue.0)).and_then(|stream| Weight::new(stream.weight));
-        scheduler
-            .add_queue(queue, lane, weight.unwrap_or(Weight::ONE))
-            .map_err(|error| impossible(format!("a flow of host {host}: {error}"), "correct the policy"))?;
+        scheduler.add_queue(queue, lane, weight.unwrap_or(Weight::ONE)).map_err(|error| {
+            RunError::impossible(format!("a flow of host {host}: {error}"), "correct the policy")
+        })?;
     }
     let mut changes: Vec<&PolicyChange> = scenario.changes.iter().filter(|of| of.host == host.0).collect();
     changes.sort_by_key(|change| change.at);
@@ -81,14 +81,17 @@ fn begin(scenario: &Scenario, host: &Host) -> Result<Option<InForce>, RunError> 
     let (policy, diagnostics) = InForce::begin(source, &Files(&scenario.files), options(scenario));
     let first = || diagnostics.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string);
     policy.map(Some).ok_or_else(|| {
-        impossible(first().unwrap_or_else(|| "the policy has errors".to_owned()), "correct the policy")
+        RunError::impossible(
+            first().unwrap_or_else(|| "the policy has errors".to_owned()),
+            "correct the policy",
+        )
     })
 }
 
 /// The text of a host's first policy, if it has one.
 fn source<'a>(scenario: &'a Scenario, host: &'a Host) -> Result<Option<Source<'a>>, RunError> {
     let hint = "add its text to the scenario's files";
-    let missing = |path: &str| impossible(format!("there is no file {path}"), hint);
+    let missing = |path: &str| RunError::impossible(format!("there is no file {path}"), hint);
     match (&host.stack.policy, &host.stack.policy_file) {
         (Some(text), _) => Ok(Some(Source { name: INLINE, text })),
         (None, Some(path)) => match scenario.files.get(path) {
@@ -207,7 +210,7 @@ fn meta(
 ) -> Result<PacketMeta, RunError> {
     let address = |host: HostId| {
         crate::address::of_host(host).map(IpAddr::V4).ok_or_else(|| {
-            impossible(
+            RunError::impossible(
                 format!("host {host} has no address that a policy could test"),
                 "take at most 762 hosts",
             )

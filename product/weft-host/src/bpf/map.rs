@@ -86,7 +86,7 @@ impl MapFd {
     /// If nothing is pinned there, or the pinned object is not a map.
     pub fn pinned(path: &Path) -> Result<Self, BpfError> {
         let object = path.display().to_string();
-        let fd = super::program::open_pinned("map", path)?;
+        let fd = super::pin::open_pinned("map", path)?;
         let info = MapInfo::new(fd.as_fd()).map_err(|e| refused("look at map", &object, e))?.info;
         // libbpf makes a handle from an id or a path only. The id stays valid, since the map is held open.
         let handle = MapHandle::from_map_id(info.id).map_err(|e| refused("open map number", &object, e))?;
@@ -98,7 +98,7 @@ impl MapFd {
     /// # Errors
     /// If the file exists, the path is not in a bpf file system, or capabilities are missing.
     pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
-        super::program::pin("pin map at", self.handle.as_fd(), path)
+        super::pin::pin("pin map at", self.handle.as_fd(), path)
     }
 
     /// The kernel's id of the map.

@@ -1,13 +1,12 @@
 //! Programs of any process: the kernel's information about them, their maps, and pinning.
 
-use std::ffi::CString;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use libbpf_rs::libbpf_sys::{self, bpf_prog_info};
 use libbpf_rs::query::ProgInfoIter;
 
+use super::pin::{open_pinned, pin};
 use super::{BpfError, MapFd, RunStats, refused};
 use crate::netlink::c_string;
 use weft_units::Nanos;
@@ -213,44 +212,4 @@ fn info(program: &ProgramFd, maps: &mut [u32]) -> Result<bpf_prog_info, BpfError
             std::io::Error::last_os_error().into(),
         )),
     }
-}
-
-/// Pins a map, program or link.
-pub(super) fn pin(step: &'static str, fd: BorrowedFd<'_>, path: &Path) -> Result<(), BpfError> {
-    let name = file_name(path)?;
-    // SAFETY: the path is a zero-terminated string that is live for the call; the descriptor is borrowed.
-    match unsafe { libbpf_sys::bpf_obj_pin(fd.as_raw_fd(), name.as_ptr()) } {
-        0 => Ok(()),
-        _ => Err(refused(step, &path.display().to_string(), std::io::Error::last_os_error().into())),
-    }
-}
-
-/// Opens the object pinned at `path` if it is a `what`: "map", "program" or "link". The kernel opens an object of any kind,
-/// and answers queries for another kind with wrong data. Only the descriptor's name shows the kind
-/// (`anon_inode_getfd` in kernel/bpf/syscall.c).
-pub(super) fn open_pinned(what: &'static str, path: &Path) -> Result<OwnedFd, BpfError> {
-    let (name, object) = (file_name(path)?, path.display().to_string());
-    // SAFETY: the path is a zero-terminated string that is live for the call.
-    let fd = unsafe { libbpf_sys::bpf_obj_get(name.as_ptr()) };
-    if fd < 0 {
-        return Err(refused("open the object pinned at", &object, std::io::Error::last_os_error().into()));
-    }
-    // SAFETY: the call has just returned this new descriptor, which nothing else owns.
-    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let kind = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-        .map_err(|e| refused("query the object pinned at", &object, e.into()))?;
-    let expected = match what {
-        "map" => "anon_inode:bpf-map",
-        "program" => "anon_inode:bpf-prog",
-        _ => "anon_inode:bpf-link",
-    };
-    match kind.as_os_str() == expected {
-        true => Ok(fd),
-        false => Err(BpfError::OtherKind { path: object, what }),
-    }
-}
-
-fn file_name(path: &Path) -> Result<CString, BpfError> {
-    CString::new(path.as_os_str().as_bytes())
-        .map_err(|_| BpfError::Absent { what: "path", name: path.display().to_string() })
 }

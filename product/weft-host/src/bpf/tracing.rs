@@ -20,7 +20,7 @@ impl TracingLink {
     /// # Errors
     /// If nothing is pinned there, or the pinned object is not a link.
     pub fn pinned(path: &Path) -> Result<Self, BpfError> {
-        drop(super::program::open_pinned("link", path)?);
+        drop(super::pin::open_pinned("link", path)?);
         let link = Link::open(path)
             .map_err(|e| refused("open the object pinned at", &path.display().to_string(), e))?;
         Ok(Self { link })
@@ -32,7 +32,7 @@ impl TracingLink {
     /// # Errors
     /// If the file exists, the path is not in a bpf file system, or capabilities are missing.
     pub fn pin(&self, path: &Path) -> Result<(), BpfError> {
-        super::program::pin("pin link at", self.link.as_fd(), path)
+        super::pin::pin("pin link at", self.link.as_fd(), path)
     }
 
     /// The id of the attached program, for [`program_info`](super::program_info).

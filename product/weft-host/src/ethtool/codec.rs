@@ -5,8 +5,7 @@ use std::num::NonZeroU8;
 use weft_units::RxQueueId;
 
 use super::layout::{put, put_u32, put_u64, rxnfc};
-use super::rss::ContextId;
-use super::rule::{Action, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};
+use super::rule::{Action, ContextId, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 use crate::netlink::{u32_at, u64_at};
 
 /// The length of an encoded rule, in bytes: `sizeof(struct ethtool_rxnfc)` on 64-bit machines.

@@ -1,9 +1,10 @@
 //! A client of one generic netlink family.
 
+use std::io;
+
 use netlink_sys::{Socket, protocols};
 use rustix::io::Errno;
 
-use super::transport::{Ask, Refused};
 use crate::netlink::{Netlink, Refusal, attributes, exchange, u16_at, u32_at};
 use crate::tc::Attributes;
 
@@ -30,6 +31,36 @@ const NLM_F_DUMP: u16 = 0x300;
 const HEADER_LEN: usize = 16;
 /// `struct genlmsghdr`.
 const GENL_HEADER_LEN: usize = 4;
+
+/// A refusal by netlink: the error, and the kernel's explanation if it gave one.
+#[derive(Debug)]
+pub struct Refused {
+    /// The error.
+    pub error: io::Error,
+    /// The kernel's explanation.
+    pub says: Option<String>,
+}
+
+impl From<io::Error> for Refused {
+    fn from(error: io::Error) -> Self {
+        Refused { error, says: None }
+    }
+}
+
+impl From<Refusal> for Refused {
+    fn from(refusal: Refusal) -> Self {
+        Refused { error: refusal.error, says: refusal.says }
+    }
+}
+
+/// The form of a generic netlink command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ask {
+    /// A request for one object.
+    Request,
+    /// A dump of all objects.
+    Dump,
+}
 
 /// A family, and the commands that this kernel supports.
 pub(crate) struct Family {
@@ -116,10 +147,4 @@ fn commands(array: &[u8]) -> Vec<(u8, u32)> {
             (command, flags)
         })
         .collect()
-}
-
-impl From<Refusal> for Refused {
-    fn from(refusal: Refusal) -> Self {
-        Refused { error: refusal.error, says: refusal.says }
-    }
 }

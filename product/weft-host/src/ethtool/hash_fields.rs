@@ -9,7 +9,7 @@ use super::codec::FLOW_RSS;
 use super::error::{EthtoolError, Result};
 use super::layout::{self, put_u32, put_u64, rxnfc};
 use super::nic::{Nic, command};
-use super::rss::ContextId;
+use super::rule::ContextId;
 use super::transport::Transport;
 use crate::netlink::u64_at;
 

@@ -18,11 +18,12 @@ mod transport;
 
 pub use codec::{DecodeError, RULE_LEN, decode_rule, encode_rule, fuzz_rule};
 pub use error::{EthtoolError, Result};
+pub use genl::{Ask, Refused};
 pub use hash_fields::{HashFields, HashFlow};
 pub use moderation::{Moderation, Rings};
 pub use nic::{Channels, Driver, Feature, Limited, Nic};
 pub use offload::{Offload, Switch, WHOLE_TCP};
-pub use rss::{ContextId, HashFunction, Rss, RssChange, equal_table, weighted_table};
-pub use rule::{Action, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};
+pub use rss::{HashFunction, Rss, RssChange, equal_table, weighted_table};
+pub use rule::{Action, ContextId, Extension, Field, Flow, Ip, L4, Location, Masked, Ports, RxRule};
 pub use rules::RuleTable;
-pub use transport::{Ask, Kernel, Refused, Transport};
+pub use transport::{Kernel, Transport};

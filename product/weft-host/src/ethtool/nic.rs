@@ -5,9 +5,10 @@ use std::io;
 use rustix::io::Errno;
 
 use super::error::{EthtoolError, Result};
+use super::genl::{Ask, Refused};
 use super::genl::{NESTED, TYPE_MASK};
 use super::layout::{self, put_u32, rxnfc};
-use super::transport::{Ask, Kernel, Refused, Transport};
+use super::transport::{Kernel, Transport};
 use crate::error::OsError;
 use crate::link;
 use crate::netlink::{attributes, c_string, u32_at, u64_at};

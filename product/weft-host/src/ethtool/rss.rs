@@ -2,16 +2,15 @@
 //!
 //! Netlink is used if the kernel has the command, because it explains its refusals; otherwise the older ioctl.
 
-use std::fmt;
-
 use rustix::io::Errno;
 use weft_units::{RxQueueId, Weight};
 
 use super::error::{EthtoolError, Result};
-use super::genl::TYPE_MASK;
+use super::genl::{Ask, Refused, TYPE_MASK};
 use super::layout::{self, put, put_u32, rxfh};
 use super::nic::{Nic, is, unsupported};
-use super::transport::{Ask, Refused, Transport};
+use super::rule::ContextId;
+use super::transport::Transport;
 use crate::netlink::{attributes, u32_at};
 use crate::tc::Attributes;
 
@@ -28,21 +27,6 @@ const A_FUNCTION: u16 = 3;
 const A_TABLE: u16 = 4;
 const A_KEY: u16 = 5;
 const A_SYMMETRY: u16 = 6;
-
-/// The number of an RSS context; 0 is the device's own table.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ContextId(pub u32);
-
-impl ContextId {
-    /// The device's own table, used by all packets that no rule sends elsewhere.
-    pub const MAIN: ContextId = ContextId(0);
-}
-
-impl fmt::Display for ContextId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
 
 /// A hash function, by its bit (`ETH_RSS_HASH_TOP` and so on).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

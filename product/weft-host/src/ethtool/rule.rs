@@ -6,7 +6,6 @@ use std::num::NonZeroU8;
 
 use weft_units::RxQueueId;
 
-use super::rss::ContextId;
 use crate::link::Mac;
 
 /// A packet field in a rule: the bits set in `mask` must equal those of `value`.
@@ -198,6 +197,21 @@ pub enum Location {
     First,
     /// The last suitable location (`RX_CLS_LOC_LAST`).
     Last,
+}
+
+/// The number of an RSS context; 0 is the device's own table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContextId(pub u32);
+
+impl ContextId {
+    /// The device's own table, used by all packets that no rule sends elsewhere.
+    pub const MAIN: ContextId = ContextId(0);
+}
+
+impl fmt::Display for ContextId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
 /// The treatment of packets that match a rule.

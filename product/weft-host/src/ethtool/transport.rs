@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 
-use super::genl::Family;
+use super::genl::{Ask, Family, Refused};
 use super::layout::{self, rxfh, rxnfc};
 use crate::error::OsError;
 use crate::link;
@@ -14,30 +14,6 @@ use crate::netns::{NetNs, NetNsError};
 
 /// `SIOCETHTOOL` of `include/uapi/linux/sockios.h`.
 const SIOCETHTOOL: libc::Ioctl = 0x8946;
-
-/// A refusal by netlink: the error, and the kernel's explanation if it gave one.
-#[derive(Debug)]
-pub struct Refused {
-    /// The error.
-    pub error: io::Error,
-    /// The kernel's explanation.
-    pub says: Option<String>,
-}
-
-impl From<io::Error> for Refused {
-    fn from(error: io::Error) -> Self {
-        Refused { error, says: None }
-    }
-}
-
-/// The form of a generic netlink command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ask {
-    /// A request for one object.
-    Request,
-    /// A dump of all objects.
-    Dump,
-}
 
 /// A carrier of requests to a device.
 pub trait Transport {

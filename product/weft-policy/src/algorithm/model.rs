@@ -1,6 +1,6 @@
 //! The model of an algorithm's text: its parts with their places, before any check.
 
-use super::types::Type;
+use super::types::{Operator, Type};
 use crate::spanned::Spanned;
 use weft_rank::{Kind, Part};
 use weft_text::Span;
@@ -89,44 +89,6 @@ pub(crate) enum Action {
     Rerank,
     Drop,
     Mark,
-}
-
-/// An operator between two operands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Operator {
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Lt,
-    Le,
-    Gt,
-    Ge,
-    Eq,
-    Ne,
-    And,
-    Or,
-}
-
-impl Operator {
-    /// The operator of a token.
-    pub(crate) fn of(text: &str) -> Option<Self> {
-        Some(match text {
-            "+" => Self::Add,
-            "-" => Self::Sub,
-            "*" => Self::Mul,
-            "/" => Self::Div,
-            "<" => Self::Lt,
-            "<=" => Self::Le,
-            ">" => Self::Gt,
-            ">=" => Self::Ge,
-            "==" => Self::Eq,
-            "!=" => Self::Ne,
-            "and" => Self::And,
-            "or" => Self::Or,
-            _ => return None,
-        })
-    }
 }
 
 /// An expression with its place.

@@ -1,10 +1,10 @@
 //! The first pass over an algorithm: from the syntax tree to its model.
 
 use super::model::{
-    Action, Body, Definition, Expression, FieldText, Form, Operator, Owner, ParameterText, PartText,
-    RankText, Statement,
+    Action, Body, Definition, Expression, FieldText, Form, Owner, ParameterText, PartText, RankText,
+    Statement,
 };
-use super::types::Type;
+use super::types::{Operator, Type};
 use crate::spanned::Spanned;
 use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
 use rowan::NodeOrToken;

@@ -1,6 +1,5 @@
 //! The units of quantities in algorithms, and what may be done with them.
 
-use super::model::Operator;
 use core::fmt;
 
 /// The unit of a quantity.
@@ -28,6 +27,44 @@ pub enum Type {
     Weight,
     /// The answer to a comparison.
     YesNo,
+}
+
+/// An operator between two operands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Operator {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+    And,
+    Or,
+}
+
+impl Operator {
+    /// The operator of a token.
+    pub(crate) fn of(text: &str) -> Option<Self> {
+        Some(match text {
+            "+" => Self::Add,
+            "-" => Self::Sub,
+            "*" => Self::Mul,
+            "/" => Self::Div,
+            "<" => Self::Lt,
+            "<=" => Self::Le,
+            ">" => Self::Gt,
+            ">=" => Self::Ge,
+            "==" => Self::Eq,
+            "!=" => Self::Ne,
+            "and" => Self::And,
+            "or" => Self::Or,
+            _ => return None,
+        })
+    }
 }
 
 /// The arithmetic that combines two quantities.

@@ -12,7 +12,7 @@ use crate::lowering::model::{
 use crate::lowering::visit::Visit;
 use crate::program::limits_all;
 use crate::region::Region;
-use crate::validate::build::ROOT;
+use crate::validate::graph::ROOT;
 use weft_packet::Match;
 use weft_text::{Span, quoted};
 use weft_units::{Packets, Weight};

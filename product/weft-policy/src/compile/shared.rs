@@ -14,8 +14,9 @@ use crate::lowering::model::{ClassRole, Condition, PORTS_MAX, Policy, Spanned, T
 use crate::program;
 use crate::tables::{ENTRIES_MAX, Group, MASKS_MAX, TableUse};
 use crate::validate::graph::Graph;
-use crate::validate::rows::{ClassRow, ROWS_MAX};
+use crate::validate::rows::ClassRow;
 use crate::validate::shape::Shape;
+use crate::validate::terms::ROWS_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::Match;
 use weft_text::{Span, quoted};

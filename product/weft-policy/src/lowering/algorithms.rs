@@ -1,7 +1,8 @@
 //! Lowering of algorithms at nodes and leaves: the definition that a name means, and the arguments of the children.
 
-use super::items::{Lowering, head_span, is_closed, name_of, spanned_text};
+use super::items::Lowering;
 use super::model::{Child, Expression, Spanned};
+use super::nodes::{head_span, is_closed, name_of, span_of, spanned_text};
 use crate::algorithm::uses::{ArgumentText, Place, Use, check_place, words};
 use crate::code::Code;
 use crate::syntax::{SyntaxKind, SyntaxNode};
@@ -13,7 +14,7 @@ impl Lowering<'_> {
         let Some(name) = name_of(node, SyntaxKind::NameRef) else { return Expression::Broken };
         let braced = node.children_with_tokens().any(|part| part.kind() == SyntaxKind::OpenBrace);
         let place = if braced { Place::Children } else { Place::Flows };
-        let whole = span_of(node);
+        let whole = span_of(node.text_range());
         let line = Span::new(whole.start, whole.end + 1);
         let algorithm = self.scope.get(&name.value).filter(|_| !self.broken.within(line));
         if let Some(wrong) = algorithm.as_ref().and_then(|algorithm| check_place(algorithm, &name, place)) {
@@ -63,12 +64,8 @@ impl Lowering<'_> {
             let value = self.expression(&child)?;
             Some(Spanned { value, span: head_span(&child) })
         });
-        found.unwrap_or_else(|| Spanned { value: Expression::Broken, span: span_of(item) })
+        found.unwrap_or_else(|| Spanned { value: Expression::Broken, span: span_of(item.text_range()) })
     }
-}
-
-fn span_of(node: &SyntaxNode) -> Span {
-    super::items::span_of(node.text_range())
 }
 
 /// The arguments below a child or an algorithm, as written.

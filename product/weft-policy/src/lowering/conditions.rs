@@ -1,10 +1,11 @@
 //! Lowering of the conditions of classes, from the tree to [`Condition`].
 
-use super::items::{Lowering, value_of};
+use super::items::Lowering;
 use super::model::{Condition, PORTS_MAX, Spanned, port_number};
+use super::nodes::{first_word, span_of, token_of, value_of};
 use super::values;
 use crate::code::Code;
-use crate::syntax::{SyntaxKind, SyntaxNode, SyntaxToken};
+use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_packet::{Attribute, AttributeTests, Match, PortRange};
 use weft_text::Span;
 use weft_units::{ProcessName, Protocol};
@@ -55,7 +56,7 @@ impl Lowering<'_> {
         let row = Match::default();
         let keyword = first_word(node)?;
         if let Some(value) = of_sender(keyword.text(), node) {
-            let span = super::items::span_of(node.text_range());
+            let span = span_of(node.text_range());
             self.of_sender.get_or_insert(Spanned { value, span });
         }
         let row = match keyword.text() {
@@ -103,7 +104,7 @@ impl Lowering<'_> {
     /// The number of the user whose name follows in quotes.
     fn user(&mut self, node: &SyntaxNode) -> Option<u32> {
         let quotes = token_of(node, SyntaxKind::Text)?;
-        let span = super::items::span_of(quotes.text_range());
+        let span = span_of(quotes.text_range());
         match self.users {
             None => Some(0),
             Some(users) => self.keep(values::user(quotes.text(), span, users)),
@@ -113,7 +114,7 @@ impl Lowering<'_> {
     /// The name of a process that follows in quotes.
     fn process(&mut self, node: &SyntaxNode) -> Option<ProcessName> {
         let quotes = token_of(node, SyntaxKind::Text)?;
-        let span = super::items::span_of(quotes.text_range());
+        let span = span_of(quotes.text_range());
         self.keep(values::process(quotes.text(), span))
     }
 
@@ -132,7 +133,7 @@ impl Lowering<'_> {
     /// The number of the cgroup that a test names.
     fn cgroup(&mut self, node: &SyntaxNode) -> Option<u8> {
         let quotes = token_of(node, SyntaxKind::Text)?;
-        let span = super::items::span_of(quotes.text_range());
+        let span = span_of(quotes.text_range());
         let path = self.keep(values::cgroup(quotes.text(), span))?;
         if let Some(known) = self.policy.cgroups.iter().position(|known| *known == path) {
             return u8::try_from(known).ok();
@@ -149,7 +150,7 @@ impl Lowering<'_> {
     /// The number, from 1, of the port of the NIC that a test or a limit names, and the place of its name.
     pub(super) fn port(&mut self, node: &SyntaxNode) -> Option<(u16, Span)> {
         let quotes = token_of(node, SyntaxKind::Text)?;
-        let span = super::items::span_of(quotes.text_range());
+        let span = span_of(quotes.text_range());
         let name = self.keep(values::port_name(quotes.text(), span))?;
         let number = port_number(&mut self.policy.ports, &name);
         if number.is_none() {
@@ -195,13 +196,4 @@ fn either_port(ports: PortRange) -> Condition {
 fn is_condition(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
     matches!(kind, OrCondition | AndCondition | NotCondition | ParenCondition | Test)
-}
-
-pub(super) fn token_of(node: &SyntaxNode, kind: SyntaxKind) -> Option<SyntaxToken> {
-    node.children_with_tokens().filter_map(rowan::NodeOrToken::into_token).find(|token| token.kind() == kind)
-}
-
-/// The word that a test begins with.
-pub(super) fn first_word(node: &SyntaxNode) -> Option<SyntaxToken> {
-    token_of(node, SyntaxKind::Word)
 }

@@ -25,6 +25,7 @@ mod algorithms;
 pub(crate) mod conditions;
 mod items;
 pub(crate) mod model;
+mod nodes;
 pub(crate) mod steering;
 mod tenants;
 mod units;

@@ -1,13 +1,42 @@
 //! The model of a policy: its statements with their places in the text.
 
-use super::steering::Goal;
 use crate::algorithm::uses::Use;
 use crate::files::Quota;
 use crate::region::Region;
 pub(crate) use crate::spanned::Spanned;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::{Match, ethernet};
+use weft_steer::policy::Measure;
 use weft_text::Span;
+use weft_units::RxQueueId;
+
+/// A goal, with its factor in the sum.
+#[derive(Debug)]
+pub(crate) struct Goal {
+    pub(crate) factor: f64,
+    pub(crate) aim: Aim,
+    pub(crate) span: Span,
+}
+
+/// The kinds of goals.
+#[derive(Debug)]
+pub(crate) enum Aim {
+    Balance(Measure),
+    Isolate {
+        class: Spanned<String>,
+        queues: u32,
+    },
+    Priority {
+        class: Spanned<String>,
+        flows: u32,
+    },
+    /// Classes with their first and last queues.
+    Static(Vec<(Spanned<String>, RxQueueId, RxQueueId)>),
+    /// The queues of processors.
+    Locality(BTreeMap<u32, RxQueueId>),
+    Formula(Spanned<weft_steer::policy::Expression>),
+}
+
 #[cfg(test)]
 use weft_units::PacketMeta;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets, Weight};

@@ -1,41 +1,15 @@
 //! Lowering of steering clauses, from the tree to goals.
 
-use super::items::{Lowering, name_of, span_of, spanned_text};
-use super::model::Spanned;
+use super::items::Lowering;
+use super::model::{Aim, Goal, Spanned};
+use super::nodes::{first_word, head_span, name_of, span_of, spanned_text, token_of};
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_steer::policy::{Expression, Measure};
-use weft_text::{Span, quoted};
+use weft_text::quoted;
 use weft_units::RxQueueId;
-
-/// A goal, with its factor in the sum.
-#[derive(Debug)]
-pub(crate) struct Goal {
-    pub(crate) factor: f64,
-    pub(crate) aim: Aim,
-    pub(crate) span: Span,
-}
-
-/// The kinds of goals.
-#[derive(Debug)]
-pub(crate) enum Aim {
-    Balance(Measure),
-    Isolate {
-        class: Spanned<String>,
-        queues: u32,
-    },
-    Priority {
-        class: Spanned<String>,
-        flows: u32,
-    },
-    /// Classes with their first and last queues.
-    Static(Vec<(Spanned<String>, RxQueueId, RxQueueId)>),
-    /// The queues of processors.
-    Locality(BTreeMap<u32, RxQueueId>),
-    Formula(Spanned<Expression>),
-}
 
 impl Lowering<'_> {
     /// `steer GOAL + GOAL`
@@ -68,7 +42,7 @@ impl Lowering<'_> {
     }
 
     fn aim(&mut self, part: &SyntaxNode) -> Option<Aim> {
-        let word = super::conditions::first_word(part)?;
+        let word = first_word(part)?;
         Some(match word.text() {
             "balance" => Aim::Balance(match token_is(part, "rate") {
                 true => Measure::Rate,
@@ -159,7 +133,7 @@ impl Lowering<'_> {
         let entries: Vec<SyntaxNode> =
             part.children().filter(|item| item.kind() == SyntaxKind::QueueItem).collect();
         if entries.is_empty() {
-            self.find(Code::NoChildren, super::items::head_span(part), none, help);
+            self.find(Code::NoChildren, head_span(part), none, help);
         }
         entries
     }
@@ -183,7 +157,7 @@ fn values(part: &SyntaxNode) -> impl Iterator<Item = Spanned<String>> {
 }
 
 fn token(part: &SyntaxNode, kind: SyntaxKind) -> Option<crate::syntax::SyntaxToken> {
-    super::conditions::token_of(part, kind)
+    token_of(part, kind)
 }
 
 fn token_is(part: &SyntaxNode, word: &str) -> bool {

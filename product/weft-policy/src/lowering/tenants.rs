@@ -1,11 +1,11 @@
 //! Lowering of tenants: the clause to its definition, and to the node and the class that represent the tenant's file.
 
-use super::conditions::token_of;
-use super::items::{Lowering, head_span, span_of, value_of};
+use super::items::Lowering;
 use super::model::{
     Child, ClassDefinition, ClassRole, Expression, NodeDefinition, Quotas, Spanned, TenantDefinition,
     name_below,
 };
+use super::nodes::{first_word, head_span, span_of, token_of, value_of};
 use super::values;
 use crate::code::Code;
 use crate::compiled::DEFAULT;
@@ -50,7 +50,7 @@ impl Lowering<'_> {
     fn quotas(&mut self, node: &SyntaxNode) -> (Quotas, Option<Span>) {
         let (mut quotas, mut trust) = (Quotas::default(), None);
         for item in node.children().filter(|part| part.kind() == SyntaxKind::QuotaItem) {
-            let Some(word) = super::conditions::first_word(&item) else { continue };
+            let Some(word) = first_word(&item) else { continue };
             let span = span_of(word.text_range());
             let twice = match word.text() {
                 "trust" => trust.replace(span).is_some(),

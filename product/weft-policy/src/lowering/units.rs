@@ -1,6 +1,6 @@
 //! The parts of a tree about which the parser has said everything.
 
-use super::items::span_of;
+use super::nodes::span_of;
 use crate::diagnostic::SpannedDiagnostic;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use std::collections::BTreeSet;

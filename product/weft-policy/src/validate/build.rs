@@ -1,6 +1,6 @@
 //! Name resolution: from the model to the graph.
 
-use super::graph::{Edge, Graph, Kind, Node};
+use super::graph::{Edge, Graph, Kind, Node, ROOT};
 use super::root;
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
@@ -13,9 +13,6 @@ use weft_text::{LineIndex, Span, nearest, quoted};
 pub(crate) const NODES_MAX: usize = 16_384;
 
 pub(crate) use crate::compiled::DEFAULT;
-
-/// The node that the link serves.
-pub(crate) const ROOT: &str = "root";
 
 struct Builder<'a> {
     graph: Graph,

@@ -6,6 +6,9 @@ use std::collections::BTreeMap;
 use weft_text::Span;
 use weft_units::Weight;
 
+/// The node that the link serves.
+pub(crate) const ROOT: &str = "root";
+
 /// The kind of a node. Scheduling nodes order packets, shaping nodes delay them (Loom, section 4).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {

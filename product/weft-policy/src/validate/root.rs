@@ -1,7 +1,6 @@
 //! Fixes for a missing root, and for classes that are not placed below it.
 
-use super::build::ROOT;
-use super::graph::{Graph, Kind};
+use super::graph::{Graph, Kind, ROOT};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::lowering::model::Policy;

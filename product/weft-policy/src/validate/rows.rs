@@ -1,7 +1,7 @@
 //! The classification table: the conditions of all classes, in the order of the file, become rows; the first match decides.
 
 use super::row_index::RowIndex;
-use super::terms::{Cgroups, Term, TermError, terms};
+use super::terms::{Cgroups, ROWS_MAX, Term, TermError, terms};
 use crate::budget::Budget;
 use crate::code::Code;
 use crate::diagnostic::SpannedDiagnostic;
@@ -9,10 +9,6 @@ use crate::lowering::model::{ClassRole, Condition, Policy};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_packet::Match;
 use weft_text::{Span, quoted};
-
-/// The most rows of the classification table, and the most of the destination table. A new flow's cost does not grow with them, but
-/// the time to compile and to load a policy does: this many take about a second.
-pub const ROWS_MAX: usize = 16_384;
 
 /// A row and the number of its class; the number of classes means `default`.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -4,11 +4,13 @@
 //! `rows` resolves by the order of rows. An exception for ports is different if the packets certainly have ports: the row is
 //! split into the ranges around it, which needs fewer rows.
 
-use super::rows::ROWS_MAX;
 use crate::budget::{Budget, Exhausted};
 use crate::lowering::model::Condition;
 use weft_packet::{Intersection, Match, PortRange};
 
+/// The most rows of the classification table, and the most of the destination table. A new flow's cost does not grow with them, but
+/// the time to compile and to load a policy does: this many take about a second.
+pub const ROWS_MAX: usize = 16_384;
 /// The most rows and exceptions of all alternatives of one condition together.
 pub(crate) const SIZE_MAX: usize = ROWS_MAX;
 /// The most rows and exceptions that an `and` may make of fewer, and the most exceptions of one alternative. An `and` multiplies the

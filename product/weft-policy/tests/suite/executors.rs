@@ -1,5 +1,5 @@
-//! All executors of algorithms give the same order of packets: the published cases with their changes, and random policies
-//! under random traffic.
+//! The interpreter and eBPF give the same order of packets: the published cases with their changes, and random policies under
+//! random traffic.
 
 use crate::trials::{Policies, corpus, read};
 use proptest::prelude::*;
@@ -7,29 +7,22 @@ use std::sync::Arc;
 use weft_policy::CompiledPolicy;
 use weft_policy::trial::run::run_changing;
 use weft_rank::ebpf::{Block, BlockSource, lower};
-use weft_rank::{Algorithm, Effects, Execute, Inputs, Metadata, Metadatum, Part};
-use weft_rank_cranelift::compile;
+use weft_rank::{Algorithm, Effects, Execute, Inputs, Metadata, Metadatum, Part, Program};
 use weft_sched::packets::{Dequeue, Descriptor, PacketScheduler};
 use weft_sched::workload::Rng;
 use weft_units::{Bytes, FlowId, Instant, LaneId, Weight};
 
-/// The policy with machine code for its algorithms.
-fn with_machine_code(policy: &CompiledPolicy) -> CompiledPolicy {
-    let mut policy = policy.clone();
-    let algorithms = policy.program.algorithms();
-    let compiled: Vec<_> = compile(&algorithms).expect("machine code").into_iter().map(Arc::new).collect();
-    let mut places = 0;
-    policy.program.run_by(|algorithm| {
-        places += 1;
-        let same = compiled.iter().find(|compiled| **compiled.algorithm() == *algorithm);
-        Some(same.expect("every algorithm was compiled").clone())
-    });
-    assert!(places >= algorithms.len(), "{places} places of {} algorithms", algorithms.len());
-    policy
+/// An algorithm as eBPF, executed in user space.
+struct Lowered {
+    parts: Vec<(Part, Vec<u8>)>,
 }
 
-/// An algorithm as eBPF, executed in user space.
-struct Lowered(Arc<Algorithm>);
+impl Lowered {
+    fn new(algorithm: &Algorithm) -> Self {
+        let part = |program: &Program| (program.part(), lower(program, BlockSource::Argument));
+        Self { parts: algorithm.parts.iter().map(part).collect() }
+    }
+}
 
 impl Execute for Lowered {
     fn run(
@@ -40,9 +33,10 @@ impl Execute for Lowered {
         node: &mut [u64],
         child: &mut [u64],
     ) -> Effects {
-        let Some(program) = self.0.parts.get(part) else { return Effects::NONE };
-        let instructions = lower(program, BlockSource::Argument);
-        let vm = rbpf::EbpfVmRaw::new(Some(&instructions)).expect("rbpf accepts the program");
+        let Some((_, instructions)) = self.parts.iter().find(|(of, _)| *of == part) else {
+            return Effects::NONE;
+        };
+        let vm = rbpf::EbpfVmRaw::new(Some(instructions)).expect("rbpf accepts the program");
         let mut block = Block::new(inputs, parameters, node, child);
         assert_eq!(vm.execute_program(block.bytes_mut()).expect("no access out of bounds"), 0);
         block.state(node, child);
@@ -53,27 +47,24 @@ impl Execute for Lowered {
 /// The policy with its algorithms as eBPF.
 fn lowered(policy: &CompiledPolicy) -> CompiledPolicy {
     let mut policy = policy.clone();
-    policy.program.run_by(|algorithm| Some(Arc::new(Lowered(Arc::new(algorithm.clone())))));
+    policy.program.run_by(|algorithm| Some(Arc::new(Lowered::new(algorithm))));
     policy
 }
 
 #[test]
-fn the_published_cases_have_one_order_with_all_executors() {
+fn the_published_cases_have_one_order_with_both_executors() {
     let mut count = 0;
     for path in corpus() {
         let (trials, policy, policies) = read(&path);
-        let all = |by: fn(&CompiledPolicy) -> CompiledPolicy| -> (CompiledPolicy, Policies) {
-            (by(&policy), policies.iter().map(|(path, policy)| (path.clone(), by(policy))).collect())
-        };
-        let (compiled, all_compiled) = all(with_machine_code);
-        let (ebpf, all_ebpf) = all(lowered);
+        let ebpf = lowered(&policy);
+        let all_ebpf: Policies =
+            policies.iter().map(|(path, policy)| (path.clone(), lowered(policy))).collect();
         for trial in &trials.cases {
             // `the_published_orders_hold` compares those of the interpreter with what is published.
             let expected = run_changing(trial, &policy, &policies);
-            assert_eq!(run_changing(trial, &compiled, &all_compiled), expected, "{}", trial.name);
             assert_eq!(run_changing(trial, &ebpf, &all_ebpf), expected, "{}", trial.name);
             // A change may also come to another executor.
-            assert_eq!(run_changing(trial, &compiled, &policies), expected, "{}", trial.name);
+            assert_eq!(run_changing(trial, &ebpf, &policies), expected, "{}", trial.name);
             count += 1;
         }
     }
@@ -174,11 +165,11 @@ fn flows(scheduler: &mut PacketScheduler, lanes: usize) -> Vec<FlowId> {
 
 /// Random arrivals and turns, with the same answers of both schedulers. Returns the number of packets that left.
 fn compare(interpreted: &CompiledPolicy, seed: u64) -> usize {
-    let compiled = with_machine_code(interpreted);
+    let ebpf = lowered(interpreted);
     let mut rng = Rng::new(seed);
     let lanes = interpreted.program.lanes.len();
     let mut one = PacketScheduler::new(&interpreted.program).expect("a program");
-    let mut other = PacketScheduler::new(&compiled.program).expect("a program");
+    let mut other = PacketScheduler::new(&ebpf.program).expect("a program");
     let ids = flows(&mut one, lanes);
     flows(&mut other, lanes);
     let (mut now, mut left) = (0, 0);

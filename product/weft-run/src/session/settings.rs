@@ -1,6 +1,6 @@
 //! The settings of a session: those of its NIC, those of each port, and both for a session with one port.
 
-use super::{PortKind, SessionError, UNKNOWN_RATE, WINDOW};
+use super::{SessionError, UNKNOWN_RATE, WINDOW};
 use core::net::IpAddr;
 use core::num::NonZeroUsize;
 use serde::{Deserialize, Serialize};
@@ -9,11 +9,13 @@ use weft_host::clock;
 use weft_host::life::Life;
 use weft_host::link::{self, Link, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
+use weft_host::tap::{self, TapError};
 use weft_host::tbf::Tbf;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NIC_RINGS, NicConfig, NicError, NicPlan};
 use weft_nic::plan::{FLOW_TABLE, Mode, PlanError, PortShare};
 use weft_nic::port::Receive;
+use weft_nic::redirect::ThreadReason;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_packet::ethernet;
 use weft_policy::CompiledPolicy;
@@ -34,6 +36,42 @@ impl Queues {
     /// (Intel 82599 data sheet, section 7.2), until weights are requested in their page.
     fn mode(self) -> Mode {
         Mode::Multiqueue { queues: self.count, inner: self.inner, service: Service::RoundRobin }
+    }
+}
+
+/// The kind of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum PortKind {
+    /// A veth whose far end carries a macvtap. Works on every kernel.
+    Veth,
+    /// A TAP that holds senders back (Linux 7.3).
+    Tap,
+    /// The better one of those that the kernel has: at present a veth (docs/kernels.md, "The kinds of port").
+    #[default]
+    Auto,
+}
+
+impl PortKind {
+    /// Checks that the kernel has the kind.
+    ///
+    /// # Errors
+    /// When a TAP was requested and would drop packets at a full ring.
+    pub(super) fn check(self) -> Result<(), TapError> {
+        match self {
+            Self::Veth | Self::Auto => Ok(()),
+            Self::Tap => tap::require_backpressure(),
+        }
+    }
+
+    /// Checks that the kernel can carry received packets to a port of this kind, if `receive` requires it.
+    ///
+    /// # Errors
+    /// When a TAP shall receive in the kernel.
+    pub(super) fn check_receive(self, receive: Receive) -> Result<(), ThreadReason> {
+        match (self, receive) {
+            (Self::Tap, Receive::Kernel) => Err(ThreadReason::TapPort),
+            _ => Ok(()),
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! A port of the configuration.
 
 use super::PortConfig;
-use super::read::{Item, Mistakes, each_key};
+use super::values::{Mistakes, each_key, interface, list, non_empty};
 use std::net::IpAddr;
-use toml::de::DeValue;
 use weft_host::Mac;
 use weft_run::session::PortLimit;
+use weft_text::toml::Item;
 use weft_text::{ParseError, quoted};
 use weft_units::{BitsPerSec, Bytes, ParseUnitError};
 
@@ -16,19 +16,19 @@ pub(crate) const BURST_MAX: Bytes = Bytes(1 << 30);
 
 /// Reads a port; `before` are the file's ports so far.
 pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, Mistakes> {
-    let DeValue::Table(table) = item.value.get_ref() else {
+    let Some(table) = item.as_table("[[ports]]") else {
         return Err(item.error("a port must be a table", "begin it with [[ports]]").into());
     };
     let mut port = PortConfig::default();
-    each_key(table, &PORT_KEYS, |item| {
+    each_key(&table, &PORT_KEYS, |item| {
         match item.key {
-            "name" => port.name = item.interface()?,
-            "netns" => port.netns = Some(item.name()?),
+            "name" => port.name = interface(item)?,
+            "netns" => port.netns = Some(non_empty(item)?),
             "mac" => port.mac = Some(mac(item)?),
-            "uplink" => port.uplink = Some(item.name()?),
+            "uplink" => port.uplink = Some(non_empty(item)?),
             "egress-limit" => port.egress = Some(limit(item)?),
             "ingress-limit" => port.ingress = Some(limit(item)?),
-            _ => port.addresses = item.list()?.map(address).collect::<Result<_, _>>()?,
+            _ => port.addresses = list(item)?.into_iter().map(address).collect::<Result<_, _>>()?,
         }
         if item.key == "name" && before.iter().any(|p| p.name == port.name) {
             let what = format!("there are two ports {}", quoted(&port.name));

@@ -3,19 +3,18 @@
 use super::ports::read_port;
 use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
+use super::values::{Mistakes, each, each_key, interface, list, non_empty, not_read, one_of};
 use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
 use core::num::NonZeroUsize;
+use core::ops::Range;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
-use toml::Spanned;
-use toml::de::{DeTable, DeValue};
 use weft_nic::nic::WORKERS;
-use weft_text::{LocatedError, ParseError, hint, hint_and_all, quoted};
-use weft_units::{BitsPerSec, ParseUnitError};
+use weft_text::toml::{self, Item, Table};
+use weft_text::{LocatedError, ParseError, quoted};
+use weft_units::BitsPerSec;
 
-/// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
-const NAME_MAX: usize = 15;
 /// The keys of a file.
 const KEYS: [&str; 14] = [
     "uplink",
@@ -105,116 +104,6 @@ impl Layer {
     }
 }
 
-/// A value with its key.
-#[derive(Clone, Copy)]
-pub(super) struct Item<'a> {
-    pub(super) key: &'a str,
-    pub(super) value: &'a Spanned<DeValue<'a>>,
-}
-
-impl<'a> Item<'a> {
-    pub(super) fn error(&self, what: impl AsRef<str>, hint: impl AsRef<str>) -> ParseError {
-        ParseError::new(self.value.span(), what, hint)
-    }
-
-    pub(super) fn text(&self) -> Result<&'a str, ParseError> {
-        match self.value.get_ref() {
-            DeValue::String(text) => Ok(text),
-            _ => Err(self
-                .error(format!("`{}` must be a text", self.key), format!("write `{} = \"...\"`", self.key))),
-        }
-    }
-
-    /// The error for a quantity that cannot be read, with the text that was meant, or else `hint`.
-    pub(super) fn not_read(&self, error: &ParseUnitError, hint: &str) -> ParseError {
-        let what = format!("{} is not {}", quoted(&error.given), error.expected);
-        let meant = error.meant.as_ref().map(|meant| format!("write `{} = \"{meant}\"`", self.key));
-        self.error(what, meant.as_deref().unwrap_or(hint))
-    }
-
-    /// A text that is not empty.
-    pub(super) fn name(&self) -> Result<String, ParseError> {
-        match self.text()? {
-            "" => Err(self.error(format!("`{}` is empty", self.key), "leave the key out, or name something")),
-            text => Ok(text.to_owned()),
-        }
-    }
-
-    /// The name of an interface, by the kernel's rules (`dev_valid_name`, net/core/dev.c).
-    pub(super) fn interface(&self) -> Result<String, ParseError> {
-        let name = self.name()?;
-        let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
-        if name.len() > NAME_MAX || name == "." || name == ".." || name.contains(odd) {
-            let what = format!("{} cannot be the name of an interface", quoted(&name));
-            return Err(self.error(what, format!("use at most {NAME_MAX} letters, digits, dots and dashes")));
-        }
-        Ok(name)
-    }
-
-    /// A value of `true` or `false`.
-    pub(super) fn flag(&self) -> Result<bool, ParseError> {
-        match self.value.get_ref() {
-            DeValue::Boolean(flag) => Ok(*flag),
-            _ => Err(self.error(
-                format!("`{}` must be true or false", self.key),
-                format!("write `{} = true`", self.key),
-            )),
-        }
-    }
-
-    fn one_of<T: Copy>(&self, known: &[(&str, T)]) -> Result<T, ParseError> {
-        let text = self.text()?;
-        let found = known.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or_else(|| {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            self.error(
-                format!("{} is no value of `{}`", quoted(text), self.key),
-                hint_and_all(text, &names, &[]),
-            )
-        })
-    }
-
-    pub(super) fn list(&self) -> Result<impl Iterator<Item = Item<'a>> + use<'a>, ParseError> {
-        let key = self.key;
-        match self.value.get_ref() {
-            DeValue::Array(items) => Ok(items.iter().map(move |value| Item { key, value })),
-            _ => Err(self.error(format!("`{key}` must be a list"), format!("write `{key} = [...]`"))),
-        }
-    }
-}
-
-/// The mistakes of a file or of a part of it, at least one.
-#[derive(Debug)]
-pub(super) struct Mistakes(Vec<ParseError>);
-
-impl From<ParseError> for Mistakes {
-    fn from(mistake: ParseError) -> Self {
-        Self(vec![mistake])
-    }
-}
-
-/// Does `read` for each of `parts`, and returns the mistakes of all.
-fn each<T>(
-    parts: impl IntoIterator<Item = T>,
-    mut read: impl FnMut(T) -> Result<(), Mistakes>,
-) -> Result<(), Mistakes> {
-    let found: Vec<ParseError> =
-        parts.into_iter().filter_map(|part| read(part).err()).flat_map(|mistakes| mistakes.0).collect();
-    if found.is_empty() { Ok(()) } else { Err(Mistakes(found)) }
-}
-
-/// Does `read` for each key of a table that has `keys`, and returns the mistakes of all.
-pub(super) fn each_key<'a>(
-    table: &'a DeTable<'a>,
-    keys: &[&str],
-    mut read: impl FnMut(Item<'a>) -> Result<(), Mistakes>,
-) -> Result<(), Mistakes> {
-    each(table, |(key, value)| {
-        known(key, keys)?;
-        read(Item { key: key.get_ref(), value })
-    })
-}
-
 /// Reads a file. `policies` is the folder of policies without a path. Returns all mistakes, in the order of their places.
 pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, Vec<LocatedError>> {
     parse(text, file, policies).map_err(|Mistakes(mut found)| {
@@ -224,46 +113,30 @@ pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, Ve
 }
 
 fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, Mistakes> {
-    let table = DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
-        let what = format!("this is not TOML: {}", error.message());
-        ParseError::new(
-            error.span().unwrap_or(0..0),
-            what,
-            "write texts in quotes; a port begins with [[ports]]",
-        )
-    })?;
+    let map = toml::parse(text, "write texts in quotes; a port begins with [[ports]]")?;
     let mut layer = Layer::default();
-    each_key(&table, &KEYS, |item| set(&mut layer, item, file, policies))?;
+    each_key(&Table::root("the file", &map, &SYNONYMS), &KEYS, |item| set(&mut layer, item, file, policies))?;
     Ok(layer)
-}
-
-pub(super) fn known(key: &Spanned<toml::de::DeString<'_>>, keys: &[&str]) -> Result<(), ParseError> {
-    let name: &str = key.get_ref();
-    if keys.contains(&name) {
-        return Ok(());
-    }
-    Err(ParseError::new(key.span(), format!("there is no key {}", quoted(name)), hint(name, keys, &SYNONYMS)))
 }
 
 fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), Mistakes> {
     match item.key {
-        "uplink" => match item.value.get_ref() {
-            DeValue::Table(tables) => each(tables, |(name, value)| {
-                let name = uplink_name(name)?;
-                let item = Item { key: "uplink", value };
-                let uplink = read_uplink(&name, item, &mut layer.ports, file, policies)?;
+        "uplink" => match item.as_table("uplink") {
+            Some(tables) => each(tables.entries(), |(span, item)| {
+                let name = uplink_name(span, item.key)?;
+                let uplink = read_uplink(&name, item.named("uplink"), &mut layer.ports, file, policies)?;
                 layer.uplinks.insert(name, uplink);
                 Ok(())
             })?,
-            _ => layer.head.uplink = Some(item.interface()?),
+            None => layer.head.uplink = Some(interface(item)?),
         },
-        "uplink-netns" => layer.head.netns = Some(item.name()?),
-        "default-uplink" => layer.head.default = Some(item.name()?),
+        "uplink-netns" => layer.head.netns = Some(non_empty(item)?),
+        "default-uplink" => layer.head.default = Some(non_empty(item)?),
         "rate" => layer.head.rate = Some(rate(item)?),
         "workers" => layer.head.workers = Some(workers(item)?),
-        "policy" => layer.head.policy = Some(policy(&item.name()?, file, policies)),
+        "policy" => layer.head.policy = Some(policy(&non_empty(item)?, file, policies)),
         "socket" => layer.socket = Some(absolute(item, item.text()?)?),
-        "group" => layer.group = Some(item.name()?),
+        "group" => layer.group = Some(non_empty(item)?),
         "metrics" => layer.metrics = Some(metrics(item)?),
         "hold" => {
             let known = [
@@ -272,16 +145,16 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
                 ("keeper", Hold::Keeper),
                 ("off", Hold::Off),
             ];
-            layer.hold = Some(item.one_of(&known)?);
+            layer.hold = Some(one_of(item, &known)?);
         }
         "on-failure" => {
-            layer.on_failure = Some(item.one_of(&[("hold", OnFailure::Hold), ("pass", OnFailure::Pass)])?);
+            layer.on_failure = Some(one_of(item, &[("hold", OnFailure::Hold), ("pass", OnFailure::Pass)])?);
         }
         "watchdog" => {
-            layer.watchdog = Some(item.one_of(&[("auto", Watchdog::Auto), ("off", Watchdog::Off)])?)
+            layer.watchdog = Some(one_of(item, &[("auto", Watchdog::Auto), ("off", Watchdog::Off)])?)
         }
         "steer" => layer.steer = Some(read_steer(item, file)?),
-        _ => each(item.list()?, |port| {
+        _ => each(list(item)?, |port| {
             let port = read_port(port, &layer.ports)?;
             layer.ports.push(port);
             Ok(())
@@ -291,13 +164,12 @@ fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Resul
 }
 
 /// The name of an uplink's table. It is part of file names and labels.
-fn uplink_name(key: &Spanned<toml::de::DeString<'_>>) -> Result<String, ParseError> {
-    let name: &str = key.get_ref();
+fn uplink_name(span: Range<usize>, name: &str) -> Result<String, ParseError> {
     let odd = |c: char| !(c.is_ascii_alphanumeric() || c == '-' || c == '_');
     if name.is_empty() || name.len() > UPLINK_MAX || name.contains(odd) {
         let what = format!("{} cannot be the name of an uplink", quoted(name));
         let hint = format!("use at most {UPLINK_MAX} letters, digits, dashes and underscores");
-        return Err(ParseError::new(key.span(), what, hint));
+        return Err(ParseError::new(span, what, hint));
     }
     Ok(name.to_owned())
 }
@@ -310,23 +182,20 @@ fn read_uplink(
     file: &Path,
     policies: &Path,
 ) -> Result<UplinkLayer, Mistakes> {
-    let DeValue::Table(table) = item.value.get_ref() else {
-        return Err(item
-            .error(
-                format!("the uplink {} must be a table", quoted(name)),
-                format!("write [uplink.{name}] and below it `device = \"eth0\"`"),
-            )
-            .into());
+    let title = format!("[uplink.{name}]");
+    let Some(table) = item.as_table(&title) else {
+        let hint = format!("write {title} and below it `device = \"eth0\"`");
+        return Err(item.error(format!("the uplink {} must be a table", quoted(name)), hint).into());
     };
     let mut uplink = UplinkLayer::default();
-    each_key(table, &UPLINK_KEYS, |item| {
+    each_key(&table, &UPLINK_KEYS, |item| {
         match item.key {
-            "device" => uplink.device = Some(item.interface()?),
-            "netns" => uplink.netns = Some(item.name()?),
+            "device" => uplink.device = Some(interface(item)?),
+            "netns" => uplink.netns = Some(non_empty(item)?),
             "rate" => uplink.rate = Some(rate(item)?),
             "workers" => uplink.workers = Some(workers(item)?),
-            "policy" => uplink.policy = Some(policy(&item.name()?, file, policies)),
-            _ => each(item.list()?, |item| {
+            "policy" => uplink.policy = Some(policy(&non_empty(item)?, file, policies)),
+            _ => each(list(item)?, |item| {
                 let port = read_port(item, ports)?;
                 if port.uplink.as_ref().is_some_and(|of| of != name) {
                     let what = format!("port {} names another uplink than its table", quoted(&port.name));
@@ -343,26 +212,20 @@ fn read_uplink(
 
 /// A number of transmit workers.
 fn workers(item: Item<'_>) -> Result<NonZeroUsize, ParseError> {
-    let number = match item.value.get_ref() {
-        DeValue::Integer(number) => number.to_string().parse().ok(),
-        _ => None,
-    };
-    number.filter(|number: &NonZeroUsize| number.get() <= WORKERS).ok_or_else(|| {
-        let what = format!("`{}` must be a number from 1 to {WORKERS}", item.key);
-        item.error(what, format!("write `{} = 2`", item.key))
-    })
+    let number = item.whole(&(1..=WORKERS as u64))?;
+    Ok(NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN))
 }
 
 fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
     let example = "such as \"900mbps\"";
-    if let DeValue::Integer(number) = item.value.get_ref() {
+    if let Some(number) = item.as_number() {
         let hint = format!("write `{} = \"{number}mbps\"`, if megabits per second are meant", item.key);
         return Err(item.error(format!("`{}` needs a unit", item.key), hint));
     }
     match item.text()?.parse() {
         Ok(BitsPerSec::ZERO) => Err(item.error("a rate of zero sends nothing", example)),
         Ok(rate) => Ok(rate),
-        Err(error) => Err(item.not_read(&error, example)),
+        Err(error) => Err(not_read(item, &error, example)),
     }
 }
 
@@ -454,9 +317,18 @@ mod tests {
     #[test]
     fn errors_have_a_place_and_a_remedy() {
         for (text, expected) in [
-            ("uplnk = \"eth0\"", "1:1: error: there is no key `uplnk`\n  hint: did you mean `uplink`?"),
-            ("interface = \"e\"", "1:1: error: there is no key `interface`\n  hint: did you mean `uplink`?"),
-            ("uplink = 7", "1:10: error: `uplink` must be a text\n  hint: write `uplink = \"...\"`"),
+            (
+                "uplnk = \"eth0\"",
+                "1:1: error: unknown key `uplnk` in the file\n  hint: did you mean `uplink`?",
+            ),
+            (
+                "interface = \"e\"",
+                "1:1: error: unknown key `interface` in the file\n  hint: did you mean `uplink`?",
+            ),
+            (
+                "uplink = 7",
+                "1:10: error: `uplink` must be a text, not the number `7`\n  hint: write `uplink = \"...\"`",
+            ),
             ("uplink = \"a/b\"", "1:10: error: `a/b` cannot be the name"),
             ("rate = \"fast\"", "1:8: error: `fast` is not a rate"),
             (
@@ -467,10 +339,10 @@ mod tests {
             ("rate = \"0bps\"", "1:8: error: a rate of zero"),
             (
                 "workers = 0",
-                "1:11: error: `workers` must be a number from 1 to 64\n  hint: write `workers = 2`",
+                "1:11: error: `workers` cannot be `0`\n  hint: write a whole number from 1 to 64",
             ),
-            ("workers = \"2\"", "1:11: error: `workers` must be a number from 1 to 64"),
-            ("[uplink.a]\nworkers = 65", "2:11: error: `workers` must be a number from 1 to 64"),
+            ("workers = \"2\"", "1:11: error: `workers` must be a whole number, not the text `2`"),
+            ("[uplink.a]\nworkers = 65", "2:11: error: `workers` cannot be `65`"),
             ("\nmetrics = \"192.0.2.1:80\"", "2:11: error: `192.0.2.1:80` is no loopback address"),
             ("metrics = \"on\"", "1:11: error: `on` is no place for metrics"),
             (
@@ -480,7 +352,7 @@ mod tests {
             ("socket = \"x\"", "1:10: error: `x` is no absolute path"),
             ("ports = 1", "1:9: error: `ports` must be a list"),
             ("[[ports]]\n", "error: a port needs a name"),
-            ("[[ports]]\nname = \"a\"\naddress = \"x\"", "3:1: error: there is no key `address`"),
+            ("[[ports]]\nname = \"a\"\naddress = \"x\"", "3:1: error: unknown key `address` in [[ports]]"),
             ("[[ports]]\nname = \"a\"\naddresses = [\"x\"]", "3:14: error: `x` is not an address"),
             ("[[ports]]\nname = \"a\"\n[[ports]]\nname = \"a\"", "4:8: error: there are two ports `a`"),
             ("[[ports]]\nname = \"a\"\nmac = \"x\"", "3:7: error: `x` is no hardware address"),
@@ -493,7 +365,7 @@ mod tests {
             ("a b", "error: this is not TOML"),
             ("uplink.a = 1", "1:12: error: the uplink `a` must be a table"),
             ("uplink.\"a.b\".device = \"e\"", "1:8: error: `a.b` cannot be the name of an uplink"),
-            ("[uplink.a]\ninterface = \"e\"", "2:1: error: there is no key `interface`"),
+            ("[uplink.a]\ninterface = \"e\"", "2:1: error: unknown key `interface` in [uplink.a]"),
             ("[uplink.a]\ndevice = \"a/b\"", "2:10: error: `a/b` cannot be the name"),
             (
                 "[[uplink.a.ports]]\nname = \"p\"\nuplink = \"b\"",

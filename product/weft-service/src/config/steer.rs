@@ -1,12 +1,12 @@
 //! The table `[steer]`: the receive steering of the host's NIC.
 
-use super::read::{Item, Mistakes, each_key};
+use super::values::{Mistakes, each_key, interface, non_empty};
 use super::{ConfigError, FlowSource, SteerConfig, UplinkConfig};
 use std::path::{Path, PathBuf};
-use toml::de::DeValue;
 use weft_run::steering::input;
 use weft_steer::search::Options;
 use weft_text::ParseError;
+use weft_text::toml::Item;
 use weft_units::Nanos;
 
 /// The keys of the table.
@@ -16,7 +16,7 @@ const MODEL: &str = "ethtool-generic";
 /// The time between two looks at the sockets.
 const LOOK: Nanos = Nanos::from_secs(1);
 /// The most receive queues of a NIC.
-const QUEUES_MAX: i64 = 65_536;
+const QUEUES_MAX: u64 = 65_536;
 
 /// The table of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,20 +51,20 @@ impl SteerLayer {
 
 /// Reads the table of `file`, with model and policy.
 pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, Mistakes> {
-    let DeValue::Table(table) = item.value.get_ref() else {
+    let Some(table) = item.as_table("[steer]") else {
         return Err(item.error("`steer` must be a table", "begin it with [steer]").into());
     };
     let (mut device, mut netns, mut nic, mut policy) = (None, None, None, None);
     let (mut from, mut watch, mut queues) = (None, false, None);
-    each_key(table, &KEYS, |item| {
+    each_key(&table, &KEYS, |item| {
         match item.key {
-            "device" => device = Some(item.interface()?),
-            "netns" => netns = Some(item.name()?),
+            "device" => device = Some(interface(item)?),
+            "netns" => netns = Some(non_empty(item)?),
             "nic" => nic = Some(checked(item, |text| input::model(text).map(|_| ()))?),
             "policy" => policy = Some(checked(item, |text| input::policy(text).map(|_| ()))?),
-            "flows" => from = Some(beside(file, &item.name()?)),
-            "watch" => watch = item.flag()?,
-            _ => queues = Some(count(item)?),
+            "flows" => from = Some(beside(file, &non_empty(item)?)),
+            "watch" => watch = item.boolean()?,
+            _ => queues = Some(item.whole(&(1..=QUEUES_MAX))? as u32),
         }
         Ok(())
     })?;
@@ -89,7 +89,7 @@ fn checked(
     item: Item<'_>,
     check: impl Fn(&str) -> Result<(), input::InputError>,
 ) -> Result<String, ParseError> {
-    let text = item.name()?;
+    let text = non_empty(item)?;
     check(&text).map_err(|error| {
         let what = error.to_string().replace('\n', " ");
         item.error(what, "`weft steer models` and `weft steer plan` try it out")
@@ -100,16 +100,6 @@ fn checked(
 /// A path that counts from the folder of `file`.
 fn beside(file: &Path, name: &str) -> PathBuf {
     file.parent().unwrap_or(Path::new("")).join(name)
-}
-
-fn count(item: Item<'_>) -> Result<u32, ParseError> {
-    let hint = || format!("write a number from 1 to {QUEUES_MAX}");
-    let DeValue::Integer(number) = item.value.get_ref() else {
-        return Err(item.error(format!("`{}` must be a number", item.key), hint()));
-    };
-    let found = i64::from_str_radix(number.as_str(), number.radix()).ok();
-    let found = found.filter(|count| (1..=QUEUES_MAX).contains(count)).and_then(|n| u32::try_from(n).ok());
-    found.ok_or_else(|| item.error(format!("`{}` is out of range", item.key), hint()))
 }
 
 #[cfg(test)]
@@ -148,8 +138,8 @@ mod tests {
             ("[steer]\nwatch = true\npolicy = \"balanc\"\n", "4"),
             ("[steer]\nnic = \"e8100\"\n", "4:7: error: the NIC model e8100 does not exist"),
             ("[steer]\nwatch = 1\n", "4:9: error: `watch` must be true or false"),
-            ("[steer]\nqueues = 0\n", "4:10: error: `queues` is out of range"),
-            ("[steer]\nflow = \"x\"\n", "4:1: error: there is no key `flow`"),
+            ("[steer]\nqueues = 0\n", "4:10: error: `queues` cannot be `0`"),
+            ("[steer]\nflow = \"x\"\n", "4:1: error: unknown key `flow` in [steer]"),
         ] {
             let error = config(text).unwrap_err();
             assert!(error.starts_with("/c/weft.toml:") && error.contains(expected), "{text}: {error}");

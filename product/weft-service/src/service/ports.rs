@@ -4,7 +4,8 @@
 //! ([`Service::advance`](super::Service::advance)). A caller that requests its removal meanwhile waits with the first.
 
 use super::pending::Pending;
-use super::{Caller, Uplink, refused};
+use super::uplink::{Known, Leaving};
+use super::{Caller, Owner, Uplink, refused};
 use crate::config::{BURST_MAX, PortConfig, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -21,47 +22,6 @@ const NAME_MAX: usize = 15;
 const ADDRESSES_MAX: usize = 64;
 /// The time in which the packets of a closed port are sent before it is removed.
 const GRACE: Duration = Duration::from_secs(2);
-
-/// The origin of a port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Owner {
-    /// The configuration.
-    Configuration,
-    /// A user's call.
-    User(u32),
-}
-
-/// A port as the daemon has it.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    pub(super) spec: PortSpec,
-    pub(super) owner: Owner,
-    /// The removal under way.
-    leaving: Option<Leaving>,
-}
-
-/// A removal under way.
-#[derive(Clone, Debug)]
-struct Leaving {
-    /// The time at which packets that are left are given up.
-    until: Instant,
-    outcome: Pending<GenerationReply>,
-}
-
-impl Known {
-    pub(super) fn new(spec: PortSpec, owner: Owner) -> Self {
-        Self { spec, owner, leaving: None }
-    }
-
-    /// The port, if it is to be made again after its data path was lost. One that was on its way out is gone.
-    pub(super) fn made_again(self) -> Option<(PortSpec, Owner)> {
-        if let Some(leaving) = self.leaving {
-            leaving.outcome.settle(Ok(GenerationReply::default()));
-            return None;
-        }
-        Some((self.spec, self.owner))
-    }
-}
 
 /// A random locally administered unicast address.
 pub fn random_mac() -> Mac {

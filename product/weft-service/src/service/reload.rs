@@ -4,8 +4,8 @@
 //! wrong changes nothing. A port that cannot be made is a warning, and the others are made.
 
 use super::pending::Pending;
-use super::ports::Known;
 use super::tenants::Wanted;
+use super::uplink::Known;
 use super::{Owner, Service, Uplink};
 use crate::config::{Config, PortConfig, UplinkConfig};
 use crate::data_path::{Former, PortSpec};

@@ -4,7 +4,8 @@
 //! commit changes nothing. The generation is 1 at the start and grows by one with each replacement; a policy with the text
 //! that is in force replaces nothing.
 
-use super::{Caller, Owner, UplinkStart, ports, refused};
+use super::pending::Pending;
+use super::{Caller, UplinkStart, refused};
 use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
 use crate::data_path::{DataPath, DataPathError, Memory, Plan, PortSpec, Started};
@@ -16,11 +17,52 @@ use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{
-    ChangeReply, ConfigReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
+    ChangeReply, ConfigReply, GenerationReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
 };
 use weft_nic::counters::DRAIN;
 use weft_policy::{FileText, Steps, TenantTexts};
 use weft_units::Nanos;
+
+/// The origin of a port.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Owner {
+    /// The configuration.
+    Configuration,
+    /// A user's call.
+    User(u32),
+}
+
+/// A port as the daemon has it.
+#[derive(Clone, Debug)]
+pub(super) struct Known {
+    pub(super) spec: PortSpec,
+    pub(super) owner: Owner,
+    /// The removal under way.
+    pub(super) leaving: Option<Leaving>,
+}
+
+/// A removal under way.
+#[derive(Clone, Debug)]
+pub(super) struct Leaving {
+    /// The time at which packets that are left are given up.
+    pub(super) until: Instant,
+    pub(super) outcome: Pending<GenerationReply>,
+}
+
+impl Known {
+    pub(super) fn new(spec: PortSpec, owner: Owner) -> Self {
+        Self { spec, owner, leaving: None }
+    }
+
+    /// The port, if it is to be made again after its data path was lost. One that was on its way out is gone.
+    pub(super) fn made_again(self) -> Option<(PortSpec, Owner)> {
+        if let Some(leaving) = self.leaving {
+            leaving.outcome.settle(Ok(GenerationReply::default()));
+            return None;
+        }
+        Some((self.spec, self.owner))
+    }
+}
 
 /// The state of an uplink.
 #[derive(Debug)]
@@ -34,7 +76,7 @@ pub(super) struct Uplink {
     pub(super) default: Policy,
     pub(super) generation: u64,
     pub(super) started: Instant,
-    pub(super) ports: BTreeMap<String, ports::Known>,
+    pub(super) ports: BTreeMap<String, Known>,
     /// The ports that are made again, one after the other.
     pub(super) to_make: VecDeque<(PortSpec, Owner)>,
     pub(super) tenants: Tenants,
@@ -101,7 +143,7 @@ impl Uplink {
 
     /// Stores what a successor needs.
     pub(super) fn remember(&mut self) {
-        let owner = |(name, known): (&String, &ports::Known)| match known.owner {
+        let owner = |(name, known): (&String, &Known)| match known.owner {
             Owner::Configuration => None,
             Owner::User(uid) => Some((name.clone(), uid)),
         };
@@ -214,7 +256,6 @@ impl Uplink {
             let hash: String = self.policy.hash.chars().take(12).collect();
             let (name, generation) = (&self.policy.name, self.generation);
             self.log.notice(&format!("policy {name} ({hash}) is in force, generation {generation}"));
-            self.policy.interpreted.iter().for_each(|reason| self.log.notice(reason));
         }
         Ok(self.change_reply(&self.policy, plan))
     }

@@ -4,6 +4,7 @@
 //! seconds whether the interface is there, and starts the session with the policy and the ports that the uplink has. An
 //! interface that was deleted and made again, by the same name at the same place, is treated alike.
 
+use super::uplink::Known;
 use super::{Owner, Service, Surroundings, Uplink, ports};
 use crate::alarms::Alarms;
 use crate::config::Config;
@@ -110,7 +111,7 @@ impl Uplink {
             }
         }
         // One after the other, as the loop has time: many take minutes.
-        let before = known.into_values().filter_map(ports::Known::made_again);
+        let before = known.into_values().filter_map(Known::made_again);
         let configured = self.config.ports.iter().map(|port| (ports::configured(port), Owner::Configuration));
         self.to_make = before.chain(configured).collect();
         self.remember();

@@ -25,12 +25,7 @@ pub(crate) struct Args {
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
-    let found = [
-        survey(),
-        weft_titan::kernel_support::survey(),
-        weft_run::doctor::survey(),
-        weft_service::doctor::survey(),
-    ];
+    let found = [survey(), weft_titan::kernel_support::survey(), weft_service::doctor::survey()];
     let facilities = found.into_iter().flatten().map(facility).collect();
     let report =
         DoctorReport { schema: DoctorReport::SCHEMA.to_owned(), host: host_facts::detect(), facilities };

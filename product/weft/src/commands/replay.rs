@@ -7,7 +7,7 @@ use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
-use weft_cli::policy_file::{Algorithms, PolicyText};
+use weft_cli::policy_file::PolicyText;
 use weft_cli::progress;
 use weft_cli::values;
 use weft_policy::CompileOptions;
@@ -41,9 +41,6 @@ pub(crate) struct Args {
     /// The port at which the packets leave, for policies that test it.
     #[arg(long, value_name = "NAME", default_value = "")]
     port: String,
-    /// The executor of the policy's algorithms; all give the same order.
-    #[arg(long, value_enum, default_value_t)]
-    algorithms: Algorithms,
     /// Write the counts to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,8 +50,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
-    let mut policy = PolicyText::read(&args.policy)?.load(&options)?;
-    args.algorithms.put_into(&mut policy)?;
+    let policy = PolicyText::read(&args.policy)?.load(&options)?;
     if policy.link.is_none() {
         return Err(ReplayError::NoRate.into());
     }

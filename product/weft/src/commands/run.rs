@@ -30,7 +30,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_cli::output::{self, Target};
-use weft_cli::policy_file::{Algorithms, PolicyText};
+use weft_cli::policy_file::PolicyText;
 use weft_cli::screen::Screen;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::terminal;
@@ -137,9 +137,6 @@ pub(crate) struct Args {
     /// The carrier of received packets to the port: the kernel where it can (auto), the kernel only, or a thread.
     #[arg(long, value_name = "auto|kernel|thread", default_value = "auto", value_parser = receive)]
     receive: Receive,
-    /// The executor of the policy's algorithms; all give the same order.
-    #[arg(long, value_enum, default_value_t)]
-    algorithms: Algorithms,
     /// Stop after this time (a bare number is seconds).
     #[arg(long, value_parser = values::span)]
     duration: Option<Nanos>,
@@ -217,8 +214,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(path) => PolicyText::read(path)?,
         None => PolicyText::built_in("multiqueue", ONE_CLASS),
     };
-    let mut policy = text.load(&options)?;
-    args.algorithms.put_into(&mut policy)?;
+    let policy = text.load(&options)?;
     let settings = args.settings(&policy)?;
     let plan = settings.plan(&policy).map_err(|error| match refusal(&error, &policy) {
         Refusal { about: About::Surroundings, .. } => error.into(),

@@ -147,7 +147,7 @@ fn sighup_reads_the_configuration_again() {
     assert_eq!(service.status()["uplink"]["rate_bps"], 70e6);
     std::fs::write(&service.config, "uplnk = 1\n").expect("write");
     daemon.signal(Signal::HUP);
-    service.wait_for_line("weft.toml:1:1: error: there is no key `uplnk`");
+    service.wait_for_line("weft.toml:1:1: error: unknown key `uplnk` in the file");
     assert_eq!(service.status()["generation"], 2);
     std::fs::write(&service.config, &text).expect("write");
     service.stop(daemon);
@@ -335,7 +335,7 @@ fn a_configuration_is_checked_without_rights() {
     assert!(good.code == 0 && good.out.contains("ports weft0") && good.out.contains("2 classes"), "{good:?}");
     let bad = check("uplink = \"lo\"\npolcy = \"p.weft\"\n");
     assert!(
-        bad.code == 1 && bad.err.contains("weft.toml:2:1: error: there is no key `polcy`"),
+        bad.code == 1 && bad.err.contains("weft.toml:2:1: error: unknown key `polcy` in the file"),
         "{}",
         bad.err
     );

@@ -1,6 +1,5 @@
 //! `weft replay` from end to end, on a small capture made here.
 
-use crate::common;
 use crate::common::{assert_conserved, assert_head, file, json, run};
 
 const POLICY: &str = "link 1mbps\nclass web = udp port 80\nclass rest = udp port 81\n\
@@ -81,59 +80,4 @@ fn a_replay_without_a_rate_or_onto_itself_is_refused() {
     assert!(said.code == 1 && said.err.contains("in.pcap"), "{}", said.err);
     assert_eq!(std::fs::read(&input).expect("input"), capture(2), "the input is whole");
     assert_eq!(run(&["replay", &policy, &input, "/dev/null", "--rate", "1mbps"]).code, 0);
-}
-
-const ALGORITHMS: &str = "link 1mbps\nclass web = udp port 80\nclass rest = udp port 81\n\
-                          root = stfq { edf budget 1ms of web: 2, codel of las of rest: 1, default: 1 }\n";
-
-#[test]
-#[cfg(feature = "jit")]
-fn every_executor_of_algorithms_gives_the_same_capture() {
-    let folder = tempfile::tempdir().expect("folder");
-    let policy = file(&folder, "p.weft", ALGORITHMS);
-    let input = file(&folder, "in.pcap", capture(60));
-    let [auto, compiled, interpreter] = ["auto", "compiled", "interpreter"].map(|executor| {
-        let out = folder.path().join(executor);
-        let out = out.to_str().expect("UTF-8");
-        let said = run(&["replay", &policy, &input, out, "--algorithms", executor]);
-        assert!(said.code == 0 && said.err.is_empty(), "{said:?}");
-        std::fs::read(out).expect("a capture")
-    });
-    assert!(auto.len() > 24 + 1016, "{} bytes", auto.len());
-    assert!(auto == compiled && compiled == interpreter, "the captures differ");
-}
-
-/// The output of the program where memory that was written may not become executable (prctl(2), `PR_SET_MDWE`). `None` if this host
-/// has no Python to request that, or a kernel before 6.3.
-#[cfg(feature = "jit")]
-fn run_without_machine_code(args: &[&str]) -> Option<common::Said> {
-    const DENY: &str = "import ctypes, os, sys\n\
-                        sys.exit(77) if ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) else os.execv(sys.argv[1], sys.argv[1:])";
-    let mut python = std::process::Command::new("python3");
-    let output = python.args(["-c", DENY, env!("CARGO_BIN_EXE_weft")]).args(args).output().ok()?;
-    (output.status.code() != Some(77)).then(|| output.into())
-}
-
-#[test]
-#[cfg(feature = "jit")]
-fn denied_machine_code_is_told_and_the_interpreter_stands_in() {
-    let folder = tempfile::tempdir().expect("folder");
-    let policy = file(&folder, "p.weft", ALGORITHMS);
-    let input = file(&folder, "in.pcap", capture(6));
-    let Some(said) = run_without_machine_code(&["replay", &policy, &input, "/dev/null"]) else {
-        let name = "denied_machine_code_is_told_and_the_interpreter_stands_in";
-        return weft_units::testing::skip(name, "no python3, or a kernel without PR_SET_MDWE");
-    };
-    assert_eq!(said.code, 0, "{}", said.err);
-    assert!(said.err.contains("algorithms are interpreted") && said.err.contains("MemoryDenyWriteExecute"));
-    let forced = ["replay", &policy, &input, "/dev/null", "--algorithms", "compiled"];
-    let said = run_without_machine_code(&forced).expect("as before");
-    assert!(said.code == 1 && said.err.contains("--algorithms compiled"), "{}", said.err);
-    let said = run_without_machine_code(&["doctor", "--json", "-"]).expect("as before");
-    let document: serde_json::Value = serde_json::from_str(&said.out).expect("JSON");
-    let facilities = document["facilities"].as_array().expect("facilities");
-    let line = facilities.iter().find(|f| f["id"] == "policy.machine_code").expect("a line");
-    assert_eq!(line["state"], "limited", "{line}");
-    let detail = line["detail"].as_str().expect("a text");
-    assert!(detail.contains("refused executable memory") && detail.contains("interpreted"), "{line}");
 }

@@ -4,7 +4,7 @@ use super::Case;
 use std::path::{Path, PathBuf};
 use weft_cli::failure::usage;
 use weft_cli::output;
-use weft_cli::policy_file::{Algorithms, PolicyText};
+use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_experiments::bench;
 use weft_experiments::bench::policy::{LENGTHS, PolicyOptions};
@@ -26,9 +26,6 @@ pub(super) struct Options {
     /// The link's rate, such as 40gbps [default: the policy's `link`, or 100gbps]
     #[arg(long, requires = "policy", value_parser = values::rate)]
     rate: Option<BitsPerSec>,
-    /// The executor of the policy's algorithms.
-    #[arg(long, value_enum, default_value_t, requires = "policy")]
-    algorithms: Algorithms,
 }
 
 impl Options {
@@ -55,8 +52,7 @@ impl Options {
 
     fn measure_policy(&self, file: &Path, runs: u32, measured: &mut Vec<BenchCase>) -> anyhow::Result<()> {
         let options = CompileOptions { link: self.rate, ..CompileOptions::default() };
-        let mut policy = PolicyText::read(file)?.load(&options)?;
-        self.algorithms.put_into(&mut policy)?;
+        let policy = PolicyText::read(file)?.load(&options)?;
         for len in LENGTHS {
             let case = bench::policy::run(&policy, len, PolicyOptions { flows: self.flows, runs })?;
             let carried = human::or_none(case.ours_bps, human::rate);

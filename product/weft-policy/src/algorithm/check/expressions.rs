@@ -3,8 +3,8 @@
 use super::declare::quantity;
 use super::part::{Operand, PartCheck, RateOf};
 use crate::algorithm::inputs::{FUNCTION_NAMES, METADATA, Presence, constant, elsewhere, input};
-use crate::algorithm::model::{Expression, Form, Operator, Owner};
-use crate::algorithm::types::Type;
+use crate::algorithm::model::{Expression, Form, Owner};
+use crate::algorithm::types::{Operator, Type};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::spanned::Spanned;

@@ -1,8 +1,8 @@
 //! Operators between two operands: units, divisors, fractions.
 
 use super::part::{Operand, PartCheck, RateOf, Target};
-use crate::algorithm::model::{Expression, Form, Operator};
-use crate::algorithm::types::{Rule, Type};
+use crate::algorithm::model::{Expression, Form};
+use crate::algorithm::types::{Operator, Rule, Type};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use weft_rank::arithmetic::VIRTUAL_UNITS_PER_BYTE;

@@ -3,8 +3,8 @@
 use super::declare::kind_name;
 use super::part::{Assigned, Operand, PartCheck, Target, action_number};
 use crate::algorithm::inputs::{NAMES, constant};
-use crate::algorithm::model::{Action, Expression, Operator, Owner, Statement};
-use crate::algorithm::types::Type;
+use crate::algorithm::model::{Action, Expression, Owner, Statement};
+use crate::algorithm::types::{Operator, Type};
 use crate::code::Code;
 use crate::spanned::Spanned;
 use weft_rank::{Kind, Part, Value};

@@ -1,9 +1,21 @@
 //! Checks of a model as a whole.
 
-use super::items::Places;
+use super::cursor::Name;
+use super::tables;
 use crate::nic::{Nic, NodeKind, Target};
 use weft_text::{ParseError, Span};
 use weft_units::RxQueueId;
+
+/// The places of the parts, for the checks' messages.
+#[derive(Default)]
+pub(super) struct Places<'a> {
+    pub(super) queues: Option<Span>,
+    pub(super) rss: Option<Span>,
+    pub(super) nodes: Vec<Name<'a>>,
+    pub(super) tables: Vec<tables::Places<'a>>,
+    pub(super) pools: Vec<Name<'a>>,
+    pub(super) end: usize,
+}
 
 /// Fills in values that depend on other parts, then checks the whole.
 pub(super) fn settle(nic: &mut Nic, places: &Places<'_>) -> Result<(), ParseError> {

@@ -215,3 +215,18 @@ impl<'a> Names<'a> {
         }
     }
 }
+
+/// The maximum number of queues of a model: the range of queue numbers in descriptors and drivers.
+pub(super) const QUEUES_MAX: u32 = 65_536;
+
+/// Names that may be used before their declaration.
+pub(super) struct Declared<'a> {
+    pub(super) nodes: Names<'a>,
+    pub(super) tables: Names<'a>,
+    pub(super) pools: Names<'a>,
+}
+
+/// Returns the error of a repeated part.
+pub(super) fn twice(name: Name<'_>) -> ParseError {
+    name.error(format!("`{}` is given for the second time", name.text), "keep one of them")
+}

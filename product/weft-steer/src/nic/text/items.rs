@@ -1,31 +1,11 @@
 //! Reads the parts of a model, in any order.
 
-use super::cursor::{Cursor, Name, Names, PARTS};
-use super::{check, nodes, tables};
+use super::check::{self, Places};
+use super::cursor::{Cursor, Declared, Names, PARTS, QUEUES_MAX, twice};
+use super::{nodes, tables};
 use crate::nic::{ABOUT, Exclusion, Fact, Nic, Pool, TableId};
 use crate::predicate::lexer::tokens;
-use weft_text::{ParseError, Span, hint, quoted};
-
-/// The maximum number of queues of a model: the range of queue numbers in descriptors and drivers.
-pub(super) const QUEUES_MAX: u32 = 65_536;
-
-/// Names that may be used before their declaration.
-pub(super) struct Declared<'a> {
-    pub(super) nodes: Names<'a>,
-    pub(super) tables: Names<'a>,
-    pub(super) pools: Names<'a>,
-}
-
-/// The places of the parts, for the checks' messages.
-#[derive(Default)]
-pub(super) struct Places<'a> {
-    pub(super) queues: Option<Span>,
-    pub(super) rss: Option<Span>,
-    pub(super) nodes: Vec<Name<'a>>,
-    pub(super) tables: Vec<tables::Places<'a>>,
-    pub(super) pools: Vec<Name<'a>>,
-    pub(super) end: usize,
-}
+use weft_text::{ParseError, hint, quoted};
 
 /// Reads and checks a model.
 pub(super) fn read(text: &str) -> Result<Nic, ParseError> {
@@ -93,11 +73,6 @@ fn header(cursor: &mut Cursor<'_>) -> Result<Nic, ParseError> {
         exclusions: vec![],
         facts: vec![],
     })
-}
-
-/// Returns the error of a repeated part.
-pub(super) fn twice(name: Name<'_>) -> ParseError {
-    name.error(format!("`{}` is given for the second time", name.text), "keep one of them")
 }
 
 /// `fact "WHAT" from "WHERE"`

@@ -1,7 +1,7 @@
 //! Reads the nodes of the graph.
 
-use super::cursor::{Cursor, Name};
-use super::items::{Declared, QUEUES_MAX, twice};
+use super::cursor::{Cursor, Declared, Name, QUEUES_MAX, twice};
+
 use crate::nic::{Node, NodeId, NodeKind, Operator, Port, TableId, Target};
 use crate::predicate::Predicate;
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! Reads filter tables and RSS.
 
-use super::cursor::{Cursor, Name};
-use super::items::{Declared, QUEUES_MAX, twice};
+use super::cursor::{Cursor, Declared, Name, QUEUES_MAX, twice};
+
 use crate::nic::{Actions, FieldSupport, Interface, Masks, Order, PoolId, RssModel, Table};
 use crate::predicate::Predicate;
 use crate::predicate::value::PROTOCOLS;

@@ -8,8 +8,9 @@ mod claims;
 pub use cells::fill;
 pub use claims::claims;
 
+use super::error::MeasuredError;
 use super::path::{Open, Path, PathError};
-use super::run::{Figures, MeasuredError, run};
+use super::run::{Figures, run};
 use super::settings::{Config, Inner, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_report::judgement::Judgement;

@@ -9,6 +9,7 @@
 //! | [`run`] | one run: iperf3's flows, pings, processor times, and the resulting figures |
 //! | [`experiment`] | all runs interleaved, means and spreads, and the papers' claims |
 
+pub mod error;
 pub mod experiment;
 pub mod figures;
 pub mod nic;

@@ -1,6 +1,6 @@
 //! Processor time of the whole machine, and the TCP counters of a namespace.
 
-use super::run::MeasuredError;
+use super::error::MeasuredError;
 use weft_host::{NetNs, OsError};
 
 /// Counts of `/proc/stat` (proc_stat(5)), in ticks of any length, for all processors together.

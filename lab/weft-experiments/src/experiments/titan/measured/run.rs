@@ -18,20 +18,18 @@
 //! not: its longest wait is [`Figures::core_wait`], and claims use it. Unanswered pings are counted in
 //! [`RoundTrips::unanswered`]. Where the kernel lacks a count, the figure is `None` and not 0.
 
+use super::error::MeasuredError;
 use super::figures::{Fairness, Steady};
-use super::path::{Log, Open, Path, PathError};
+use super::path::{Log, Open, Path};
 use super::processors::{CpuTimes, TcpCounters};
-use super::settings::{RunSettings, SettingsError};
+use super::settings::RunSettings;
 use super::traffic::{FlowLayout, Traffic};
 use crate::testbed::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
-use crate::traffic::iperf::IperfError;
 use core::ops::Range;
 use core::time::Duration;
-use weft_host::netns::NetNsError;
-use weft_host::process::ProcessError;
-use weft_host::sysctl::{self, SysctlError};
-use weft_host::{NetNs, OsError, clock};
-use weft_profile::ping::{Ping, PingError, RoundTrips};
+use weft_host::sysctl::{self};
+use weft_host::{NetNs, clock};
+use weft_profile::ping::{Ping, RoundTrips};
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Instant, Nanos};
 
@@ -41,57 +39,6 @@ const NAP: Nanos = Nanos::from_millis(50);
 const CHECK_EVERY: Nanos = Nanos::from_millis(500);
 /// Time from the beginning of the log to that of the steady part: the log has the packets that cross the beginning.
 const LOG_LEAD: Nanos = Nanos::from_millis(20);
-
-/// The reason that a run failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MeasuredError {
-    /// The settings are invalid.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// A step on the path failed.
-    #[error(transparent)]
-    Path(#[from] PathError),
-    /// iperf3 failed.
-    #[error(transparent)]
-    Iperf(IperfError),
-    /// ping failed.
-    #[error(transparent)]
-    Ping(#[from] PingError),
-    /// A step did not complete in time.
-    #[error("waited too long for {0}; is the machine busy?")]
-    Late(&'static str),
-    /// A file of the kernel has an unknown format.
-    #[error("{0} is not in the format of proc(5)")]
-    Unreadable(&'static str),
-    /// Departures are missing from the log, so that fairness is unknown.
-    #[error("the NIC's log lost {0} departures: log fewer at a time, or use a lower rate")]
-    Lost(u64),
-    /// The caller asked to stop.
-    #[error("stopped")]
-    Stopped,
-    /// A program could not be run.
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    /// A step on a namespace failed.
-    #[error(transparent)]
-    NetNs(#[from] NetNsError),
-    /// A setting could not be changed.
-    #[error(transparent)]
-    Sysctl(#[from] SysctlError),
-    /// Another system call failed.
-    #[error(transparent)]
-    Os(#[from] OsError),
-}
-
-impl From<IperfError> for MeasuredError {
-    fn from(error: IperfError) -> Self {
-        match error {
-            IperfError::Stopped => Self::Stopped,
-            other => Self::Iperf(other),
-        }
-    }
-}
 
 /// Figures of the steady part of a run.
 #[derive(Clone, PartialEq, Debug)]

@@ -193,6 +193,12 @@ impl RunSettings {
         self.rate.time_for(Bytes(1_250_000))
     }
 
+    /// Returns the column's name for that interval: `nfm_10ms` at 1 Gb/s. `None` at 10 Gb/s, where it is `nfm_1ms`.
+    pub(super) fn equal_packets_column(&self) -> Option<String> {
+        let interval = self.equal_packets();
+        (interval != Nanos::from_millis(1)).then(|| format!("nfm_{}", interval.to_string().replace(' ', "")))
+    }
+
     /// Checks that the settings can be run.
     ///
     /// # Errors

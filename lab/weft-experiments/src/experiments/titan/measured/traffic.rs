@@ -1,9 +1,9 @@
 //! iperf3 as the papers' bulk flows: a pinned process for each processor, whose flows have ports that follow from the
 //! seed.
 
+use super::error::MeasuredError;
 use super::path::Path;
 use super::processors::allowed;
-use super::run::MeasuredError;
 use super::settings::RunSettings;
 use crate::traffic::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{FlowKey, Protocol};

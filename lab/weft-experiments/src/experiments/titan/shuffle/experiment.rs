@@ -2,7 +2,8 @@
 //!
 //! The seeds are the outer loop, so that changes of the machine's load affect all configurations alike.
 
-use super::run::{Outcome, ShuffleError, run};
+use super::error::ShuffleError;
+use super::run::{Outcome, run};
 use super::settings::{Config, Settings, SettingsError, TOTAL_RATE};
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;

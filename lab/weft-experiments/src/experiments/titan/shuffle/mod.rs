@@ -9,6 +9,7 @@
 //! | `run` | one run, with the NICs' accounting |
 //! | `experiment` | `titan-shuffle`: all runs, cells, plots, claims |
 
+pub mod error;
 pub mod experiment;
 pub mod run;
 pub mod settings;

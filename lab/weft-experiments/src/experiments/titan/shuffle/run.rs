@@ -1,102 +1,16 @@
 //! One shuffle: servers, transfers, accounting.
 
-use super::settings::{Settings, SettingsError};
+use super::error::ShuffleError;
+use super::settings::Settings;
 use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
-use weft_host::OsError;
-use weft_host::link::LinkError;
-use weft_host::netns::NetNsError;
-use weft_host::sysctl::SysctlError;
-use weft_nic::nic::NicError;
-use weft_nic::port::PortError;
 use weft_report::stats;
 use weft_run::accounting::conservation;
-use weft_titan::error::TitanError;
-use weft_units::{Bytes, Nanos};
+use weft_units::Nanos;
 
 /// Time for the ends of the streams and their acknowledgements to pass before the NICs are stopped.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// The reason that a shuffle failed.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ShuffleError {
-    /// The settings are invalid.
-    #[error(transparent)]
-    Settings(#[from] SettingsError),
-    /// The policy of one class was refused, which is a defect of the compiler.
-    #[error("the policy of a NIC without one does not compile: {0}")]
-    Policy(String),
-    /// A link has no MAC address.
-    #[error("link {0} of the switch has no MAC address; it must have been removed")]
-    NoMac(String),
-    /// A NIC's worker ended by itself.
-    #[error("a server's NIC has ended; its devices must have been removed")]
-    NicEnded,
-    /// A connection delivered another number of bytes than were to be sent.
-    #[error("the connection from server {from} delivered {got} instead of {of}")]
-    Cut {
-        /// The sending server.
-        from: usize,
-        /// Bytes delivered.
-        got: Bytes,
-        /// Bytes to be sent.
-        of: Bytes,
-    },
-    /// The shuffle exceeds its time limit.
-    #[error(
-        "{arrived} of {of} have arrived in {patience}; take fewer servers (--flows) or a smaller --transfer"
-    )]
-    Late {
-        /// Bytes delivered.
-        arrived: Bytes,
-        /// Bytes to be delivered.
-        of: Bytes,
-        /// The time limit.
-        patience: Nanos,
-    },
-    /// A NIC's accounting does not balance.
-    #[error(
-        "the accounting of server {server}'s NIC does not balance, which is a bug; please report it: {what}"
-    )]
-    Accounting {
-        /// The server.
-        server: usize,
-        /// The violation, in words.
-        what: String,
-    },
-    /// A thread panicked, which is a defect.
-    #[error("a thread panicked, which is a bug; please report it")]
-    Panicked,
-    /// A file of the kernel has an unknown format.
-    #[error("{0} is not in the format of proc(5)")]
-    Unreadable(&'static str),
-    /// The caller asked to stop.
-    #[error("stopped")]
-    Stopped,
-    /// A step on a NIC failed.
-    #[error(transparent)]
-    Nic(#[from] NicError),
-    /// A step on a port or an uplink failed.
-    #[error(transparent)]
-    Port(#[from] PortError),
-    /// Queue assignment failed.
-    #[error(transparent)]
-    Titan(#[from] TitanError),
-    /// A step on a link, an address or a route failed.
-    #[error(transparent)]
-    Link(#[from] LinkError),
-    /// A step on a namespace failed.
-    #[error(transparent)]
-    NetNs(#[from] NetNsError),
-    /// A setting could not be changed.
-    #[error(transparent)]
-    Sysctl(#[from] SysctlError),
-    /// Another system call failed.
-    #[error(transparent)]
-    Os(#[from] OsError),
-}
 
 /// The outcome of a shuffle.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -181,7 +95,7 @@ fn check(accounting: &[Accounting]) -> Result<(), ShuffleError> {
 mod tests {
     use super::*;
     use weft_nic::nic::{Arrivals, Totals};
-    use weft_units::Packets;
+    use weft_units::{Bytes, Packets};
 
     #[test]
     fn a_spread_is_of_one_server() {

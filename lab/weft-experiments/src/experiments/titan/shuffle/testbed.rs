@@ -5,7 +5,7 @@
 //! forwarding from the kernel. It limits no rates: packets to a server arrive as fast as all others send
 //! them.
 
-use super::run::ShuffleError;
+use super::error::ShuffleError;
 use super::settings::Settings;
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicU32, Ordering};

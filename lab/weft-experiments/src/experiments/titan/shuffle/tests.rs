@@ -1,16 +1,10 @@
 //! Small shuffles on real packets, and the cleanup when one is stopped.
 
-use super::run::{Outcome, ShuffleError, run};
+use super::error::ShuffleError;
+use super::run::{Outcome, run};
 use super::settings::{Config, Settings};
 use core::cell::Cell;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_units::{BitsPerSec, Bytes};
-
-/// Serialises the tests: they share the processors, and count namespaces.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 fn small(config: Config) -> Settings {
     Settings {
@@ -35,7 +29,7 @@ fn every_server_sends_to_every_other_in_every_configuration() {
     if !weft_host::testing::privileged("every_server_sends_to_every_other_in_every_configuration") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     for config in Config::ALL {
         let shares = Cell::new(0.0);
         let mut progress = |share| {
@@ -58,7 +52,7 @@ fn a_stopped_shuffle_leaves_nothing() {
     if !weft_host::testing::privileged("a_stopped_shuffle_leaves_nothing") {
         return;
     }
-    let _alone = alone();
+    let _alone = weft_host::testing::alone();
     let begun = Cell::new(false);
     let long = Settings { transfer: Bytes(1_000_000_000), ..small(Config::Titan) };
     let stopped = || begun.get();

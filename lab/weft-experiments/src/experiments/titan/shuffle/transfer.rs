@@ -4,7 +4,7 @@
 //! All connections are open before the first byte is sent. A transfer is complete when the receiving application has read
 //! its last byte.
 
-use super::run::ShuffleError;
+use super::error::ShuffleError;
 use super::settings::Settings;
 use super::testbed::Server;
 use crate::traffic::ordered::{listener, raise_file_limit};

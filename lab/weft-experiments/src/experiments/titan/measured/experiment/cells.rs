@@ -4,7 +4,6 @@ use super::{Results, claims};
 use crate::experiments::titan::measured::run::Figures;
 use crate::experiments::titan::measured::settings::{Inner, RunSettings};
 use weft_report::reproduce::{Experiment, Series, TableCell};
-use weft_units::Nanos;
 
 type Value = fn(&Figures) -> Option<f64>;
 
@@ -49,18 +48,11 @@ fn take(cell: &mut TableCell, results: &Results, value: Value) {
     cell.take_measured(runs.filter_map(value).collect());
 }
 
-/// Returns the column's name for the interval with as many packets: `nfm_10ms` at 1 Gb/s. `None` at 10 Gb/s, where it
-/// is `nfm_1ms`.
-pub(super) fn equal_packets_column(settings: &RunSettings) -> Option<String> {
-    let interval = settings.equal_packets();
-    (interval != Nanos::from_millis(1)).then(|| format!("nfm_{}", interval.to_string().replace(' ', "")))
-}
-
 fn add_columns(experiment: &mut Experiment, results: &Results, settings: &RunSettings) {
     let mut added = Vec::new();
     let of_column = |name: &'static str| experiment.cells.iter().filter(move |cell| cell.column == name);
     let measured = |cell: &&TableCell| results.runs.contains_key(&(cell.row.clone(), cell.flows));
-    if let Some(column) = equal_packets_column(settings) {
+    if let Some(column) = settings.equal_packets_column() {
         for cell in of_column("nfm_1ms").filter(measured) {
             let mut new = TableCell {
                 row: cell.row.clone(),
@@ -117,7 +109,7 @@ fn notes(results: &Results, settings: &RunSettings) -> Vec<String> {
             "measured with pfifo inside the queues; the paper's rows but C1 and C2 have SFQ".to_owned(),
         );
     }
-    if let Some(column) = equal_packets_column(settings) {
+    if let Some(column) = settings.equal_packets_column() {
         notes.push(format!(
             "{column} has as many packets as 1 ms at 10 Gb/s; the published value beside it is that of nfm_1ms"
         ));

@@ -1,6 +1,5 @@
 //! The papers' statements about fairness, judged on measurements.
 
-use super::cells::equal_packets_column;
 use super::{Results, hash_row};
 use crate::experiments::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
@@ -108,7 +107,7 @@ fn of_flows(cells: &Cells<'_>, flows: u32, settings: &RunSettings) -> Vec<Claim>
                 None => small_claim,
             });
         }
-        for column in [Some("nfm_1ms".to_owned()), equal_packets_column(settings)].into_iter().flatten() {
+        for column in [Some("nfm_1ms".to_owned()), settings.equal_packets_column()].into_iter().flatten() {
             if let Some((ours, hash)) = pair(&column) {
                 let fairer = |nfm: f64| Judgement::of(nfm <= SHORT_FACTOR * hash);
                 claims.push(

@@ -252,5 +252,5 @@ fn weights_are_held_within_five_percent() {
 fn the_nic_has_as_many_packets_in_the_column_s_interval() {
     let half = RunSettings { rate: BitsPerSec(500_000_000), ..RunSettings::default() };
     assert_eq!(half.equal_packets(), Nanos::from_millis(20));
-    assert_eq!(cells::equal_packets_column(&half).as_deref(), Some("nfm_20ms"));
+    assert_eq!(half.equal_packets_column().as_deref(), Some("nfm_20ms"));
 }

@@ -1,6 +1,7 @@
 //! A run on a plain pair of links. Without a NIC the log is invented: its flows are the kernel's connections, and
 //! each has the same departures.
 
+use super::super::path::PathError;
 use super::*;
 use crate::experiments::titan::measured::path::Departure;
 use crate::experiments::titan::measured::settings::SenderSettings;

@@ -1,0 +1,61 @@
+//! The errors of a measured run.
+
+use super::path::PathError;
+use super::settings::SettingsError;
+use crate::traffic::iperf::IperfError;
+use weft_host::OsError;
+use weft_host::netns::NetNsError;
+use weft_host::process::ProcessError;
+use weft_host::sysctl::SysctlError;
+use weft_profile::ping::PingError;
+
+/// The reason that a run failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasuredError {
+    /// The settings are invalid.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// A step on the path failed.
+    #[error(transparent)]
+    Path(#[from] PathError),
+    /// iperf3 failed.
+    #[error(transparent)]
+    Iperf(IperfError),
+    /// ping failed.
+    #[error(transparent)]
+    Ping(#[from] PingError),
+    /// A step did not complete in time.
+    #[error("waited too long for {0}; is the machine busy?")]
+    Late(&'static str),
+    /// A file of the kernel has an unknown format.
+    #[error("{0} is not in the format of proc(5)")]
+    Unreadable(&'static str),
+    /// Departures are missing from the log, so that fairness is unknown.
+    #[error("the NIC's log lost {0} departures: log fewer at a time, or use a lower rate")]
+    Lost(u64),
+    /// The caller asked to stop.
+    #[error("stopped")]
+    Stopped,
+    /// A program could not be run.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// A step on a namespace failed.
+    #[error(transparent)]
+    NetNs(#[from] NetNsError),
+    /// A setting could not be changed.
+    #[error(transparent)]
+    Sysctl(#[from] SysctlError),
+    /// Another system call failed.
+    #[error(transparent)]
+    Os(#[from] OsError),
+}
+
+impl From<IperfError> for MeasuredError {
+    fn from(error: IperfError) -> Self {
+        match error {
+            IperfError::Stopped => Self::Stopped,
+            other => Self::Iperf(other),
+        }
+    }
+}
