@@ -495,6 +495,8 @@ impl SoftwareNic {
         if self.is_running() {
             NicPort::wait_drained(&self.ports, grace);
         }
+        // A device that also receives is taken down with its port, and drops what is in its queue then.
+        self.wait_for_uplink();
         for port in core::mem::take(&mut self.ports) {
             self.retire(port);
         }
@@ -545,16 +547,25 @@ impl SoftwareNic {
     /// `__qdisc_run`, net/core/dev.c), which on a busy machine comes later.
     pub(super) fn wait_for_uplink(&self) {
         let written = self.counters.count(|c| &c.uplink_writes).packets;
+        let refused = self.refused_writes();
         let UplinkWatch { device, before, counters } = &self.uplink_device;
         let until = clock::now() + COUNTED;
         let failed_before = counters.read(device).1;
         while clock::now() < until {
             let ((arrived, dropped), failed) = counters.read(device);
-            if failed > failed_before || arrived.minus(*before).packets + Packets(dropped) >= written {
+            if failed > failed_before
+                || arrived.minus(*before).packets + Packets(dropped.saturating_sub(refused)) >= written
+            {
                 return;
             }
             std::thread::sleep(LOOK);
         }
+    }
+
+    /// The writes to the uplink that its device refused and counts as drops.
+    fn refused_writes(&self) -> u64 {
+        let counted = self.uplink_device.device.counts_failed_writes();
+        if counted { self.counters.count(|c| &c.uplink_failed).packets.get() } else { 0 }
     }
 
     fn totals_with(&self, of: impl Fn(&NicPort) -> PortTotals) -> Result<Totals, NicError> {
@@ -564,8 +575,6 @@ impl SoftwareNic {
             self.uplink_device.counters.read(&self.uplink_device.device);
         let c = &self.counters;
         let uplink_failed = c.count(|c| &c.uplink_failed);
-        let counted = self.uplink_device.device.counts_failed_writes();
-        let ours = if counted { uplink_failed.packets.get() } else { 0 };
         Ok(Totals {
             uplink_writes: c.count(|c| &c.uplink_writes),
             uplink_failed,
@@ -580,7 +589,7 @@ impl SoftwareNic {
             ahead_max: Nanos(c.max(|c| &c.ahead_max)),
             observed_rate: self.observed_rate(),
             uplink_arrived: arrived.minus(self.uplink_device.before),
-            uplink_dropped: device_dropped.saturating_sub(ours),
+            uplink_dropped: device_dropped.saturating_sub(self.refused_writes()),
             unread: ports.unread + failed,
             wakeups: self.wakeups(),
             sleeps: c.packets(|c| &c.sleeps),

@@ -2,6 +2,7 @@
 
 use crate::common::bench;
 use crate::common::bench::{Bench, config, conserved, set_mark};
+use crate::common::wire::{PEER, Wire};
 use core::net::SocketAddr;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::io::{Read, Write};
@@ -11,8 +12,11 @@ use std::time::{Duration, Instant};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
+use weft_host::tbf::{self, Tbf};
+use weft_host::testing::{PATIENCE, until};
+use weft_nic::port::Receive;
 use weft_nic::testbed::RECEIVER;
-use weft_units::Nanos;
+use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 const POLICY: &str = "class u = udp\nclass t = tcp\nroot = wfq { fair of u: 1, fair of t: 1 }";
 
@@ -241,4 +245,28 @@ fn forwarded_packets_are_classified_and_counted() {
     assert_eq!((far.posted, totals.strays), (far.fetched, 0));
     assert!(far.posted.bytes.get() > bytes, "all that arrived was far's: {totals:#?}");
     assert!(far.wire.packets.get() > 2 * far.posted.packets.get(), "super-packets were forwarded whole");
+}
+
+#[test]
+fn a_stop_waits_until_the_uplink_s_device_has_counted_its_packets() {
+    if !weft_host::testing::privileged("a_stop_waits_until_the_uplink_s_device_has_counted_its_packets") {
+        return;
+    }
+    let wire = Wire::new();
+    let nic = wire.port(&wire.app, "p0", Mac::local(1), Receive::Auto);
+    // The worker has written all long before the queue of its device is empty: two thirds of a second.
+    let slow = Tbf { rate: BitsPerSec(500_000), overhead: 0, burst: Bytes(2_000), limit: Bytes(1_000_000) };
+    tbf::install(&wire.nic, "p0-up", &slow).expect("a slow queue");
+    link::wait_running(&wire.app, "p0", PATIENCE).expect("running");
+    let [here, there] = ["10.99.0.1", "10.99.0.2"].map(|text| text.parse().expect("address"));
+    link::add_address(&wire.app, "p0", here, 24).expect("address");
+    link::add_neighbor(&wire.app, "p0", there, PEER).expect("neighbour");
+    let socket = bench::socket(&wire.app, bench::unspecified(false));
+    for _ in 0..40 {
+        socket.send_to(&[1; 1000], (there, 7000)).expect("send");
+    }
+    let written = || nic.totals().expect("totals").uplink_writes.packets >= Packets(40);
+    assert!(until(PATIENCE, written), "the worker wrote all");
+    let totals = nic.stop(Nanos::from_secs(1)).expect("stop");
+    assert_eq!(totals.uplink_arrived, totals.uplink_writes, "{totals:#?}");
 }
