@@ -6,7 +6,6 @@
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
 //! | [`departures`] | departures of a session, as a table and as a trace |
-//! | [`doctor`] | what `weft doctor` says about policies |
 //! | [`place`] | whether a place can run a policy: a port, the daemon, the simulator, a replay, tc |
 //! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
