@@ -57,7 +57,7 @@ use weft_host::clock;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 #[cfg(test)]
 pub(crate) use workers::limited;
 pub use workers::{Samples, WORKERS, WorkersError};
@@ -496,12 +496,13 @@ impl SoftwareNic {
             NicPort::wait_drained(&self.ports, grace);
         }
         // A device that also receives is taken down with its port, and drops what is in its queue then.
-        self.wait_for_uplink();
+        let until = clock::now() + COUNTED;
+        self.wait_for_uplink(until);
         for port in core::mem::take(&mut self.ports) {
             self.retire(port);
         }
         self.threads.join()?;
-        self.wait_for_uplink();
+        self.wait_for_uplink(until);
         let log = self.take_departures();
         Ok((self.totals()?, log))
     }
@@ -542,22 +543,21 @@ impl SoftwareNic {
         self.totals_with(|port| port.recent_totals(self.rest()))
     }
 
-    /// Waits until the uplink's device has counted what was written to it, for at most [`COUNTED`]. A macvtap has a queue (`pfifo_fast`):
+    /// Waits until the uplink's device has counted what was written to it, at most until `until`. A macvtap has a queue (`pfifo_fast`):
     /// a write that finds another processor at it leaves its packet to that one, or to a softirq (`__dev_xmit_skb` and
-    /// `__qdisc_run`, net/core/dev.c), which on a busy machine comes later.
-    pub(super) fn wait_for_uplink(&self) {
-        let written = self.counters.count(|c| &c.uplink_writes).packets;
-        let refused = self.refused_writes();
+    /// `__qdisc_run`, net/core/dev.c), which on a busy machine comes later. Returns at once if the device is gone.
+    fn wait_for_uplink(&self, until: Instant) {
         let UplinkWatch { device, before, counters } = &self.uplink_device;
-        let until = clock::now() + COUNTED;
-        let failed_before = counters.read(device).1;
-        while clock::now() < until {
+        let mut failed_before = None;
+        loop {
             let ((arrived, dropped), failed) = counters.read(device);
-            if failed > failed_before
-                || arrived.minus(*before).packets + Packets(dropped.saturating_sub(refused)) >= written
-            {
+            let dropped = Packets(dropped.saturating_sub(self.refused_writes()));
+            let written = self.counters.count(|c| &c.uplink_writes).packets;
+            let is_gone = failed_before.is_some_and(|before| failed > before);
+            if is_gone || arrived.minus(*before).packets + dropped >= written || clock::now() >= until {
                 return;
             }
+            failed_before = Some(failed);
             std::thread::sleep(LOOK);
         }
     }

@@ -1,12 +1,10 @@
 //! Programs and runs from bytes, for property tests and fuzzing: any bytes are a case.
 
-use crate::algorithm::{Aggregates, Algorithm, Field};
 use crate::effects::{Effects, Rank};
 use crate::inputs::{Inputs, Metadata};
 use crate::operation::{Binary, Effect, Input, Metadatum, Operation, Product, RankWord, Slot, Value};
 use crate::part::Part;
 use crate::program::{Program, ProgramError};
-use crate::samples;
 use weft_units::{Bytes, Instant, Packets};
 
 /// A program with everything that a run takes.
@@ -237,20 +235,6 @@ impl Case {
         Ok(program.run(&Inputs::default(), &[], &mut [], &mut []))
     }
 
-    /// A valid algorithm that has the program, and no other if a rank is not needed.
-    pub fn algorithm(&self) -> Algorithm {
-        let field = |word: &u64| Field::unsigned("word", *word);
-        let mut algorithm = Algorithm {
-            parameters: self.parameters.iter().map(field).collect(),
-            node: self.node.iter().map(field).collect(),
-            child: self.child.iter().map(field).collect(),
-            aggregates: Aggregates { clock: Some(0), ..Aggregates::default() },
-            ..samples::round_robin()
-        };
-        *algorithm.parts.get_mut(self.program.part()) = Some(self.program.clone());
-        algorithm
-    }
-
     /// The effects of the interpreter, and the state of node and child after its run.
     pub fn interpret(&self) -> (Effects, Vec<u64>, Vec<u64>) {
         let (mut node, mut child) = (self.node.clone(), self.child.clone());
@@ -262,6 +246,8 @@ impl Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::algorithm::{Aggregates, Algorithm, Field};
+    use crate::samples;
 
     /// Pseudo-random bytes (xorshift).
     fn noise(seed: u64, length: usize) -> Vec<u8> {
@@ -275,13 +261,27 @@ mod tests {
         (0..length).map(|_| next()).collect()
     }
 
+    /// A valid algorithm that has the program of `case`, and no other if a rank is not needed.
+    fn algorithm_of(case: &Case) -> Algorithm {
+        let field = |word: &u64| Field::unsigned("word", *word);
+        let mut algorithm = Algorithm {
+            parameters: case.parameters.iter().map(field).collect(),
+            node: case.node.iter().map(field).collect(),
+            child: case.child.iter().map(field).collect(),
+            aggregates: Aggregates { clock: Some(0), ..Aggregates::default() },
+            ..samples::round_robin()
+        };
+        *algorithm.parts.get_mut(case.program.part()) = Some(case.program.clone());
+        algorithm
+    }
+
     #[test]
     fn any_bytes_are_a_valid_case_and_all_operators_appear() {
         let mut seen = std::collections::HashSet::new();
         for seed in 0..2_000 {
             let case = Case::from_bytes(&noise(seed, seed as usize));
             assert_eq!(case.program.validate(), Ok(()));
-            assert_eq!(case.algorithm().validate(), Ok(()));
+            assert_eq!(algorithm_of(&case).validate(), Ok(()));
             case.interpret();
             for operation in case.program.operations() {
                 match operation {

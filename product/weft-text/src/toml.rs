@@ -226,7 +226,7 @@ fn value_of(value: &Spanned<DeValue<'_>>) -> Result<Value, ParseError> {
             Value::Float(number.ok_or_else(|| wrong("the number is not finite"))?)
         }
         DeValue::Boolean(flag) => Value::Boolean(*flag),
-        DeValue::Datetime(_) => return Err(wrong("a date is no value of a scenario")),
+        DeValue::Datetime(_) => return Err(wrong("a date is no value here")),
         DeValue::Array(items) => Value::Array(items.iter().map(value_of).collect::<Result<_, _>>()?),
         DeValue::Table(map) => {
             let entries =
@@ -240,7 +240,7 @@ fn value_of(value: &Spanned<DeValue<'_>>) -> Result<Value, ParseError> {
 #[derive(Clone, Debug)]
 pub struct Table<'a> {
     /// The name, as in `[network]`.
-    pub name: &'a str,
+    name: &'a str,
     map: &'a DeTable<'a>,
     span: Range<usize>,
     synonyms: Synonyms,
@@ -250,11 +250,6 @@ impl<'a> Table<'a> {
     /// The table of the whole file.
     pub const fn root(name: &'a str, map: &'a DeTable<'a>, synonyms: Synonyms) -> Self {
         Self { name, map, span: 0..0, synonyms }
-    }
-
-    /// The place of the table.
-    pub fn span(&self) -> Range<usize> {
-        self.span.clone()
     }
 
     /// The value of a key.
@@ -314,5 +309,40 @@ impl<'a> Table<'a> {
         self.entries()
             .into_iter()
             .try_for_each(|(span, item)| self.refuse_unless_known((span, item.key), known))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SYNONYMS: Synonyms = &[("bandwidth", "rate")];
+
+    #[test]
+    fn keys_come_in_the_order_of_the_file_and_synonyms_reach_inner_tables() {
+        let text = "z = 1\n[a]\nbandwidth = 2\n";
+        let map = parse(text, "write TOML").expect("TOML");
+        let root = Table::root("the file", &map, SYNONYMS);
+        assert_eq!(root.entries().iter().map(|(_, item)| item.key).collect::<Vec<_>>(), ["z", "a"]);
+        let inner = root.get("a").expect("a").table("[a]").expect("a table");
+        let error = inner.refuse_unknown(&["rate", "delay"]).expect_err("unknown").locate("f", text);
+        assert_eq!(
+            error.to_string(),
+            "f:3:1: error: unknown key `bandwidth` in [a]\n  hint: did you mean `rate`?"
+        );
+    }
+
+    #[test]
+    fn a_wrong_type_says_what_was_given_and_where() {
+        let text = "a = [1, \"x\"]\n";
+        let map = parse(text, "write TOML").expect("TOML");
+        let list = Table::root("the file", &map, SYNONYMS).get("a").expect("a").list("").expect("a list");
+        assert_eq!(list[0].whole(&(0..=9)), Ok(1));
+        let error = list[1].whole(&(0..=9)).expect_err("a text").locate("f", text);
+        assert_eq!(
+            error.to_string(),
+            "f:1:9: error: `a` must be a whole number, not the text `x`\n  hint: write a whole number from 0 to 9"
+        );
+        assert!(parse("a b", "write TOML").is_err());
     }
 }

@@ -222,7 +222,7 @@ impl PolicyTree {
         }
     }
 
-    /// Tells of a further doorbell of a backlogged flow, if that concerns an algorithm.
+    /// Reports a further doorbell of a backlogged flow, if algorithms order its lane.
     pub(super) fn arrived_unknown(&mut self, flow: FlowId) {
         if self.lane_of(flow).is_some_and(|lane| self.is_scripted(lane)) {
             self.arrived(flow, &Metadata::UNKNOWN);
@@ -274,7 +274,7 @@ impl PolicyTree {
         lane.leaf
     }
 
-    /// Tells of a further packet or doorbell of a backlogged flow of a scripted leaf.
+    /// Reports a further packet or doorbell of a backlogged flow to its scripted leaf.
     pub(crate) fn arrived(&mut self, flow: FlowId, packet: &Metadata) {
         let Some(mut scripts) = self.scripts.take() else { return };
         let queued = one(packet.get(Metadatum::Length).map(Bytes));
