@@ -6,6 +6,7 @@ pub mod workers;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 
 /// The document of `weft bench`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchReport {
     /// `weft-bench/1`.
     pub schema: String,
@@ -28,7 +29,7 @@ pub struct BenchReport {
 }
 
 /// The unit that a speed counts per second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Packets.
@@ -36,6 +37,8 @@ pub enum Unit {
     Packets,
     /// Events of a simulator.
     Events,
+    /// Runs of a simulator, or of a whole comparison.
+    Runs,
 }
 
 impl Unit {
@@ -44,12 +47,13 @@ impl Unit {
         match self {
             Unit::Packets => human::pps(per_second),
             Unit::Events => format!("{} events/s", human::short(per_second)),
+            Unit::Runs => format!("{} runs/s", human::short(per_second)),
         }
     }
 }
 
 /// One case.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchCase {
     /// Its name.
     pub case: String,

@@ -2,10 +2,11 @@
 
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The document of `weft campaign status`: how many results of a grid are in a store.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CampaignStatus {
     /// `weft-campaign-status/1`.
     pub schema: String,

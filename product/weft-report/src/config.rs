@@ -1,5 +1,6 @@
 //! The document of `weft config`: the policy that a running daemon enforces.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
@@ -7,7 +8,7 @@ use crate::table::{Cell, Column, Table};
 use crate::tenants::TenantOrigin;
 
 /// The document of `weft config`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigReport {
     /// `weft-config/1`.
     pub schema: String,
@@ -34,7 +35,7 @@ pub struct ConfigReport {
 }
 
 /// A tenant of the policy in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigTenant {
     /// The tenant's name.
     pub tenant: String,

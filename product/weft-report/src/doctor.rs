@@ -1,5 +1,6 @@
 //! The document of `weft doctor`: the features of this host, and remedies for missing ones.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -7,7 +8,7 @@ use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table, Tone};
 
 /// The document of `weft doctor`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DoctorReport {
     /// `weft-doctor/1`.
     pub schema: String,
@@ -18,7 +19,7 @@ pub struct DoctorReport {
 }
 
 /// The availability of a feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum FacilityState {
     /// It can be used.
@@ -44,7 +45,7 @@ impl FacilityState {
 }
 
 /// A feature of the kernel, the hardware or the build that weftline can use.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Facility {
     /// A short, stable name.
     pub id: String,

@@ -13,12 +13,13 @@
 //! | [`html`] | self-contained HTML pages with interactive plots |
 //! | [`svg`] | charts as SVG files |
 //! | [`json`] | documents to and from JSON text |
+//! | [`schema`] | the JSON Schema of each document, made from its type |
 //! | [`human`] | numbers formatted for people |
 //!
 //! **Invariant:** this crate opens no file, reads no clock and starts no process. Its input and output are text.
 //!
-//! Numbers in the documents are in SI base units: bits per second, bytes, seconds. `docs/schemas/` describes each document as
-//! JSON Schema; this crate's tests compare the two.
+//! Numbers in the documents are in SI base units: bits per second, bytes, seconds. `docs/schemas/` has the schema of each
+//! document, which this crate's tests write and compare.
 #![forbid(unsafe_code)]
 
 pub mod stats;
@@ -54,3 +55,4 @@ pub mod table;
 
 pub mod human;
 pub mod json;
+pub mod schema;

@@ -1,5 +1,6 @@
 //! The document of `weft policy check --json`. The policy compiler defines the form of the diagnostics.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft policy check`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyCheckReport {
     /// `weft-policy-check/1`.
     pub schema: String,
@@ -24,7 +25,7 @@ pub struct PolicyCheckReport {
 }
 
 /// The answer of a place about a policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceAnswer {
     /// The policy.
     pub file: String,
@@ -39,7 +40,7 @@ pub struct PlaceAnswer {
 }
 
 /// A statement of a policy, and the extent to which a place keeps it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlacePromise {
     /// The policy.
     pub file: String,
@@ -48,6 +49,7 @@ pub struct PlacePromise {
     /// The statement.
     pub promise: String,
     /// `yes`, `within` or `no`.
+    #[schemars(extend("enum" = ["yes", "within", "no"]))]
     pub kept: String,
     /// The bound, the condition or the reason.
     pub within: Option<String>,

@@ -1,12 +1,13 @@
 //! The document of `weft policy cost --json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft policy cost`: the price of a policy and of its algorithms.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyCostReport {
     /// `weft-policy-cost/1`.
     pub schema: String,
@@ -23,7 +24,7 @@ pub struct PolicyCostReport {
 }
 
 /// The price of a policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyPrice {
     /// The orders that a packet passes at most.
     pub depth: usize,
@@ -44,7 +45,7 @@ pub struct PolicyPrice {
 }
 
 /// The price of one order.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OrderPrice {
     /// The node's name.
     pub node: String,
@@ -67,7 +68,7 @@ pub struct OrderPrice {
 }
 
 /// The operations of a part.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PartPrice {
     /// The part's word.
     pub part: String,
@@ -76,7 +77,7 @@ pub struct PartPrice {
 }
 
 /// The price at a place of execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfilePrice {
     /// The profile's name.
     pub profile: String,

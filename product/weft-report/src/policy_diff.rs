@@ -1,12 +1,13 @@
 //! The document of `weft policy diff --json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft policy diff`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyDiffReport {
     /// `weft-policy-diff/1`.
     pub schema: String,
@@ -22,7 +23,7 @@ pub struct PolicyDiffReport {
 }
 
 /// The numbers of things that both policies have.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyKept {
     /// Classes.
     pub classes: usize,
@@ -33,20 +34,21 @@ pub struct PolicyKept {
 }
 
 /// A difference between two policies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyStep {
     /// The kind of the difference; absent in a daemon's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// The phase of the change in which it takes place; absent in a daemon's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = ["added", "adjusted", "drained", "moved", "reclassified", "removed", "reranked"]))]
     pub phase: Option<String>,
     /// The difference in one line.
     pub text: String,
 }
 
 /// An effect that the author of a change may not have meant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyWarning {
     /// The kind of the effect; absent in a daemon's answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,5 +1,6 @@
 //! The document of `weft policy explain --json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -7,7 +8,7 @@ use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft policy explain`: the fate of one packet under a policy.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyExplainReport {
     /// `weft-policy-explain/1`.
     pub schema: String,
@@ -61,7 +62,7 @@ pub struct PolicyExplainReport {
 }
 
 /// The packets of a class that wait at the daemon, and why.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedWaiting {
     /// The bytes that wait.
     pub backlog_bytes: u64,
@@ -76,7 +77,7 @@ pub struct ExplainedWaiting {
 }
 
 /// A node on the path, and the turn of the packet's branch there: its place under strict priority, its weight otherwise.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedStep {
     /// The node's name.
     pub node: String,
@@ -94,7 +95,7 @@ pub struct ExplainedStep {
 }
 
 /// The rank of the packet at an algorithm, as the first one of an idle child.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedRank {
     /// The node or leaf.
     pub node: String,
@@ -113,7 +114,7 @@ pub struct ExplainedRank {
 }
 
 /// A limit that applies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ExplainedLimit {
     /// Its name.
     pub name: String,

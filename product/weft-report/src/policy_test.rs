@@ -1,5 +1,6 @@
 //! The document of `weft policy test --json`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -7,7 +8,7 @@ use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft policy test`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyTestReport {
     /// `weft-policy-test/1`.
     pub schema: String,
@@ -18,7 +19,7 @@ pub struct PolicyTestReport {
 }
 
 /// A test and its outcome.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyTest {
     /// The file.
     pub file: String,
@@ -33,7 +34,7 @@ pub struct PolicyTest {
 }
 
 /// A departure of a test.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TestDeparture {
     /// The name of the packet.
     pub packet: String,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use crate::human;
 use crate::table::{Cell, Column, Table};
 
 /// A JSON document with a name and a version in its `schema` field.
-pub trait Document: Serialize + DeserializeOwned {
+pub trait Document: Serialize + DeserializeOwned + JsonSchema {
     /// The value of the `schema` field, `<name>/<version>`.
     const SCHEMA: &'static str;
 
@@ -19,7 +20,7 @@ pub trait Document: Serialize + DeserializeOwned {
 }
 
 /// The host on which a document was made.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Host {
     /// Kernel release, as printed by `uname -r`.
     pub kernel: String,
@@ -44,7 +45,7 @@ impl Host {
 }
 
 /// Packets and bytes that entered a stage, and their fate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Balance {
     /// Packets that entered.
     pub in_packets: u64,
@@ -95,7 +96,7 @@ fn wide_sum(counters: [u64; 3]) -> u128 {
 }
 
 /// Packets and bytes lost for one reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Drops {
     /// Packets.
     pub packets: u64,
@@ -104,7 +105,7 @@ pub struct Drops {
 }
 
 /// The balance of one stage on a packet's path.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
     /// The stage's name, for example `rings`.
     pub name: String,
@@ -114,7 +115,7 @@ pub struct Stage {
 }
 
 /// The conservation of packets and bytes: the balance of the whole path, the drops by reason, and each stage.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Conservation {
     /// The whole path, from the entry of the first stage to the exit of the last.
     #[serde(flatten)]

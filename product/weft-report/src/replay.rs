@@ -1,5 +1,6 @@
 //! The document of `weft replay`: a packet trace scheduled by a policy.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -8,7 +9,7 @@ use crate::record::{Conservation, Document, Drops, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft replay`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayReport {
     /// `weft-replay/1`.
     pub schema: String,
@@ -21,7 +22,7 @@ pub struct ReplayReport {
 }
 
 /// The departures and drops of one class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplayClass {
     /// Its name.
     pub class: String,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -10,7 +11,7 @@ use crate::record::{Conservation, Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft run`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReport {
     /// `weft-run/1`.
     pub schema: String,
@@ -40,7 +41,7 @@ pub struct RunReport {
 }
 
 /// The largest lag of a class, or of classes that share a queue, behind the fluid schedule of the backlogged ones.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunLag {
     /// The name of the class or of the leaf of the policy.
     pub class: String,
@@ -53,7 +54,7 @@ pub struct RunLag {
 }
 
 /// The treatment of the uplink's device.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RunUplink {
     /// The rate that the device last showed by its back-pressure; null if it was not the bottleneck at the end.
     pub observed_bps: Option<f64>,
@@ -66,7 +67,7 @@ pub struct RunUplink {
 }
 
 /// The carrier of received packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ReceivedBy {
     /// The kernel, by redirect. The thread carries what the redirect leaves.
@@ -77,7 +78,7 @@ pub enum ReceivedBy {
 }
 
 /// Received packets, by carrier.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunReceive {
     /// The carrier.
     pub by: ReceivedBy,
@@ -97,7 +98,7 @@ pub struct RunReceive {
 }
 
 /// Packets dropped during the run, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunDrops {
     /// The uplink refused them: it is down, or does not support such packets. A full uplink is waited for.
     pub refused: u64,
@@ -151,7 +152,7 @@ impl core::fmt::Display for RunDrops {
 }
 
 /// The counters of one class.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClass {
     /// Its name.
     pub class: String,

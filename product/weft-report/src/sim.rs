@@ -3,11 +3,12 @@
 use crate::record::{Conservation, Document, Drops, Host, Stage};
 use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The document of `weft sim`. Flows, latencies and processors are those of the first seed; `spread` covers all seeds.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimReport {
     /// `weft-sim/1`.
     pub schema: String,
@@ -57,7 +58,7 @@ pub struct SimReport {
 }
 
 /// A flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimFlow {
     /// Its group.
     pub group: String,
@@ -74,7 +75,7 @@ pub struct SimFlow {
 }
 
 /// A change of a host's policy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimPolicyChange {
     /// Its time, from the start of the run, in seconds.
     pub at_s: f64,
@@ -94,7 +95,7 @@ pub struct SimPolicyChange {
 }
 
 /// A class of a policy that changes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimPolicyClass {
     /// Its name.
     pub class: String,
@@ -105,7 +106,7 @@ pub struct SimPolicyClass {
 }
 
 /// NFM over an interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimFairness {
     /// Mean over windows; null without a window.
     pub mean: Option<f64>,
@@ -116,7 +117,7 @@ pub struct SimFairness {
 }
 
 /// Percentiles of a latency, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimLatency {
     /// Number of samples.
     pub samples: u64,
@@ -133,7 +134,7 @@ pub struct SimLatency {
 }
 
 /// Mean and range over seeds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SimSpread {
     /// Mean.
     pub mean: f64,

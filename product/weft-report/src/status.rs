@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -10,7 +11,7 @@ use crate::table::{Cell, Column, Table};
 use crate::tenants::{StatusTenant, tenant_table};
 
 /// The document of `weft status`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusReport {
     /// `weft-status/1`.
     pub schema: String,
@@ -22,7 +23,7 @@ pub struct StatusReport {
 }
 
 /// The counters of a running daemon.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceStatus {
     /// The number of the policy in force: 1 at the start of the daemon, one more with each replacement.
     pub generation: u64,
@@ -74,7 +75,7 @@ pub struct ServiceStatus {
 }
 
 /// Rings that flows wait for, since they have left packets there before they changed their class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusDraining {
     /// The rings.
     pub rings: u64,
@@ -94,7 +95,7 @@ impl StatusDraining {
 }
 
 /// The receive steering that the daemon keeps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusSteer {
     /// The interface.
     pub interface: String,
@@ -134,7 +135,7 @@ impl StatusSteer {
 }
 
 /// The state of the transmit worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
     /// No port exists yet.
@@ -158,7 +159,7 @@ impl WorkerState {
 }
 
 /// The interface through which packets leave.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusUplink {
     /// The name of the uplink; absent where the configuration has one without a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -179,7 +180,7 @@ pub struct StatusUplink {
 }
 
 /// The counters of a class.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusClass {
     /// Its name.
     pub class: String,
@@ -213,7 +214,7 @@ pub struct StatusClass {
 }
 
 /// Percentiles of a time, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Percentiles {
     /// The median.
     pub p50: f64,
@@ -226,7 +227,7 @@ pub struct Percentiles {
 }
 
 /// A histogram of times.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Histogram {
     /// The upper bounds of the buckets, in seconds, ascending.
     pub bounds_s: Vec<f64>,
@@ -239,7 +240,7 @@ pub struct Histogram {
 }
 
 /// A rate limit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusLimit {
     /// Its name.
     pub limit: String,
@@ -252,7 +253,7 @@ pub struct StatusLimit {
 }
 
 /// A port.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusPort {
     /// Its name.
     pub port: String,
@@ -296,7 +297,7 @@ pub struct StatusPort {
 }
 
 /// A limit of a port in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct StatusPortLimit {
     /// The rate in bits per second.
     pub rate_bps: u64,

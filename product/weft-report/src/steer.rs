@@ -3,11 +3,12 @@
 use crate::human;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table, Tone};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The document of `weft steer models`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerModels {
     /// `weft-steer-models/1`.
     pub schema: String,
@@ -18,7 +19,7 @@ pub struct SteerModels {
 }
 
 /// A NIC model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerModel {
     /// Its name on the command line.
     pub name: String,
@@ -37,7 +38,7 @@ pub struct SteerModel {
 }
 
 /// A filter table of a model.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerTable {
     /// Its name.
     pub name: String,
@@ -48,7 +49,7 @@ pub struct SteerTable {
 }
 
 /// A statement with its source.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerFact {
     /// The statement.
     pub text: String,
@@ -57,7 +58,7 @@ pub struct SteerFact {
 }
 
 /// The document of `weft steer plan`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerPlan {
     /// `weft-steer-plan/1`.
     pub schema: String,
@@ -91,7 +92,7 @@ pub struct SteerPlan {
 }
 
 /// A queue.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerQueue {
     /// Its number.
     pub queue: u32,
@@ -104,7 +105,7 @@ pub struct SteerQueue {
 }
 
 /// A rule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerFilter {
     /// The table's name.
     pub table: String,
@@ -118,7 +119,7 @@ pub struct SteerFilter {
 }
 
 /// An RSS context.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerContext {
     /// Its number.
     pub context: u32,
@@ -127,7 +128,7 @@ pub struct SteerContext {
 }
 
 /// A flow.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerFlow {
     /// Its header fields.
     #[serde(rename = "match")]
@@ -137,11 +138,12 @@ pub struct SteerFlow {
     /// Its queue; null if its packets may use several.
     pub queue: Option<u32>,
     /// The mechanism that selects the queue: `rule`, `hash`, `spread`, `default`.
+    #[schemars(extend("enum" = ["rule", "hash", "spread", "default"]))]
     pub by: String,
 }
 
 /// The document of `weft steer verify`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerVerify {
     /// `weft-steer-verify/1`.
     pub schema: String,
@@ -160,7 +162,7 @@ pub struct SteerVerify {
 }
 
 /// A flow that was sent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerifiedFlow {
     /// Its header fields.
     #[serde(rename = "match")]
@@ -179,7 +181,7 @@ pub struct VerifiedFlow {
 }
 
 /// The document of `weft steer import`: a device's current configuration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerImport {
     /// `weft-steer-import/1`.
     pub schema: String,
@@ -202,7 +204,7 @@ pub struct SteerImport {
 }
 
 /// A rule that a model does not support.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ForeignRule {
     /// Its location.
     pub location: u32,
@@ -213,7 +215,7 @@ pub struct ForeignRule {
 }
 
 /// The document of `weft steer probe`: the rules that a driver accepts.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SteerProbe {
     /// `weft-steer-probe/1`.
     pub schema: String,
@@ -230,7 +232,7 @@ pub struct SteerProbe {
 }
 
 /// An attempted rule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProbedRule {
     /// The table's name.
     pub table: String,

@@ -1,12 +1,13 @@
 //! The tenants of a running daemon's policy, and the document of `weft tenant list`.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// A tenant of the policy in force.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusTenant {
     /// Its name in the operator's policy.
     pub tenant: String,
@@ -32,7 +33,7 @@ pub struct StatusTenant {
 }
 
 /// The origin of a tenant's file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TenantOrigin {
     /// The operator's policy came with it, or without it.
@@ -56,9 +57,10 @@ impl TenantOrigin {
 }
 
 /// A quota of a tenant.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusQuota {
     /// The word of the language: `classes`, `nodes`, `limits`, `flows`, or `cost` in nanoseconds.
+    #[schemars(extend("enum" = ["classes", "nodes", "limits", "flows", "cost"]))]
     pub quota: String,
     /// The most that the tenant may use.
     pub most: u64,
@@ -67,7 +69,7 @@ pub struct StatusQuota {
 }
 
 /// A tenant's file that was refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusRefusal {
     /// The time, in seconds since 1970.
     pub at_unix_s: u64,
@@ -137,7 +139,7 @@ fn utc(unix_s: u64) -> String {
 }
 
 /// The document of `weft tenant list`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TenantsReport {
     /// `weft-tenants/1`.
     pub schema: String,

@@ -3,11 +3,12 @@
 use crate::human;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_units::{BitsPerSec, Bytes};
 
 /// The document of `weft titan status`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TitanStatus {
     /// `weft-titan-status/1`.
     pub schema: String,
@@ -18,7 +19,7 @@ pub struct TitanStatus {
 }
 
 /// A device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TitanDevice {
     /// Its name.
     pub device: String,
@@ -52,7 +53,7 @@ pub struct TitanDevice {
 }
 
 /// A queue.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TitanQueue {
     /// Its number.
     pub queue: u32,
@@ -73,7 +74,7 @@ pub struct TitanQueue {
 }
 
 /// The events at a device.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TitanEvents {
     /// Flows that became active.
     pub activations: u64,

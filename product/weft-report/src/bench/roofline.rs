@@ -1,5 +1,6 @@
 //! The document of `weft bench roofline`: the cost of a packet in the engine, and what limits it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -8,7 +9,7 @@ use crate::svg::{Line, LogChart, Stroke};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft bench roofline`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RooflineReport {
     /// `weft-bench-roofline/1`.
     pub schema: String,
@@ -23,7 +24,7 @@ pub struct RooflineReport {
 }
 
 /// A cache, or the memory behind all.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Memory {
     /// `L1`, `L2` ... or `memory`.
     pub name: String,
@@ -41,7 +42,7 @@ impl Memory {
 }
 
 /// The work of a packet, by the processor's counters.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
     /// Instructions.
     pub instructions: f64,
@@ -52,9 +53,10 @@ pub struct Work {
 }
 
 /// A measurement.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// The series: `flows`, `depth`, `limits` or `burst`.
+    #[schemars(extend("enum" = ["flows", "depth", "limits", "burst"]))]
     pub series: String,
     /// The number in it: of flows, levels, limits that bind, or packets in a burst.
     pub value: u32,

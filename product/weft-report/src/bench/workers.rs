@@ -1,5 +1,6 @@
 //! The document of `weft bench workers`: several workers with one policy, as fast as they are and as exact as they are simulated.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::record::{Document, Host};
@@ -8,7 +9,7 @@ use crate::table::{Cell, Column, Table};
 use crate::{human, stats};
 
 /// The document of `weft bench workers`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersReport {
     /// `weft-bench-workers/1`.
     pub schema: String,
@@ -23,7 +24,7 @@ pub struct WorkersReport {
 }
 
 /// The speeds of workers, each run by run: runs of the same number are consecutive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersSpeed {
     /// Number of workers.
     pub workers: u32,
@@ -59,7 +60,7 @@ pub struct WorkersSpeed {
 }
 
 /// A policy of the user's own that workers are measured with.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersPolicy {
     /// The name of its file.
     pub file: String,
@@ -149,9 +150,10 @@ impl WorkersSpeed {
 }
 
 /// The largest errors of one way with a number of workers, in any 100 ms of the simulation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkersError {
     /// The way: `shared`, `one-lock` or `equal-split`.
+    #[schemars(extend("enum" = ["shared", "one-lock", "equal-split"]))]
     pub way: String,
     /// Number of workers.
     pub workers: u32,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{LATENCY_TENANT, Sample};
@@ -13,9 +14,10 @@ const WINDOW_S: f64 = 0.5;
 const LEAST_WINDOW_S: f64 = WINDOW_S / 2.0;
 
 /// Departures and backlogs in short, consecutive windows of link time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FineSamples {
     /// Length of a window in seconds.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window_s: f64,
     /// Start of the first window in seconds since the run of the mode started.
     pub from_s: f64,

@@ -12,6 +12,7 @@
 //! window in which its last bit leaves. This shifts at most one chunk of each across each edge of a span, two more. Hence
 //! [`ENGINE_LAG_CHUNKS`].
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::FineSamples;
@@ -22,7 +23,7 @@ const SPAN_S: f64 = 5.0;
 pub const ENGINE_LAG_CHUNKS: u64 = 4;
 
 /// The largest lag of any tenant behind the fluid schedule.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Lag {
     /// The part of its due that the tenant did not get, in bytes on the wire.
     pub bytes: f64,

@@ -1,22 +1,25 @@
 //! The rate limits of figure 11 and their accuracy.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Sample;
 use crate::stats;
 
 /// A rate limit and its accuracy.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LimitReport {
     /// The limited class of traffic.
     pub class: String,
     /// Its limit in bits per second.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub limit_bps: f64,
     /// The jobs whose traffic the limit covers, by their names in the samples.
     #[serde(default)]
     pub jobs: Vec<String>,
     /// Length of the windows that are compared with the limit, in seconds.
     #[serde(default)]
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window_s: f64,
     /// Number of windows in which the limit was binding.
     #[serde(default)]

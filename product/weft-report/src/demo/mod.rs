@@ -16,6 +16,7 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -41,7 +42,7 @@ pub use verdict::{
 pub const LATENCY_TENANT: &str = "T0";
 
 /// The use of the NIC's queues: the four configurations of the paper.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// A single queue for all.
@@ -87,7 +88,7 @@ impl fmt::Display for Mode {
 }
 
 /// The document of `weft demo`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DemoReport {
     /// [`DemoReport::SCHEMA`](Document::SCHEMA).
     pub schema: String,
@@ -103,8 +104,10 @@ pub struct DemoReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// The reproduced figure of the paper: 9 (with 10) or 11.
+    #[schemars(extend("enum" = [9, 11]))]
     pub figure: u8,
     /// The link's rate in bits per second.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub link_bps: u64,
     /// The source of `link_bps`, such as `--rate` or a measurement.
     pub link_bps_source: String,
@@ -116,6 +119,7 @@ pub struct DemoReport {
     /// The congestion control of the bulk flows.
     pub congestion_control: String,
     /// Length of the run of each mode in seconds.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub duration_s: f64,
     /// The modes in the order in which they ran.
     pub modes: Vec<ModeReport>,
@@ -162,7 +166,7 @@ impl Document for DemoReport {
 }
 
 /// The results of one mode.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModeReport {
     /// The mode.
     pub mode: Mode,
@@ -259,11 +263,12 @@ impl ModeReport {
 }
 
 /// Throughput in one window.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Start of the window in seconds since the run of the mode started.
     pub t_s: f64,
     /// Length of the window in seconds.
+    #[schemars(extend("exclusiveMinimum" = 0))]
     pub window_s: f64,
     /// Tenant (or job) -> bits per second on the wire.
     pub bps: BTreeMap<String, f64>,
@@ -280,7 +285,7 @@ fn yes() -> bool {
 }
 
 /// Percentiles (nearest rank) of a latency, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Median.
     pub p50: f64,
@@ -296,7 +301,7 @@ pub struct LatencySummary {
 }
 
 /// Latency in one interval.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySample {
     /// Start of the interval in seconds since the run of the mode started.
     pub t_s: f64,
@@ -305,7 +310,7 @@ pub struct LatencySample {
 }
 
 /// Backlogs at one time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueueSample {
     /// Seconds since the run of the mode started.
     pub t_s: f64,
@@ -314,7 +319,7 @@ pub struct QueueSample {
 }
 
 /// The cost of a mode. Costs that were not measured are absent.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cost {
     /// Mean time of the eBPF program per packet, in nanoseconds.
     pub bpf_ns_per_packet: Option<f64>,

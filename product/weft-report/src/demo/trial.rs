@@ -1,9 +1,10 @@
 //! The choice of the link's rate, and the time that threads lacked a core.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A trial on an unlimited link: the machine's throughput under the demo's heaviest load.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateTrial {
     /// The throughput: the median of `windows_bps`, in bits per second on the wire.
     pub carried_bps: f64,
@@ -60,7 +61,7 @@ impl RateTrial {
 }
 
 /// The time for which threads were ready to run without a core, in seconds, while the tenants sent (the kernel's schedstat).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreWaits {
     /// Length of the observed time.
     pub span_s: f64,

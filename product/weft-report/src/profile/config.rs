@@ -1,13 +1,15 @@
 //! A level's figures: medians over its runs.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Category, Latency, Run, Side, SkbSizes};
 use crate::stats;
+use crate::schema::ByName;
 
 /// A level's figures.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigReport {
     /// The level's name.
     pub level: String,
@@ -24,10 +26,12 @@ pub struct ConfigReport {
     /// Throughput per core in use, of both sides together.
     pub bps_per_busy_core: Option<f64>,
     /// The kernel's time of both sides by category, as shares of 1.
+    #[schemars(with = "ByName<Category, f64>")]
     pub cpu_share: BTreeMap<Category, f64>,
     /// Cores in use, of both sides together.
     pub utilisation: Utilisation,
     /// The sides.
+    #[schemars(with = "ByName<Side, SideReport>")]
     pub sides: BTreeMap<Side, SideReport>,
     /// Sizes of skbs and calls of all runs; null where eBPF could not run.
     pub skb_bytes: Option<SkbSizes>,
@@ -56,7 +60,7 @@ pub struct ConfigReport {
 }
 
 /// A side's figures.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SideReport {
     /// The number of cores that the side's processes were given.
     pub cores: u32,
@@ -65,15 +69,17 @@ pub struct SideReport {
     /// Cores in use.
     pub utilisation: Utilisation,
     /// The kernel's time by category, as shares of 1.
+    #[schemars(with = "ByName<Category, f64>")]
     pub cpu_share: BTreeMap<Category, f64>,
     /// The kernel's time by category, in nanoseconds per payload byte.
+    #[schemars(with = "ByName<Category, f64>")]
     pub ns_per_byte: BTreeMap<Category, f64>,
     /// Share of cache accesses that missed; null without a counter for them.
     pub cache_miss: Option<f64>,
 }
 
 /// Cores in use.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Utilisation {
     /// By programs.
     pub user: f64,

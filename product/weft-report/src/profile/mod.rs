@@ -19,10 +19,12 @@ mod page;
 pub mod predict;
 mod tables;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use crate::record::{Document, Host};
+use crate::schema::ByName;
 use crate::stats;
 use crate::table::Table;
 
@@ -33,7 +35,7 @@ pub use page::{Flame, profile_html};
 pub const FOREIGN_MAX: f64 = 0.05;
 
 /// A side of the traffic.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// The side that sends data, or requests.
@@ -56,7 +58,7 @@ impl Side {
 }
 
 /// A category of the kernel's time: the study's eight, and two for what cannot be attributed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
     /// Copies between applications and packets.
@@ -135,7 +137,7 @@ impl Category {
 }
 
 /// Processor time of a side in one run, in seconds.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SideTime {
     /// In programs.
     pub user_s: f64,
@@ -144,6 +146,7 @@ pub struct SideTime {
     /// In the kernel, in softirqs.
     pub softirq_s: f64,
     /// The kernel's time, by category.
+    #[schemars(with = "ByName<Category, f64>")]
     pub categories_s: BTreeMap<Category, f64>,
 }
 
@@ -160,7 +163,7 @@ impl SideTime {
 }
 
 /// A histogram of sizes.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Sizes {
     /// Number of sizes below each edge of [`Self::edges`] and not below the one before; the last is of all others.
     pub counts: Vec<u64>,
@@ -197,7 +200,7 @@ impl Sizes {
 }
 
 /// Sizes of packets and calls.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SkbSizes {
     /// skbs that a driver handed to GRO, at the receiver.
     pub before_gro: Sizes,
@@ -220,7 +223,7 @@ impl SkbSizes {
 }
 
 /// Latency from the stack's entry to the copy to the application.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Latency {
     /// Number of sampled packets.
     pub count: u64,
@@ -231,7 +234,7 @@ pub struct Latency {
 }
 
 /// The traffic of a run, in counts of the kernel.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Work {
     /// Payload bytes received.
     pub bytes: u64,
@@ -251,7 +254,7 @@ pub struct Work {
 
 /// The flows' bytes, counted by both hosts one after the other: `acked` is at most `received`, which is at most `sent`, and the
 /// difference was on its way.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CountedBytes {
     /// Bytes that the receiver had acknowledged, by the sender.
     pub acked: u64,
@@ -262,7 +265,7 @@ pub struct CountedBytes {
 }
 
 /// The receiving host of a measurement between two hosts.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Peer {
     /// Its name, as the user gave it.
     pub name: String,
@@ -275,7 +278,7 @@ pub struct Peer {
 }
 
 /// One repeat of one level.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The repeat, from 1.
     pub repeat: u32,
@@ -306,6 +309,7 @@ pub struct Run {
     #[serde(default)]
     pub probe_cores: Option<f64>,
     /// Share of cache accesses that missed, of each side's processes; null without a counter for them.
+    #[schemars(with = "ByName<Side, Option<f64>>")]
     pub cache_miss: BTreeMap<Side, Option<f64>>,
     /// Sizes; null where eBPF could not run.
     pub sizes: Option<SkbSizes>,
@@ -349,9 +353,10 @@ impl Run {
 }
 
 /// The conditions of a profile, which two documents must share to be compared.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Conditions {
     /// The event that took the samples: `cycles` or `cpu-clock`.
+    #[schemars(extend("enum" = ["cycles", "cpu-clock", "none"]))]
     pub clock: String,
     /// Samples per second and processor.
     pub sample_hz: u32,
@@ -360,7 +365,7 @@ pub struct Conditions {
 }
 
 /// A remark, drawn from the figures by a rule.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
     /// The level that it is about.
     pub level: String,
@@ -371,7 +376,7 @@ pub struct Advice {
 }
 
 /// A figure without a change and with it.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Effect {
     /// The mean without.
     pub without: f64,
@@ -401,7 +406,7 @@ impl Effect {
 }
 
 /// A remark that was tried in turns: trials without what it asks for, and with it.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
     /// The level.
     pub level: String,
@@ -427,7 +432,7 @@ pub struct Tried {
 }
 
 /// The document of `weft profile`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileReport {
     /// `weft-profile/1`.
     pub schema: String,
@@ -437,6 +442,7 @@ pub struct ProfileReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Peer>,
     /// The pattern of traffic.
+    #[schemars(extend("enum" = ["single", "one-to-one", "incast", "outcast", "all-to-all"]))]
     pub pattern: String,
     /// Bytes of a request, for requests; absent for bulk flows.
     #[serde(default, skip_serializing_if = "Option::is_none")]

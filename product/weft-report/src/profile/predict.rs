@@ -6,6 +6,7 @@
 //! 3. [`PredictReport::judgement`] compares the median error with [`ERROR_MAX`]. The null model gives every configuration the means of
 //!    the cells to which the costs were fitted; if its errors are as small, the run shows nothing.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, Side};
@@ -20,7 +21,7 @@ use crate::table::{Column, Table};
 pub const ERROR_MAX: f64 = 0.15;
 
 /// The figures of a configuration.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Processor time of the sender in nanoseconds per payload byte.
     pub sender_ns_per_byte: f64,
@@ -95,7 +96,7 @@ impl Figure {
 }
 
 /// A configuration.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Its name.
     pub name: String,
@@ -134,7 +135,7 @@ impl Cell {
 }
 
 /// The document of `weft profile predict`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PredictReport {
     /// `weft-predict/1`.
     pub schema: String,

@@ -5,11 +5,12 @@ use super::TableCell;
 use super::score::{Score, score};
 use crate::record::{Document, Host};
 use crate::table::{Column, Table};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The document of `weft reproduce --cross`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossReport {
     /// `weft-cross/1`.
     pub schema: String,
@@ -34,7 +35,7 @@ pub struct CrossReport {
 }
 
 /// A fitted parameter.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossParameter {
     /// Its file below `experiments/`.
     pub file: String,
@@ -49,7 +50,7 @@ pub struct CrossParameter {
 }
 
 /// A fit.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossFit {
     /// A paper (`tr`, `atc`), or `without N`: both papers without the cells of N flows.
     pub name: String,
@@ -60,7 +61,7 @@ pub struct CrossFit {
 }
 
 /// The parameters with which a cell is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sample {
     /// Fitted to the cell's own paper.
@@ -93,7 +94,7 @@ impl Sample {
 }
 
 /// A cell: a row and column at a number of flows, with one simulated value per sample.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossCell {
     /// The paper: `tr` or `atc`.
     pub paper: String,
@@ -112,7 +113,7 @@ pub struct CrossCell {
 }
 
 /// The agreement with a column of a paper under one sample of parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CrossScore {
     /// The paper.
     pub paper: String,

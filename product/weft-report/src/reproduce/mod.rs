@@ -16,11 +16,12 @@ pub use score::{Score, kendall_tau, score};
 use crate::judgement::Judgement;
 use crate::record::{Document, Host};
 use crate::table::Table;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The document of `weft reproduce`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReproduceReport {
     /// `weft-reproduce/1`.
     pub schema: String,
@@ -33,7 +34,7 @@ pub struct ReproduceReport {
 }
 
 /// An experiment: a table or a figure.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     /// Its id, such as `titan-tr-table3`.
     pub id: String,
@@ -65,7 +66,7 @@ pub struct Experiment {
 }
 
 /// A cell: a row (configuration) and column (metric) at a number of flows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TableCell {
     /// Configuration.
     pub row: String,
@@ -100,7 +101,7 @@ pub struct TableCell {
 }
 
 /// The verdict on a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Verdict {
     /// The published value lies in the band.
     #[serde(rename = "inside band")]
@@ -118,7 +119,7 @@ pub enum Verdict {
 }
 
 /// A series of a plot.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Series {
     /// The plot that contains it.
     pub plot: String,
@@ -137,7 +138,7 @@ pub struct Series {
 }
 
 /// A claim of the paper, with the corresponding figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Claim {
     /// The statement.
     pub statement: String,

@@ -2,10 +2,11 @@
 
 use super::{TableCell, Verdict};
 use crate::stats;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Scores of a column.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Score {
     /// The column.
     pub column: String,

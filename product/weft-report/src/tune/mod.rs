@@ -8,6 +8,7 @@
 mod tables;
 mod verdict;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::human;
@@ -19,7 +20,7 @@ use crate::table::Table;
 pub use verdict::{Conclusion, Verdict};
 
 /// The purpose of the advice.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Wish {
     /// Equal shares of flows.
@@ -90,7 +91,7 @@ impl Wish {
 }
 
 /// A fact about the host.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Fact {
     /// Its name.
     pub name: String,
@@ -99,7 +100,7 @@ pub struct Fact {
 }
 
 /// The figures of one run.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// NFM over the measured part: the difference of the flows with the most and the fewest bytes, over the fair share; null without flows.
     pub nfm: Option<f64>,
@@ -112,7 +113,7 @@ pub struct Figures {
 }
 
 /// Runs of real traffic, and the simulator's figures for the same testbed.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Tried {
     /// Runs in the simulator.
     pub simulated: Vec<Figures>,
@@ -123,7 +124,7 @@ pub struct Tried {
 }
 
 /// A setting of the host: the present one, or another.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
     /// Its name.
     pub name: String,
@@ -160,7 +161,7 @@ fn values(wish: Wish, runs: &[Figures]) -> Vec<f64> {
 }
 
 /// The document of `weft tune`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TuneReport {
     /// `weft-tune/1`.
     pub schema: String,

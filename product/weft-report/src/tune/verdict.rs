@@ -1,5 +1,6 @@
 //! The verdict: advice, nothing better, or that the figures do not decide.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Candidate, TuneReport, Wish, values};
@@ -8,7 +9,7 @@ use crate::profile::Effect;
 use crate::stats;
 
 /// The kind of a verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Conclusion {
     /// A candidate is better than the present setting.
@@ -32,7 +33,7 @@ impl Conclusion {
 }
 
 /// The verdict of a document.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// Its kind.
     pub conclusion: Conclusion,

@@ -27,6 +27,17 @@ fn check(root: &Value, schema: &Value, value: &Value, at: &str, errors: &mut Vec
             "type" => has_type(value, rule),
             "const" => value == rule,
             "enum" => rule.as_array().expect("enum is a list").contains(value),
+            "anyOf" => {
+                let choices = rule.as_array().expect("anyOf is a list");
+                let fits = |choice: &&Value| {
+                    let mut errors = Vec::new();
+                    check(root, choice, value, at, &mut errors);
+                    errors.is_empty()
+                };
+                choices.iter().any(|choice| fits(&choice))
+            }
+            "minItems" => value.as_array().is_none_or(|v| v.len() as u64 >= rule.as_u64().expect("a number")),
+            "maxItems" => value.as_array().is_none_or(|v| v.len() as u64 <= rule.as_u64().expect("a number")),
             "minimum" => value.as_f64().is_none_or(|v| v >= rule.as_f64().expect("a number")),
             "exclusiveMinimum" => value.as_f64().is_none_or(|v| v > rule.as_f64().expect("a number")),
             "required" => {

@@ -7,14 +7,14 @@ use weft_report::demo::DemoReport;
 use weft_report::json::{ReadError, from_json, to_json_pretty};
 use weft_report::record::Document;
 
-/// The schema of `T`, whose id is checked.
+/// The schema of `T`, which `docs/schemas` has. `UPDATE_EXPECT=1` writes it there.
 fn schema_of<T: Document>() -> Value {
     let name = T::SCHEMA.split('/').next().expect("a name");
-    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
-    let schema: Value = serde_json::from_str(&text).expect(&path);
-    assert_eq!(schema["title"], T::SCHEMA);
+    let schema = weft_report::schema::of::<T>();
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
+    expect_test::expect_file![path].assert_eq(&text);
     schema
 }
 

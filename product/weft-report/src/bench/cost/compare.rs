@@ -1,5 +1,6 @@
 //! Ratios between variants, and their bounds.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CORES_MIN, DISTURBED_MAX, Figures, Parts, Sample, Variant};
@@ -11,7 +12,7 @@ const PAYLOAD_OF_WIRE: f64 = 1448.0 / 1538.0;
 const LINK_FULL: f64 = 0.9;
 
 /// A compared figure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Figure {
     /// Busy cores per Gb/s of payload.
     #[serde(rename = "cores_per_gbps")]
@@ -76,7 +77,7 @@ impl Bound {
 }
 
 /// The weight of a bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Rank {
     /// It decides the verdict.
@@ -99,7 +100,7 @@ pub struct Requirement {
 }
 
 /// Ratios of ours to another variant.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The figure.
     pub figure: Figure,

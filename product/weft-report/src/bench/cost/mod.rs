@@ -14,6 +14,7 @@
 mod compare;
 mod tables;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::judgement::Judgement;
@@ -29,7 +30,7 @@ pub const DISTURBED_MAX: f64 = 0.05;
 pub const CORES_MIN: u32 = 2;
 
 /// The document of `weft bench cost`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CostReport {
     /// `weft-bench-cost/1`.
     pub schema: String,
@@ -42,7 +43,7 @@ pub struct CostReport {
 }
 
 /// A way of the traffic through the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Variant {
     /// The port of `weft run`, as it is by default.
@@ -74,7 +75,7 @@ impl Variant {
 }
 
 /// Round trips of the requests in one sample.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RoundTrips {
     /// Number of answered requests.
     pub count: u64,
@@ -96,7 +97,7 @@ impl RoundTrips {
 }
 
 /// One variant in one round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// The round, from 1.
     pub round: u32,
@@ -168,7 +169,7 @@ impl Sample {
 }
 
 /// Processor time by part, in core-seconds per gigabit of payload, which are cores per Gb/s.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Parts {
     /// The applications' threads.
     pub application: f64,
@@ -249,7 +250,7 @@ pub struct Measured {
 }
 
 /// One case. Figures are medians of its samples.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// Its name.
     pub case: String,
@@ -295,7 +296,7 @@ pub struct CaseReport {
 }
 
 /// Medians of the variants: throughput, cores per Gb/s, and round trips.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Figures {
     /// Payload per second of ours.
     pub ours_bps: Option<f64>,

@@ -11,17 +11,19 @@ pub mod diff;
 mod page;
 mod tables;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Category, Conditions, Latency, SkbSizes, Utilisation, largest};
 use crate::record::{Document, Host};
+use crate::schema::ByName;
 use crate::table::Table;
 
 pub use page::attached_html;
 
 /// The direction of packets for which the kernel worked.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
     /// They leave, or acknowledge what has left.
@@ -67,13 +69,14 @@ fn add(into: &mut NetworkTime, other: &NetworkTime) {
 }
 
 /// Processor time of a task.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TaskTime {
     /// In programs.
     pub user_s: f64,
     /// In the kernel, in the network stack and elsewhere.
     pub kernel_s: f64,
     /// In the kernel's network stack.
+    #[schemars(with = "ByName<Direction, ByName<Category, f64>>")]
     pub network_s: NetworkTime,
 }
 
@@ -113,7 +116,7 @@ fn total<'a>(seconds: impl Iterator<Item = &'a f64>) -> f64 {
 }
 
 /// The kind of a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RowKind {
     /// A process.
@@ -132,7 +135,7 @@ pub enum RowKind {
 }
 
 /// A task of the table.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// The kind.
     pub kind: RowKind,
@@ -152,7 +155,7 @@ pub struct Row {
 }
 
 /// Bytes and packets of both directions.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     /// Bytes sent.
     pub tx_bytes: u64,
@@ -198,7 +201,7 @@ impl Moved {
 }
 
 /// A device and its counters in the span.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Its name.
     pub device: String,
@@ -210,18 +213,19 @@ pub struct Device {
 }
 
 /// A part of the span.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Window {
     /// Its length.
     pub span_s: f64,
     /// The counted devices' bytes and packets in it.
     pub moved: Moved,
     /// The subject's time in the network stack.
+    #[schemars(with = "ByName<Direction, ByName<Category, f64>>")]
     pub network_s: NetworkTime,
 }
 
 /// The subject's kind.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SubjectKind {
     /// Everything.
@@ -248,7 +252,7 @@ impl SubjectKind {
 }
 
 /// The subject of a profile.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Subject {
     /// The kind.
     pub kind: SubjectKind,
@@ -267,7 +271,7 @@ impl Subject {
 }
 
 /// The profiler's own cost.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCost {
     /// Share of all processors' time that the profiler had.
     pub processor: f64,
@@ -276,7 +280,7 @@ pub struct ToolCost {
 }
 
 /// A class of the policy that weftline enforces on the host.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClassUse {
     /// Its name.
     pub class: String,
@@ -293,7 +297,7 @@ pub struct ClassUse {
 }
 
 /// An enforced policy, and the classes to which processor time belongs.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyUse {
     /// The uplink, if it has a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -311,7 +315,7 @@ pub struct PolicyUse {
 }
 
 /// The document of `weft profile --attach`.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AttachedReport {
     /// `weft-profile-attached/1`.
     pub schema: String,
@@ -328,8 +332,10 @@ pub struct AttachedReport {
     /// Processors in use, of the whole host.
     pub utilisation: Utilisation,
     /// The subject's time in the network stack.
+    #[schemars(with = "ByName<Direction, ByName<Category, f64>>")]
     pub network_s: NetworkTime,
     /// The same in nanoseconds per byte of the counted devices; a direction without bytes is absent.
+    #[schemars(with = "ByName<Direction, ByName<Category, f64>>")]
     pub ns_per_byte: BTreeMap<Direction, BTreeMap<Category, f64>>,
     /// The tasks with the most time in the network stack, then in all.
     pub rows: Vec<Row>,
