@@ -1,7 +1,7 @@
 //! The document of `weft sim`, computed from the outcomes of runs.
 
 use std::collections::BTreeMap;
-use weft_report::record::{Balance, Conservation, Document, Drops, Host, Stage};
+use weft_facts::record::{Balance, Conservation, Document, Drops, Host, Stage};
 use weft_report::sim::{
     SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
 };

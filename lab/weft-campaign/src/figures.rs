@@ -1,7 +1,7 @@
 //! The figures of a run that a campaign keeps.
 
 use crate::record::Figures;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::outcome::{FlowOutcome, Latencies, Outcome};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;

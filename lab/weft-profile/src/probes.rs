@@ -5,7 +5,7 @@ use weft_host::bpf_stats::BpfStats;
 use weft_host::netns::NetNsError;
 use weft_host::{NetNs, OsError, clock};
 use weft_report::profile::{Latency, Sizes, SkbSizes};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{Instant, Nanos};
 
 /// The compiled program.

@@ -8,7 +8,7 @@ use weft_host::{clock, require_network_rights};
 use weft_report::profile::{
     Category, Conditions, ConfigReport, FOREIGN_MAX, Flame, ProfileReport, Run, Side, largest,
 };
-use weft_report::record::{Document, Host};
+use weft_facts::record::{Document, Host};
 use weft_units::Nanos;
 
 use crate::advice;

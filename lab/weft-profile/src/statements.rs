@@ -4,7 +4,7 @@ use std::fmt;
 
 use weft_report::judgement::Judgement;
 use weft_report::profile::{Category, ConfigReport, ProfileReport, Run, Side};
-use weft_report::stats;
+use weft_facts::stats;
 
 /// A statement, judged.
 #[derive(Clone, PartialEq, Debug)]

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Instant;
 use weft_campaign::document::{Run, report};
 use weft_policy::{FileError, Severity};
-use weft_report::record::Host;
+use weft_facts::record::Host;
 use weft_sim::overlay;
 use weft_sim::run::{PolicyDiagnostic, policy_diagnostics, simulate};
 use weft_sim::scenario::{self, Scenario};

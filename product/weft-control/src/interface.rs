@@ -9,7 +9,7 @@ use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-pub use weft_report::status::{ServiceStatus, StatusPort};
+pub use weft_facts::status::{ServiceStatus, StatusPort};
 
 /// The shortest interval of [`Request::Monitor`], in milliseconds.
 pub const MONITOR_MIN_MS: u64 = 100;

@@ -2,7 +2,7 @@
 
 use crate::error::Diagnostic;
 use serde::{Deserialize, Serialize};
-pub use weft_report::tenants::{StatusTenant, TenantOrigin};
+pub use weft_facts::tenants::{StatusTenant, TenantOrigin};
 
 /// The text of a tenant's file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -29,7 +29,7 @@
 
 use weft_nic::counters::Count;
 use weft_nic::nic::Totals;
-use weft_report::record::{Balance, Conservation, Drops, Stage};
+use weft_facts::record::{Balance, Conservation, Drops, Stage};
 
 /// The stages, in the order of the path.
 pub const STAGES: [&str; 6] =

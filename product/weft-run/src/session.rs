@@ -48,7 +48,7 @@ use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::sojourn::Sojourns;
 use weft_policy::CompiledPolicy;
-use weft_report::run::{RunDrops, RunReport};
+use weft_facts::run::{RunDrops, RunReport};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 use crate::cgroups::{self, Follower};

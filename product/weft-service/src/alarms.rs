@@ -11,7 +11,7 @@ use losses::Losses;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weft_report::status::{ServiceStatus, StatusClass, WorkerState};
+use weft_facts::status::{ServiceStatus, StatusClass, WorkerState};
 
 /// The least time between two lines of a kind.
 const QUIET: Duration = Duration::from_secs(60);

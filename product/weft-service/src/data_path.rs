@@ -17,7 +17,7 @@ use weft_host::Mac;
 use weft_host::store::StoreError;
 use weft_nic::nic::Draining;
 use weft_policy::CompiledPolicy;
-use weft_report::status::{Histogram, Percentiles, WorkerState};
+use weft_facts::status::{Histogram, Percentiles, WorkerState};
 use weft_run::session::{PortLimit, SessionError};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
-use weft_report::status::{StatusClass, StatusLimit};
+use weft_facts::status::{StatusClass, StatusLimit};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_units::BitsPerSec;
 

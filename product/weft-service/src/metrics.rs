@@ -6,7 +6,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use std::collections::BTreeMap;
 use std::fmt;
-use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
+use weft_facts::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
 use weft_run::counters::{Counter, OF_CLASSES, OF_PORTS};
 
 /// Labels of a sample.

@@ -16,7 +16,7 @@ use weft_host::ethtool::{ContextId, EthtoolError, Kernel, Nic};
 use weft_host::netns::NetNsError;
 use weft_host::sock_diag::{SockDiag, SockDiagError};
 use weft_host::{NetNs, link};
-use weft_report::status::StatusSteer;
+use weft_facts::status::StatusSteer;
 use weft_run::steering::device::record::{FOLDER, Kept, RecordError};
 use weft_run::steering::device::{self, BringError, Wanted};
 use weft_run::steering::input::{self, InputError};

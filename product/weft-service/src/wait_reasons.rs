@@ -2,7 +2,7 @@
 
 use core::fmt;
 use weft_policy::CompiledPolicy;
-use weft_report::status::{ServiceStatus, StatusClass};
+use weft_facts::status::{ServiceStatus, StatusClass};
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
 use weft_units::{BitsPerSec, LaneId, LeafId, NodeId};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 use weft_host::testing::has_program;
-use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort};
+use weft_facts::status::{Histogram, ServiceStatus, StatusClass, StatusPort};
 
 /// The most that `systemd-analyze security` may say of the unit.
 const EXPOSURE_MAX: f64 = 4.0;

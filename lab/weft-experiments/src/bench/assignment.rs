@@ -24,7 +24,7 @@ use weft_host::link;
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::testbed::{PORT as LINK, RECEIVER, Testbed};
 use weft_report::bench::BenchCase;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
 use weft_titan::settings::Settings;

@@ -12,7 +12,7 @@ use weft_nic::testbed::RECEIVER;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// T0's requests per second, the demo's default.

@@ -21,7 +21,7 @@ use weft_nic::testbed::{RECEIVER, SENDER, Testbed, TestbedError, WIRE};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The payload of a datagram, and the datagrams of a super-packet.

@@ -9,7 +9,7 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::time::Instant;
 use toml::Value;
 use weft_report::bench::{BenchCase, Unit};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::event_queue::EventQueue;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};

@@ -15,7 +15,7 @@ use weft_profile::level::Level;
 use weft_profile::pattern::Layout;
 use weft_profile::traffic::Load;
 use weft_report::profile::predict::{Cell, Figures};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};

@@ -8,7 +8,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use weft_report::judgement::Judgement;
-use weft_report::stats;
+use weft_facts::stats;
 
 /// Simulated values by row, column and flow count.
 pub(super) type Values = BTreeMap<(String, String, u32), f64>;

@@ -11,7 +11,7 @@ use core::fmt::Write as _;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.

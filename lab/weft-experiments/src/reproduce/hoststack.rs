@@ -12,7 +12,7 @@ use weft_profile::setup::Setup;
 use weft_profile::statements;
 use weft_profile::traffic::Load;
 use weft_report::profile::{Category, ConfigReport, Run, Side};
-use weft_report::record::Host;
+use weft_facts::record::Host;
 use weft_report::reproduce::Experiment;
 use weft_units::Nanos;
 

@@ -16,7 +16,7 @@ use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::profile::FOREIGN_MAX;
 use weft_report::reproduce::Experiment;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.

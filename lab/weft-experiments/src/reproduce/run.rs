@@ -16,7 +16,7 @@ use toml::{Table, Value};
 use weft_campaign::key::ScenarioHash;
 use weft_campaign::store::StoreError;
 use weft_report::reproduce::{Experiment, Series, TableCell, band_of_mean};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};

@@ -6,7 +6,7 @@ use crate::catalogue::overlay;
 use crate::reproduce::file::Parameters;
 use toml::{Table, Value};
 use weft_host::transmit::{ByteLimits, Facts};
-use weft_report::human;
+use weft_facts::human;
 use weft_report::tune::{Fact, Wish};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

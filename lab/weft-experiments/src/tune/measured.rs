@@ -20,7 +20,7 @@ use weft_profile::session::{self, Trials};
 use weft_profile::setup::{Link, Qdisc, Setup};
 use weft_profile::traffic::Load;
 use weft_profile::trial::{self, First, Instrument, Trial};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_report::tune::{Figures, Tried, TuneReport, Wish};
 use weft_sim::run::simulate;
 use weft_units::{BitsPerSec, Bytes};

@@ -19,7 +19,7 @@ use crate::reproduce::{FileError, file};
 use weft_host::transmit::Facts;
 use weft_profile::error::ProfileError;
 use weft_profile::hosts::HostsError;
-use weft_report::record::Host;
+use weft_facts::record::Host;
 use weft_report::tune::{Candidate, TuneReport, Wish};
 use weft_sim::run::RunError;
 use weft_sim::scenario;

@@ -9,7 +9,7 @@ use crate::reproduce::file::Parameters;
 use crate::simulate::sweep;
 use toml::Table;
 use weft_host::transmit::Facts;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_report::tune::{Candidate, Figures, TuneReport};
 use weft_sim::outcome::Outcome;
 use weft_sim::run::simulate;

@@ -23,7 +23,7 @@ use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Tenant};
 use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
 use weft_report::judgement::Judgement;
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The default file of the page.

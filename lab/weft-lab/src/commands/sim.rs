@@ -20,7 +20,7 @@ use weft_cli::trace_files::check_departures;
 use weft_experiments::catalogue::overlay::Setting;
 use weft_experiments::simulate::{self, ReadError, Run, sweep};
 use weft_policy::{Severity, render};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_sim::outcome::Outcome;
 use weft_sim::run::{PolicyDiagnostic, RunError, policy_diagnostics, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};

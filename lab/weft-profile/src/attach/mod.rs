@@ -27,7 +27,7 @@ use weft_report::profile::attached::{
     AttachedReport, Moved, Subject, SubjectKind, TaskTime, ToolCost, Window,
 };
 use weft_report::profile::{Conditions, Flame, Latency, SkbSizes, Utilisation};
-use weft_report::record::{Document, Host};
+use weft_facts::record::{Document, Host};
 use weft_units::{Instant, Nanos};
 
 use crate::attribution::Trace;

@@ -20,8 +20,8 @@ use weft_report::profile::attached::Direction;
 use weft_report::profile::{
     Category, ConfigReport, ProfileReport, Run, Side, SideTime, Sizes, SkbSizes, Work,
 };
-use weft_report::record::{Document, Host};
-use weft_report::table::render_all;
+use weft_facts::record::{Document, Host};
+use weft_facts::table::render_all;
 use weft_units::testing::skip;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -29,7 +29,7 @@ use weft_host::netns::NetNs;
 use weft_nic::counters::Count;
 use weft_nic::nic::{NicError, NicPort, PortId, PortParts, PortTotals};
 use weft_nic::port::Uplink;
-use weft_report::run::RunDrops;
+use weft_facts::run::RunDrops;
 use weft_units::Nanos;
 
 /// The state of a port.

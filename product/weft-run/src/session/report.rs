@@ -3,8 +3,8 @@
 use std::time::Duration;
 use weft_nic::nic::{Lag, Totals};
 use weft_nic::redirect::ReceivePath;
-use weft_report::record::Document;
-use weft_report::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunReport, RunUplink};
+use weft_facts::record::Document;
+use weft_facts::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunReport, RunUplink};
 use weft_units::{Bytes, Nanos};
 
 use crate::accounting::{conservation, undelivered, unexplained};

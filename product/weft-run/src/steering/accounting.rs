@@ -5,7 +5,7 @@
 
 use weft_nic::counters::Count;
 use weft_nic::receive::ReceiveTotals;
-use weft_report::record::{Balance, Conservation, Drops, Stage};
+use weft_facts::record::{Balance, Conservation, Drops, Stage};
 
 fn balance(entered: Count, left: Count, dropped: Count, held: Count) -> Balance {
     Balance {

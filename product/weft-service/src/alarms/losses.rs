@@ -6,8 +6,8 @@
 use super::QUIET;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use weft_report::human;
-use weft_report::status::{StatusClass, reasons};
+use weft_facts::human;
+use weft_facts::status::{StatusClass, reasons};
 
 /// The most classes that are reported at a time.
 const TOLD_MAX: usize = 16;

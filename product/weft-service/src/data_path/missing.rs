@@ -4,7 +4,7 @@
 use super::{DataPath, DataPathError, PathStatus, Plan, PortSpec};
 use crate::policy::Policy;
 use weft_policy::CompiledPolicy;
-use weft_report::status::WorkerState;
+use weft_facts::status::WorkerState;
 
 /// The absence of a data path.
 #[derive(Clone, PartialEq, Eq, Debug)]

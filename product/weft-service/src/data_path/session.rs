@@ -17,7 +17,7 @@ use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale, link};
 use weft_nic::sojourn::Sojourns;
 use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
-use weft_report::status::{Histogram, Percentiles, WorkerState};
+use weft_facts::status::{Histogram, Percentiles, WorkerState};
 use weft_run::counters::{OF_CLASSES, values};
 use weft_run::session::{
     Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,

@@ -9,7 +9,7 @@ use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{ListPortsReply, Reply};
 use weft_nic::nic::Draining;
-use weft_report::status::{
+use weft_facts::status::{
     ServiceStatus, StatusClass, StatusDraining, StatusPort, StatusPortLimit, StatusUplink,
 };
 use weft_run::session::PortLimit;

@@ -12,7 +12,7 @@ use weft_control::interface::{
     AddPort, ChangeReply, LoadPolicy, OfUplink, PolicySource, PortName, ReloadReply, TenantText,
 };
 use weft_policy::CompiledPolicy;
-use weft_report::status::WorkerState;
+use weft_facts::status::WorkerState;
 use weft_run::session::PortLimit;
 use weft_units::{BitsPerSec, Bytes};
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::output::{self, Target};
 use weft_control::interface;
-use weft_report::config::{ConfigReport, ConfigTenant};
-use weft_report::record::Document;
-use weft_report::status::{StatusPort, StatusPortLimit};
+use weft_facts::config::{ConfigReport, ConfigTenant};
+use weft_facts::record::Document;
+use weft_facts::status::{StatusPort, StatusPortLimit};
 use weft_run::host_facts;
 
 /// Print the policy that a running daemon enforces, as text that `weft policy load` accepts.

@@ -6,7 +6,7 @@ use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::{output, values};
 use weft_control::interface::{AddPort, PortLimit};
 use weft_host::Mac;
-use weft_report::status::ServiceStatus;
+use weft_facts::status::ServiceStatus;
 
 /// Make, remove and list the ports of a running daemon.
 #[derive(Debug, clap::Args)]

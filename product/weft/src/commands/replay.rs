@@ -12,9 +12,9 @@ use weft_cli::progress;
 use weft_cli::values;
 use weft_policy::CompileOptions;
 use weft_replay::{Count, Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
-use weft_report::human;
-use weft_report::record::{Balance, Conservation, Document, Drops};
-use weft_report::replay::{ReplayClass, ReplayReport};
+use weft_facts::human;
+use weft_facts::record::{Balance, Conservation, Document, Drops};
+use weft_facts::replay::{ReplayClass, ReplayReport};
 use weft_run::host_facts;
 use weft_units::BitsPerSec;
 

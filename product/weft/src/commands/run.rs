@@ -41,7 +41,7 @@ use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::promise::{About, Refusal};
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_run::place::{Place, refusal};
 use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
 use weft_run::session::{

@@ -13,8 +13,8 @@ use weft_cli::signals::{Removes, Stop};
 use weft_cli::{terminal, values};
 use weft_control::ClientError;
 use weft_control::interface::ServiceStatus;
-use weft_report::human;
-use weft_report::status::reasons;
+use weft_facts::human;
+use weft_facts::status::reasons;
 use weft_units::Nanos;
 
 /// The longest time that a signal waits.

@@ -6,7 +6,7 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Row, Table};
 use weft_cli::screen::View;
-use weft_report::human;
+use weft_facts::human;
 use weft_run::session::Status;
 
 /// The live view.

@@ -7,8 +7,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Row, Table};
 use weft_cli::screen::View;
 use weft_control::interface::ServiceStatus;
-use weft_report::human;
-use weft_report::status::{StatusClass, reasons};
+use weft_facts::human;
+use weft_facts::status::{StatusClass, reasons};
 
 /// The width of the bar that shows a rate against its entitlement.
 const BAR: usize = 12;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use weft_report::status::{StatusLimit, StatusPort};
+    use weft_facts::status::{StatusLimit, StatusPort};
 
     #[test]
     fn every_part_is_drawn() {

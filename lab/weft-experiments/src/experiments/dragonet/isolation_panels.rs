@@ -12,7 +12,7 @@ use std::time::Instant;
 use weft_packet::HeaderMatch;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_steer::Flow;
 use weft_steer::nic::{Nic, Steering, shipped_model};
 use weft_steer::policy::{Balance, Isolate, PolicyFile};

@@ -41,7 +41,7 @@ use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
 use weft_packet::ethernet;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).
@@ -268,7 +268,7 @@ impl Accounting {
 pub struct Measured {
     /// Payload rate that the receivers' TCP took in over the steady part, all flows together.
     pub throughput: BitsPerSec,
-    /// Payload rate of each flow over the steady part; `weft_report::stats::jain` takes them as fractions.
+    /// Payload rate of each flow over the steady part; `weft_facts::stats::jain` takes them as fractions.
     pub flows: Vec<BitsPerSec>,
     /// Wire rate of the bottleneck over the steady part, as a fraction of its configured rate.
     pub link_use: f64,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use weft_nic::plan;
 use weft_packet::ethernet;
 use weft_report::demo::{Cost, DemoReport, LATENCY_TENANT, LatencySummary, Mode, ModeReport, Sample};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_run::host_facts;
 use weft_sim::outcome::{ClassSample, Outcome};
 use weft_sim::run::{RunError, simulate};

@@ -10,8 +10,8 @@ use weft_report::demo::{
     Cost, DemoReport, LatencySample, LatencySummary, LimitReport, Mode, ModeReport, QueueSample, RateTrial,
     Sample, limit_report,
 };
-use weft_report::record::Document;
-use weft_report::stats;
+use weft_facts::record::Document;
+use weft_facts::stats;
 use weft_run::accounting::conservation;
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Nanos};

@@ -25,7 +25,7 @@ use super::{
 use weft_nic::plan::Mode;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::RateTrial;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Time for all flows to start and to find their windows: hundreds of flows open one after the other.

@@ -18,9 +18,9 @@ use weft_profile::session::{self, Loaded, Options, Profile, Progress, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
 use weft_profile::{remedy_trials, stacks, statements};
-use weft_report::human;
+use weft_facts::human;
 use weft_report::profile::profile_html;
-use weft_report::record::{Document, Host};
+use weft_facts::record::{Document, Host};
 use weft_run::host_facts;
 
 /// Runs the command.

@@ -440,7 +440,7 @@ fn a_table_that_somebody_else_set_since_stays() {
     theirs_stay(&device, &theirs);
 }
 
-#[path = "../../../../weft-report/tests/suite/schema.rs"]
+#[path = "../../../../weft-facts/tests/suite/schema.rs"]
 mod schema;
 
 #[test]

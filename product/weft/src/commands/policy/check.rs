@@ -7,8 +7,8 @@ use weft_cli::output::{self, Target};
 use weft_cli::policy_file::{PolicyText, with_cure};
 use weft_policy::promise::Promise;
 use weft_policy::{CompileOptions, Diagnostic};
-use weft_report::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
-use weft_report::record::Document;
+use weft_facts::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
+use weft_facts::record::Document;
 use weft_run::host_facts;
 use weft_run::place::{Answer, Place, line};
 

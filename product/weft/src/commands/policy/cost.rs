@@ -10,8 +10,8 @@ use weft_policy::algorithm::Place;
 use weft_policy::cost::{OrderCost, PolicyCost, Profile};
 use weft_policy::{Diagnostic, Source, price_with};
 use weft_rank::Part;
-use weft_report::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
-use weft_report::record::Document;
+use weft_facts::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
+use weft_facts::record::Document;
 use weft_run::host_facts;
 use weft_run::tenant_files::Beside;
 

@@ -10,12 +10,12 @@ use weft_control::Client;
 use weft_policy::explain::{DescribedPacket, Explanation, PacketRank, Step, Turn};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, explain_with};
 use weft_rank::Eligibility;
-use weft_report::human;
-use weft_report::policy_explain::{
+use weft_facts::human;
+use weft_facts::policy_explain::{
     ExplainedLimit, ExplainedRank, ExplainedStep, ExplainedWaiting, PolicyExplainReport,
 };
-use weft_report::record::Document;
-use weft_report::status::ServiceStatus;
+use weft_facts::record::Document;
+use weft_facts::status::ServiceStatus;
 use weft_run::host_facts;
 use weft_sched::program::LeafDiscipline;
 use weft_service::policy;

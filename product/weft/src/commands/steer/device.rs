@@ -6,7 +6,7 @@ use weft_cli::output::{self, Target};
 use weft_cli::steering::Problem;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
 use weft_host::{NetNs, link};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_run::steering::device::record::{self, Kept};
 use weft_run::steering::device::{self, Wanted};
 use weft_run::steering::input;

@@ -15,7 +15,7 @@ use super::settings::{Config, Inner, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{Bytes, Weight};
 
 /// A function that makes a path for a run.

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::ParseUnitError;
 
 /// The experiment's id.

@@ -5,7 +5,7 @@ use super::settings::Settings;
 use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_run::accounting::conservation;
 use weft_units::Nanos;
 
