@@ -744,7 +744,7 @@ class Conservation:
     """Bytes dropped, for any reason."""
     dropped_packets: int
     """Packets dropped, for any reason."""
-    drops: dict[str, Drops]
+    drops: dict[str, Counted]
     """Reason -> packets and bytes dropped for it; their sums are the total's `dropped_packets` and `dropped_bytes`."""
     held_bytes: int
     """Bytes held when the accounting was closed."""
@@ -769,10 +769,10 @@ violation."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drops:
-    """Packets and bytes lost for one reason."""
+class Counted:
+    """A number of packets, and their bytes."""
     bytes: int
-    """Bytes."""
+    """Their bytes."""
     packets: int
     """Packets."""
 
@@ -2037,7 +2037,7 @@ class ReplayClass:
     """Bytes that left."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""
-    dropped: dict[str, Drops]
+    dropped: dict[str, Counted]
     """Packets and bytes dropped, by reason."""
     first_s: float | None
     """The first departure, in seconds since the trace's first packet; null if there was none."""
@@ -2196,9 +2196,9 @@ class Run:
     """The classes in the policy's order."""
     conservation: Conservation
     """Whether every packet and byte is accounted for."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: PortEvents
     """Packets of rare events at the ports, by counter."""
-    dropped: RunDrops
+    dropped: PathDrops
     """Packets dropped, by reason."""
     duration_s: float
     """The duration, in seconds."""
@@ -2221,7 +2221,7 @@ class RunClass:
     """Bytes sent."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: ClassEvents
     """Packets of rare events of the class, by counter."""
     dropped_bytes: int
     """Bytes dropped."""
@@ -2232,8 +2232,34 @@ class RunClass:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunDrops:
-    """Packets dropped during the run, by reason."""
+class ClassEvents:
+    """Packets of rare events of a class."""
+    late_claims: int
+    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
+    untracked: int
+    """Packets of flows beyond the flow bound, which share the rings of others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortEvents:
+    """Packets of rare events at a port, or at all ports together."""
+    cut_packets: int
+    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
+    infrastructure_excess: int
+    """Packets of infrastructure beyond its share, scheduled as any other."""
+    obscured_drops: int
+    """Packets dropped because their class could not be determined."""
+    strays: int
+    """Packets found in a ring without a doorbell."""
+    unannounced_drops: int
+    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
+    unknown_makers: int
+    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathDrops:
+    """Packets dropped on the path, by reason."""
     backlog: int
     """The receive backlog between the ends of the port was full."""
     bound: int
@@ -2302,7 +2328,7 @@ class RunUplink:
 @dataclass(frozen=True, kw_only=True)
 class Sim:
     """The document of `weft sim`. Flows, latencies and processors are those of the first seed; `spread` covers all seeds."""
-    class_drops: dict[str, dict[str, Drops]] | None = field(default=None, metadata={'required': False})
+    class_drops: dict[str, dict[str, Counted]] | None = field(default=None, metadata={'required': False})
     """Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC;
 without a policy, that of the flow. The sums over the classes are the drops of `conservation`."""
     conservation: Conservation
@@ -2434,13 +2460,15 @@ class SimSpread:
 @dataclass(frozen=True, kw_only=True)
 class Status:
     """The document of `weft status`."""
+    backlogged_rings: int
+    """Rings with packets that wait."""
     classes: list[StatusClass]
     """The classes in the policy's order."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: PortEvents
     """Packets of rare events at the ports, by counter."""
     draining: StatusDraining | None = field(default=None, metadata={'required': False})
     """The drains under way; absent without one."""
-    dropped: dict[str, int]
+    dropped: PathDrops
     """Packets dropped, by reason."""
     failed_readings: int
     """Failed readings of the kernel's counters."""
@@ -2458,6 +2486,8 @@ class Status:
     """The SHA-256 of the policy's text, in hexadecimal digits."""
     ports: list[StatusPort]
     """The ports."""
+    received_packets: int
+    """Packets received through the uplink."""
     schema: Literal['weft-status/1']
     """Name and version of this schema."""
     steer: StatusSteer | None = field(default=None, metadata={'required': False})
@@ -2488,9 +2518,9 @@ class StatusClass:
     """Bytes sent."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: ClassEvents
     """Packets of rare events of the class, by counter."""
-    dropped: dict[str, int]
+    dropped: ClassDrops
     """Packets dropped, by reason."""
     entitled_bps: float | None
     """The rate that the policy guarantees; null where it cannot be known."""
@@ -2504,6 +2534,19 @@ class StatusClass:
     """The reason for absent waiting times."""
     sojourn_s: Percentiles | None
     """Percentiles of the waiting time since the class began; null before its first packet has left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassDrops:
+    """Packets of a class dropped, by reason."""
+    bound: int
+    """The class had reached its bound."""
+    moving: int
+    """Their flow was changing its class, and its old ring still had packets."""
+    refused: int
+    """The uplink refused them."""
+    ring_full: int
+    """Their ring was full."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2563,13 +2606,13 @@ class StatusPort:
     """Its addresses, each with its prefix length."""
     configured: bool
     """Whether it comes from the daemon's configuration."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: PortEvents
     """Packets of rare events at the port, by counter."""
     dropped_packets: int
     """Packets dropped on their way to or from the port."""
-    egress_limit: StatusPortLimit | None = field(default=None, metadata={'required': False})
+    egress_limit: PortLimit | None = field(default=None, metadata={'required': False})
     """The limit of what it sends, beside those of the policy."""
-    ingress_limit: StatusPortLimit | None = field(default=None, metadata={'required': False})
+    ingress_limit: PortLimit | None = field(default=None, metadata={'required': False})
     """The limit of what it receives."""
     kind: str
     """The kind of device."""
@@ -2596,12 +2639,12 @@ class StatusPort:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusPortLimit:
-    """A limit of a port in one direction."""
+class PortLimit:
+    """A limit of a port's packets in one direction."""
     burst_bytes: int
     """The bytes that pass at once after a pause."""
     rate_bps: int
-    """The rate in bits per second."""
+    """The rate on the wire, in bits per second."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2694,13 +2737,15 @@ class StatusUplink:
 @dataclass(frozen=True, kw_only=True)
 class ServiceStatus:
     """The counters of a running daemon."""
+    backlogged_rings: int
+    """Rings with packets that wait."""
     classes: list[StatusClass]
     """The classes in the policy's order."""
-    counters: dict[str, int] | None = field(default=None, metadata={'required': False})
+    counters: PortEvents
     """Packets of rare events at the ports, by counter."""
     draining: StatusDraining | None = field(default=None, metadata={'required': False})
     """The drains under way; absent without one."""
-    dropped: dict[str, int]
+    dropped: PathDrops
     """Packets dropped, by reason."""
     failed_readings: int
     """Failed readings of the kernel's counters."""
@@ -2716,6 +2761,8 @@ class ServiceStatus:
     """The SHA-256 of the policy's text, in hexadecimal digits."""
     ports: list[StatusPort]
     """The ports."""
+    received_packets: int
+    """Packets received through the uplink."""
     steer: StatusSteer | None = field(default=None, metadata={'required': False})
     """The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for."""
     tenants: list[StatusTenant] | None = field(default=None, metadata={'required': False})

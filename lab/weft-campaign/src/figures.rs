@@ -52,7 +52,7 @@ pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
         put(format!("backlog_bytes.{class}"), Some(backlog.0 as f64));
     }
     let counters = &outcome.counters;
-    let dropped: u64 = outcome.balances.iter().map(|stage| stage.dropped.packets.0).sum();
+    let dropped: u64 = outcome.balances.iter().map(|stage| stage.balance.dropped().packets.0).sum();
     for (name, count) in [
         ("events", outcome.events),
         ("packets", counters.packets),

@@ -1,9 +1,9 @@
 //! The document of `weft campaign status`.
 
-use weft_facts::record::{Document, Host};
-use weft_facts::table::{Cell, Column, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weft_facts::record::{Document, Host};
+use weft_facts::table::{Cell, Column, Table};
 
 /// The document of `weft campaign status`: how many results of a grid are in a store.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

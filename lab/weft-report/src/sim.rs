@@ -1,11 +1,12 @@
 //! The document of `weft sim`: the results of one scenario over its seeds.
 
-use weft_facts::record::{Conservation, Document, Drops, Host, Stage};
-use weft_facts::table::{Cell, Column, Table};
-use weft_facts::{human, stats};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weft_facts::record::{Conservation, Document, Host, Stage};
+use weft_facts::table::{Cell, Column, Table};
+use weft_facts::{human, stats};
+use weft_units::Counted;
 
 /// The document of `weft sim`. Flows, latencies and processors are those of the first seed; `spread` covers all seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +44,7 @@ pub struct SimReport {
     /// Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC;
     /// without a policy, that of the flow. The sums over the classes are the drops of `conservation`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub class_drops: BTreeMap<String, BTreeMap<String, Drops>>,
+    pub class_drops: BTreeMap<String, BTreeMap<String, Counted>>,
     /// Counters of all hosts together, first seed, warm-up included.
     pub counters: BTreeMap<String, u64>,
     /// Changes of hosts' policies, first seed.
@@ -295,7 +296,7 @@ impl SimReport {
         ]);
         for (class, drops) in &self.class_drops {
             for (reason, dropped) in drops {
-                let amounts = [human::count(dropped.packets), human::bytes(dropped.bytes as f64)];
+                let amounts = [human::count(dropped.packets.get()), human::bytes(dropped.bytes.get() as f64)];
                 let cells = [class.clone(), reason.clone()].into_iter().chain(amounts);
                 table.row(cells.map(Cell::plain));
             }

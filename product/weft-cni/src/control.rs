@@ -47,7 +47,7 @@ fn translate(error: ClientError, socket: &Path) -> DaemonError {
 }
 
 fn limit(limit: Limit) -> PortLimit {
-    PortLimit { rate_bps: limit.rate.0, burst_bytes: limit.depth(FRAME).0 }
+    PortLimit { rate: limit.rate, burst: limit.depth(FRAME) }
 }
 
 impl Control {

@@ -9,6 +9,7 @@ use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use weft_facts::ports::PortLimit;
 pub use weft_facts::status::{ServiceStatus, StatusPort};
 
 /// The shortest interval of [`Request::Monitor`], in milliseconds.
@@ -60,16 +61,6 @@ pub struct LoadPolicy {
     /// The time that flows that change their class wait for packets that they have left, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
-}
-
-/// A limit of a port's traffic in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PortLimit {
-    /// The rate in bits per second.
-    pub rate_bps: u64,
-    /// The bytes that pass at once after a pause.
-    pub burst_bytes: u64,
 }
 
 /// The parameters of `AddPort`.

@@ -35,7 +35,7 @@ pub struct ConfigReport {
 }
 
 /// A tenant of the policy in force.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConfigTenant {
     /// The tenant's name.
     pub tenant: String,

@@ -1,6 +1,5 @@
 //! Numbers formatted for people: the units of `weft-units`, for the floating-point figures of a report.
 
-use std::collections::BTreeMap;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The text for a missing figure.
@@ -45,16 +44,11 @@ pub fn count(n: u64) -> String {
     text
 }
 
-/// The counts above zero with their names, for example `bound 3, ring full 1`; `None` without one.
+/// The counts above zero with their names, for example `bound 3, ring_full 1`; `None` without one.
 pub fn named_counts<'a>(counts: impl IntoIterator<Item = (&'a str, u64)>) -> Option<String> {
     let some = counts.into_iter().filter(|(_, count)| *count > 0);
     let words: Vec<_> = some.map(|(name, count)| format!("{name} {count}")).collect();
     (!words.is_empty()).then(|| words.join(", "))
-}
-
-/// As [`named_counts`], for counters of a document.
-pub fn of_counters(counters: &BTreeMap<String, u64>) -> Option<String> {
-    named_counts(counters.iter().map(|(name, count)| (name.as_str(), *count)))
 }
 
 /// Packets per second, for example `1.25 Mpps`.

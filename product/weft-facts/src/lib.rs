@@ -5,6 +5,8 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`counters`] | the tables of counters: a row is declared once |
+//! | [`ports`] | ports and their limits |
 //! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`status`], [`mod@config`], [`tenants`] | what a running daemon says of itself |
 //! | [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`replay`], [`run`], [`steer`], [`titan`] | the documents of the other commands |
@@ -20,6 +22,8 @@
 //! document, which the tests write and compare.
 #![forbid(unsafe_code)]
 
+pub mod counters;
+pub mod ports;
 pub mod record;
 pub mod schema;
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::de::DeserializeOwned;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use weft_units::Counted;
 
 use crate::human;
 use crate::table::{Cell, Column, Table};
@@ -66,6 +68,40 @@ pub struct Balance {
 }
 
 impl Balance {
+    /// Returns the balance of four counts.
+    pub const fn of(entered: Counted, left: Counted, dropped: Counted, held: Counted) -> Self {
+        Self {
+            in_packets: entered.packets.get(),
+            in_bytes: entered.bytes.get(),
+            out_packets: left.packets.get(),
+            out_bytes: left.bytes.get(),
+            dropped_packets: dropped.packets.get(),
+            dropped_bytes: dropped.bytes.get(),
+            held_packets: held.packets.get(),
+            held_bytes: held.bytes.get(),
+        }
+    }
+
+    /// What entered.
+    pub const fn entered(&self) -> Counted {
+        Counted::new(self.in_packets, self.in_bytes)
+    }
+
+    /// What left.
+    pub const fn left(&self) -> Counted {
+        Counted::new(self.out_packets, self.out_bytes)
+    }
+
+    /// What was dropped.
+    pub const fn dropped(&self) -> Counted {
+        Counted::new(self.dropped_packets, self.dropped_bytes)
+    }
+
+    /// What was held.
+    pub const fn held(&self) -> Counted {
+        Counted::new(self.held_packets, self.held_bytes)
+    }
+
     /// Whether in = out + dropped + held, in packets and in bytes.
     pub fn is_balanced(&self) -> bool {
         let packets = [self.out_packets, self.dropped_packets, self.held_packets];
@@ -95,15 +131,6 @@ fn wide_sum(counters: [u64; 3]) -> u128 {
     counters.iter().map(|&c| u128::from(c)).sum()
 }
 
-/// Packets and bytes lost for one reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Drops {
-    /// Packets.
-    pub packets: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
 /// The balance of one stage on a packet's path.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stage {
@@ -122,7 +149,7 @@ pub struct Conservation {
     pub total: Balance,
     /// Reason -> packets and bytes dropped for it; their sums are the total's `dropped_packets` and `dropped_bytes`.
     #[serde(default)]
-    pub drops: BTreeMap<String, Drops>,
+    pub drops: BTreeMap<String, Counted>,
     /// The stages in the order of the path.
     #[serde(default)]
     pub stages: Vec<Stage>,
@@ -163,8 +190,8 @@ impl Conservation {
             }
         }
         violations.extend(self.unexplained.iter().cloned());
-        let packets: u128 = self.drops.values().map(|d| u128::from(d.packets)).sum();
-        let bytes: u128 = self.drops.values().map(|d| u128::from(d.bytes)).sum();
+        let packets: u128 = self.drops.values().map(|d| u128::from(d.packets.get())).sum();
+        let bytes: u128 = self.drops.values().map(|d| u128::from(d.bytes.get())).sum();
         if packets != u128::from(self.total.dropped_packets) || bytes != u128::from(self.total.dropped_bytes)
         {
             violations.push(format!(
@@ -235,8 +262,8 @@ impl Conservation {
         for (reason, d) in &self.drops {
             table.note(format!(
                 "dropped, {reason}: {} packets, {}",
-                human::count(d.packets),
-                human::bytes(d.bytes as f64)
+                human::count(d.packets.get()),
+                human::bytes(d.bytes.get() as f64)
             ));
         }
         table

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weft_units::{Counted, Packets};
 
 use crate::human;
-use crate::record::{Conservation, Document, Drops, Host};
+use crate::record::{Conservation, Document, Host};
 use crate::table::{Cell, Column, Table};
 
 /// The document of `weft replay`.
@@ -31,7 +32,7 @@ pub struct ReplayClass {
     /// Bytes that left.
     pub bytes: u64,
     /// Packets and bytes dropped, by reason.
-    pub dropped: BTreeMap<String, Drops>,
+    pub dropped: BTreeMap<String, Counted>,
     /// The first departure, in seconds since the trace's first packet; null if there was none.
     pub first_s: Option<f64>,
     /// The last departure, in seconds since the trace's first packet; null if there was none.
@@ -55,7 +56,7 @@ impl Document for ReplayReport {
                 Cell::plain(&c.class),
                 human::count(c.packets).into(),
                 human::bytes(c.bytes as f64).into(),
-                human::count(c.dropped.values().map(|drops| drops.packets).sum()).into(),
+                human::count(c.dropped.values().map(|drops| drops.packets).sum::<Packets>().get()).into(),
                 human::or_none(c.first_s, human::time).into(),
                 human::or_none(c.last_s, human::time).into(),
             ]);

@@ -1,11 +1,10 @@
 //! The document of `weft run`: the traffic of each class of a policy while the software NIC ran.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
+use crate::counters::{ClassEvents, Counters, PathDrops, PortEvents};
 use crate::human;
 use crate::record::{Conservation, Document, Host};
 use crate::table::{Cell, Column, Table};
@@ -22,11 +21,9 @@ pub struct RunReport {
     /// The classes in the policy's order.
     pub classes: Vec<RunClass>,
     /// Packets dropped, by reason.
-    #[serde(default)]
-    pub dropped: RunDrops,
+    pub dropped: PathDrops,
     /// Packets of rare events at the ports, by counter.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, u64>,
+    pub counters: PortEvents,
     /// The largest lag of each leaf of the policy without a rate limit behind the fluid schedule.
     #[serde(default)]
     pub lags: Vec<RunLag>,
@@ -97,60 +94,6 @@ pub struct RunReceive {
     pub dropped_packets: u64,
 }
 
-/// Packets dropped during the run, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RunDrops {
-    /// The uplink refused them: it is down, or does not support such packets. A full uplink is waited for.
-    pub refused: u64,
-    /// Their ring was full.
-    pub ring_full: u64,
-    /// A qdisc at the port dropped them: one that a user has installed, or the FIFOs of a TAP.
-    pub qdisc: u64,
-    /// The receive backlog between the ends of the port was full.
-    pub backlog: u64,
-    /// Their class had reached its bound.
-    pub bound: u64,
-    /// Their flow was changing its class, and its old ring still had packets.
-    #[serde(default)]
-    pub moving: u64,
-    /// No doorbell announced them, or their class could not be determined.
-    pub stray: u64,
-    /// The uplink's device dropped them after accepting them.
-    pub uplink: u64,
-    /// Their doorbell was posted, they never arrived, and no counter of the kernel records them. The accounting does not balance.
-    pub lost: u64,
-}
-
-impl RunDrops {
-    /// The sum of all reasons.
-    pub fn total(&self) -> u64 {
-        self.by_reason().iter().map(|(_, packets)| packets).sum()
-    }
-
-    /// Each reason in one or two words, and its number of packets.
-    pub fn by_reason(&self) -> [(&'static str, u64); 9] {
-        [
-            ("refused", self.refused),
-            ("ring full", self.ring_full),
-            ("qdisc", self.qdisc),
-            ("backlog", self.backlog),
-            ("bound", self.bound),
-            ("moving", self.moving),
-            ("stray", self.stray),
-            ("uplink", self.uplink),
-            ("lost", self.lost),
-        ]
-    }
-}
-
-impl core::fmt::Display for RunDrops {
-    /// `12 dropped (ring full 10, stray 2)`.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{} dropped", self.total())?;
-        human::named_counts(self.by_reason()).map_or(Ok(()), |reasons| write!(f, " ({reasons})"))
-    }
-}
-
 /// The counters of one class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RunClass {
@@ -165,8 +108,7 @@ pub struct RunClass {
     /// Bytes dropped.
     pub dropped_bytes: u64,
     /// Packets of rare events of the class, by counter.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, u64>,
+    pub counters: ClassEvents,
 }
 
 impl Document for RunReport {
@@ -192,11 +134,10 @@ impl Document for RunReport {
                     .into(),
             ]);
         }
-        let counted = |name: &str, counters: &BTreeMap<String, u64>| {
-            Some(format!("{name}: {}", human::of_counters(counters)?))
-        };
-        let classes = self.classes.iter().filter_map(|c| counted(&c.class, &c.counters));
-        classes.chain(counted("counted", &self.counters)).for_each(|note| table.note(note));
+        let classes =
+            self.classes.iter().filter_map(|c| Some(format!("{}: {}", c.class, c.counters.text()?)));
+        let all = self.counters.text().map(|counters| format!("counted: {counters}"));
+        classes.chain(all).for_each(|note| table.note(note));
         let lags = (!self.lags.is_empty()).then(|| lag_table(&self.lags));
         [table].into_iter().chain(lags).chain([self.conservation.table("Conservation")]).collect()
     }
@@ -218,16 +159,4 @@ fn lag_table(lags: &[RunLag]) -> Table {
         ]);
     }
     table
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn drops_are_told_with_their_reasons() {
-        assert_eq!(RunDrops::default().to_string(), "0 dropped");
-        let drops = RunDrops { ring_full: 10, stray: 2, ..RunDrops::default() };
-        assert_eq!((drops.total(), drops.to_string()), (12, "12 dropped (ring full 10, stray 2)".into()));
-    }
 }

@@ -1,11 +1,11 @@
 //! The document of `weft status`: the counters of a running daemon.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::counters::{ClassDrops, ClassEvents, Counters, PathDrops, PortEvents};
 use crate::human;
+use crate::ports::PortLimit;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 use crate::tenants::{StatusTenant, tenant_table};
@@ -53,12 +53,14 @@ pub struct ServiceStatus {
     pub limits: Vec<StatusLimit>,
     /// The ports.
     pub ports: Vec<StatusPort>,
+    /// Packets received through the uplink.
+    pub received_packets: u64,
+    /// Rings with packets that wait.
+    pub backlogged_rings: u32,
     /// Packets dropped, by reason.
-    #[serde(default)]
-    pub dropped: BTreeMap<String, u64>,
+    pub dropped: PathDrops,
     /// Packets of rare events at the ports, by counter.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, u64>,
+    pub counters: PortEvents,
     /// Failed readings of the kernel's counters.
     #[serde(default)]
     pub failed_readings: u64,
@@ -189,11 +191,9 @@ pub struct StatusClass {
     /// Packets sent.
     pub packets: u64,
     /// Packets dropped, by reason.
-    #[serde(default)]
-    pub dropped: BTreeMap<String, u64>,
+    pub dropped: ClassDrops,
     /// Packets of rare events of the class, by counter.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, u64>,
+    pub counters: ClassEvents,
     /// Bytes that wait.
     pub backlog_bytes: u64,
     /// The rate on the wire over the last second.
@@ -283,26 +283,16 @@ pub struct StatusPort {
     /// Packets dropped on their way to or from the port.
     pub dropped_packets: u64,
     /// Packets of rare events at the port, by counter.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub counters: BTreeMap<String, u64>,
+    pub counters: PortEvents,
     /// The limit of what it sends, beside those of the policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub egress_limit: Option<StatusPortLimit>,
+    pub egress_limit: Option<PortLimit>,
     /// The limit of what it receives.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ingress_limit: Option<StatusPortLimit>,
+    pub ingress_limit: Option<PortLimit>,
     /// The uplink, if the configuration names its uplinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,
-}
-
-/// A limit of a port in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct StatusPortLimit {
-    /// The rate in bits per second.
-    pub rate_bps: u64,
-    /// The bytes that pass at once after a pause.
-    pub burst_bytes: u64,
 }
 
 impl ServiceStatus {
@@ -341,10 +331,8 @@ impl ServiceStatus {
         if let Some(draining) = &self.draining {
             classes.note(draining.headline());
         }
-        if !self.dropped.is_empty() {
-            classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
-        }
-        if let Some(counters) = human::of_counters(&self.counters) {
+        classes.note(format!("dropped in all: {}", reasons(&self.dropped)));
+        if let Some(counters) = self.counters.text() {
             classes.note(format!("counted in all: {counters}"));
         }
         let limits = (!self.limits.is_empty()).then(|| self.limit_table());
@@ -377,7 +365,7 @@ impl ServiceStatus {
                 human::bytes(c.bytes as f64).into(),
                 reasons(&c.dropped).into(),
             ]);
-            if let Some(counters) = human::of_counters(&c.counters) {
+            if let Some(counters) = c.counters.text() {
                 table.note(format!("class {}: {counters}", c.class));
             }
         }
@@ -436,7 +424,7 @@ impl ServiceStatus {
                 human::count(p.dropped_packets).into(),
                 p.limits().into(),
             ]);
-            if let Some(counters) = human::of_counters(&p.counters) {
+            if let Some(counters) = p.counters.text() {
                 table.note(format!("port {}: {counters}", p.port));
             }
         }
@@ -447,8 +435,8 @@ impl ServiceStatus {
 impl StatusPort {
     /// The limits as text: `sends 10 Mb/s, receives 20 Mb/s`; a dash without any.
     fn limits(&self) -> String {
-        let of = |does: &str, limit: &Option<StatusPortLimit>| {
-            limit.map(|limit| format!("{does} {}", human::rate(limit.rate_bps as f64)))
+        let of = |does: &str, limit: &Option<PortLimit>| {
+            limit.map(|limit| format!("{does} {}", human::rate(limit.rate.get() as f64)))
         };
         let limits = [of("sends", &self.egress_limit), of("receives", &self.ingress_limit)];
         let limits: Vec<String> = limits.into_iter().flatten().collect();
@@ -456,9 +444,9 @@ impl StatusPort {
     }
 }
 
-/// Drops as text: `bound 3, ring full 1`; `0` without drops.
-pub fn reasons(dropped: &BTreeMap<String, u64>) -> String {
-    human::of_counters(dropped).unwrap_or_else(|| "0".to_owned())
+/// Drops as text: `bound 3, ring_full 1`; `0` without drops.
+pub fn reasons(dropped: &impl Counters) -> String {
+    dropped.text().unwrap_or_else(|| "0".to_owned())
 }
 
 impl Document for StatusReport {
@@ -476,14 +464,6 @@ impl Document for StatusReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn drops_are_told_with_their_reasons() {
-        assert_eq!(reasons(&BTreeMap::new()), "0");
-        let drops =
-            BTreeMap::from([("bound".to_owned(), 3), ("lost".to_owned(), 0), ("ring full".to_owned(), 1)]);
-        assert_eq!(reasons(&drops), "bound 3, ring full 1");
-    }
 
     #[test]
     fn the_headline_says_whether_the_link_is_up() {

@@ -32,6 +32,18 @@ pub struct StatusTenant {
     pub uplink: Option<String>,
 }
 
+/// The text of a tenant's file.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantText {
+    /// The tenant's name in the operator's policy, such as `vm1` or `vm1.db`.
+    pub tenant: String,
+    /// The file's name in diagnostics.
+    pub name: String,
+    /// Its text.
+    pub text: String,
+}
+
 /// The origin of a tenant's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

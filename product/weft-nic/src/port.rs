@@ -24,7 +24,6 @@ pub use tap::{RING_SLOTS, TapConfig};
 pub(crate) use uplink::UplinkRole;
 pub use uplink::{Receive, Uplink};
 
-use crate::counters::Count;
 use core::ops::RangeInclusive;
 use kernel_side::Near;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -39,6 +38,7 @@ use weft_host::netns::NetNs;
 use weft_host::sysctl;
 use weft_host::tap::{Carrier, TapError};
 use weft_host::tbf::{self, Tbf, TbfError};
+use weft_units::Counted;
 
 /// Errors from creating a port or an uplink.
 #[derive(Debug, thiserror::Error)]
@@ -186,7 +186,7 @@ impl PortDrops {
 pub struct Deliveries {
     /// Packets delivered to the near end: `tx_packets` of a veth's far end, or `rx_packets` of a TAP, which counts what
     /// was written to its queues and passed to the stack (`tun_get_user`, drivers/net/tun.c).
-    pub delivered: Count,
+    pub delivered: Counted,
     /// Packets dropped on the way to it.
     pub dropped: DeliveryDrops,
 }

@@ -69,8 +69,8 @@ pub use change::{
 };
 pub use code::{Code, Severity};
 pub use compile::{
-    Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, PortLimit, Source, TooManyRefused, compile,
-    compile_with, compile_with_fallback, draw, parse, price, price_with, steer_with,
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, Source, TooManyRefused, compile, compile_with,
+    compile_with_fallback, draw, parse, price, price_with, steer_with,
 };
 pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause};
 pub use decode::decode;

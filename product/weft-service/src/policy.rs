@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use weft_control::error::Diagnostic;
+use weft_facts::ports::LimitedPort;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Steps, Tenant, TenantFiles,
-    TenantTexts, TooManyRefused, compile_with_fallback, texts_of,
+    Compilation, CompileOptions, CompiledPolicy, Fallback, Source, Steps, Tenant, TenantFiles, TenantTexts,
+    TooManyRefused, compile_with_fallback, texts_of,
 };
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
@@ -29,7 +30,7 @@ pub struct Policy {
     /// The tenants, with the texts of their files.
     pub tenants: Vec<Tenant>,
     /// The limits of ports beside those of the text.
-    pub port_limits: Vec<PortLimit>,
+    pub port_limits: Vec<LimitedPort>,
     /// The link's rate that replaces the one that the text states.
     pub rate: Option<BitsPerSec>,
     /// The steps of its compilation.
@@ -44,7 +45,7 @@ pub struct Outside {
     /// The link's rate, in place of the one that the text states.
     pub rate: Option<BitsPerSec>,
     /// Limits of ports beside those of the text.
-    pub port_limits: Vec<PortLimit>,
+    pub port_limits: Vec<LimitedPort>,
     /// The most steps of the compilation.
     pub steps: Steps,
 }
@@ -98,7 +99,7 @@ impl Policy {
         text: String,
         files: &dyn TenantFiles,
         rate: Option<BitsPerSec>,
-        port_limits: Vec<PortLimit>,
+        port_limits: Vec<LimitedPort>,
     ) -> Result<Self, PolicyError> {
         let outside = Outside { rate, port_limits, steps: Steps::WHOLE };
         Self::compiled(name, text, files, outside)
@@ -154,7 +155,7 @@ impl Policy {
     ///
     /// # Errors
     /// When it does not compile with them.
-    pub fn with_port_limits(self, port_limits: Vec<PortLimit>) -> Result<Self, PolicyError> {
+    pub fn with_port_limits(self, port_limits: Vec<LimitedPort>) -> Result<Self, PolicyError> {
         if port_limits == self.port_limits {
             return Ok(self);
         }

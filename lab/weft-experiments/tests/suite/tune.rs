@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use weft_experiments::catalogue::overlay::Setting;
 use weft_experiments::tune::{Options, Progress, QDISCS, TuneError, Tuned, run};
+use weft_facts::record::Host;
 use weft_host::ethtool::{Limited, Moderation};
 use weft_host::qdiscs::Qdiscs;
 use weft_host::transmit::{ByteLimits, Facts, Segments};
-use weft_facts::record::Host;
 use weft_report::tune::{Conclusion, Wish};
 use weft_sim::scenario;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};

@@ -13,9 +13,9 @@ mod machine;
 mod nnls;
 
 use weft_facts::human;
-use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side, Work};
 use weft_facts::stats;
 use weft_facts::table::{Column, Table};
+use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side, Work};
 
 use crate::probes::EVERY;
 

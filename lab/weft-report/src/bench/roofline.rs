@@ -3,9 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::svg::{Line, LogChart, Stroke};
 use weft_facts::human;
 use weft_facts::record::{Document, Host};
-use crate::svg::{Line, LogChart, Stroke};
 use weft_facts::table::{Cell, Column, Table};
 
 /// The document of `weft bench roofline`.

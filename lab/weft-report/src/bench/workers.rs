@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use weft_facts::record::{Document, Host};
 use crate::svg::{Line, LogChart, Stroke};
+use weft_facts::record::{Document, Host};
 use weft_facts::table::{Cell, Column, Table};
 use weft_facts::{human, stats};
 

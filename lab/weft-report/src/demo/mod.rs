@@ -42,7 +42,9 @@ pub use verdict::{
 pub const LATENCY_TENANT: &str = "T0";
 
 /// The use of the NIC's queues: the four configurations of the paper.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// A single queue for all.

@@ -3,8 +3,8 @@
 use super::{
     DemoReport, LATENCY_TENANT, Lag, ModeReport, full_load, full_load_mean, published_statements, verdicts,
 };
-use weft_facts::human;
 use crate::judgement::Judgement;
+use weft_facts::human;
 use weft_facts::record::Document;
 use weft_facts::stats;
 use weft_facts::table::{Cell, Column, Table, Tone, render_all};

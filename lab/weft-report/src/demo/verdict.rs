@@ -1,8 +1,8 @@
 //! The verdicts on the demo.
 
 use super::{DemoReport, Mode, ModeReport, largest_lag, link_use, link_use_p5, share_error_p95};
-use weft_facts::human;
 use crate::judgement::Judgement::{self, Fails, Holds, NotShown};
+use weft_facts::human;
 
 /// The largest acceptable 95th percentile of Loom's share errors.
 pub const SHARE_ERROR_MAX: f64 = 0.05;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::{Category, Latency, Run, Side, SkbSizes};
-use weft_facts::stats;
 use weft_facts::schema::ByName;
+use weft_facts::stats;
 
 /// A level's figures.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]

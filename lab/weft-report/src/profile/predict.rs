@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Run, Side};
 use crate::html::{Block, Check, Page, Section};
-use weft_facts::human;
 use crate::judgement::Judgement;
+use weft_facts::human;
 use weft_facts::record::{Document, Host};
 use weft_facts::stats;
 use weft_facts::table::{Column, Table};

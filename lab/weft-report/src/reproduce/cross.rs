@@ -3,11 +3,11 @@
 
 use super::TableCell;
 use super::score::{Score, score};
-use weft_facts::record::{Document, Host};
-use weft_facts::table::{Column, Table};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weft_facts::record::{Document, Host};
+use weft_facts::table::{Column, Table};
 
 /// The document of `weft reproduce --cross`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

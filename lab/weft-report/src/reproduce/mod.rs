@@ -14,11 +14,11 @@ pub use page::reproduce_html;
 pub use score::{Score, kendall_tau, score};
 
 use crate::judgement::Judgement;
-use weft_facts::record::{Document, Host};
-use weft_facts::table::Table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use weft_facts::record::{Document, Host};
+use weft_facts::table::Table;
 
 /// The document of `weft reproduce`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
 //! The agreement of a column's simulated cells with the published ones.
 
 use super::{TableCell, Verdict};
-use weft_facts::stats;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use weft_facts::stats;
 
 /// Scores of a column.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

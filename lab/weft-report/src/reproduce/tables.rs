@@ -1,8 +1,8 @@
 //! Reproductions as text tables.
 
 use super::{Experiment, TableCell, Verdict};
-use weft_facts::human;
 use crate::judgement::Judgement;
+use weft_facts::human;
 use weft_facts::table::{Cell, Column, Table, Tone};
 
 /// All tables of an experiment.

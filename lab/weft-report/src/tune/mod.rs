@@ -11,8 +11,8 @@ mod verdict;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use weft_facts::human;
 use crate::profile::Effect;
+use weft_facts::human;
 use weft_facts::record::{Document, Host};
 use weft_facts::stats;
 use weft_facts::table::Table;

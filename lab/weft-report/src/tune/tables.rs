@@ -1,8 +1,8 @@
 //! The document as tables.
 
 use super::{Candidate, Conclusion, Figures, TuneReport, Wish, values};
-use weft_facts::human;
 use crate::profile::Effect;
+use weft_facts::human;
 use weft_facts::stats;
 use weft_facts::table::{Cell, Column, Table, Tone};
 

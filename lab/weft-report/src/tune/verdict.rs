@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Candidate, TuneReport, Wish, values};
-use weft_facts::human;
 use crate::profile::Effect;
+use weft_facts::human;
 use weft_facts::stats;
 
 /// The kind of a verdict.

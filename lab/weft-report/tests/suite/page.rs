@@ -2,9 +2,9 @@
 
 use crate::fixture;
 use serde_json::json;
+use weft_facts::table::{Column, Table};
 use weft_report::demo::{DemoReport, demo_html};
 use weft_report::html::{Block, Page, Section, escape, script_json};
-use weft_facts::table::{Column, Table};
 
 /// The text between `from` and the next `to` after it.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {

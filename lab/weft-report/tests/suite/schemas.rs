@@ -3,9 +3,9 @@
 use crate::fixture;
 use crate::schema;
 use serde_json::{Value, json};
-use weft_report::demo::DemoReport;
 use weft_facts::json::{ReadError, from_json, to_json_pretty};
 use weft_facts::record::Document;
+use weft_report::demo::DemoReport;
 
 /// The schema of `T`, which `docs/schemas` has. `UPDATE_EXPECT=1` writes it there.
 fn schema_of<T: Document>() -> Value {
@@ -264,7 +264,10 @@ fn schemas_refuse_what_is_wrong() {
 fn other_documents_are_refused_with_the_reason() {
     let text = to_json_pretty(&fixture::bench_report()).expect("JSON");
     let error = from_json::<DemoReport>(&text).expect_err("another document");
-    assert_eq!(error.to_string(), "a document of schema \"weft-bench/1\", where \"weft-demo/1\" was expected");
+    assert_eq!(
+        error.to_string(),
+        "a document of schema \"weft-bench/1\", where \"weft-demo/1\" was expected"
+    );
     assert!(matches!(from_json::<DemoReport>("{}"), Err(ReadError::Malformed { .. })));
     assert!(matches!(
         from_json::<DemoReport>("{\"schema\":\"weft-demo/1\"}"),

@@ -330,7 +330,7 @@ fn an_iterator_reads_what_sockets_store() {
         let bytes = object.iterate("weft_dump", &map).expect("iterate");
         bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(chunk.try_into().expect("eight"))).collect()
     };
-    assert_eq!(bytes_of(), [], "nothing has been sent");
+    assert_eq!(bytes_of(), Vec::<u64>::new(), "nothing has been sent");
     let second = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     (0..3).for_each(|_| assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok()));
     assert!(second.send_to(&[0; 500], (TO, 9)).is_ok());

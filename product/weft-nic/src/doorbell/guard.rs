@@ -1,12 +1,12 @@
 //! The protection against packets scheduled in another class: `bpf/guard.h` in Rust. Both sides assert the size.
 
 use super::CgroupEntry;
-use crate::counters::Count;
 use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
 use weft_titan::match_table::CgroupId;
+use weft_units::Counted;
 use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
 
 /// The number of hash slots of cgroups and of interfaces, each with its own share of infrastructure.
@@ -115,12 +115,12 @@ impl Guard {
     }
 
     /// The packets that have passed the far end of a veth, counted as the rings hold them.
-    pub fn arrivals(&self) -> Count {
-        let of = |arrivals: &Arrivals| Count {
+    pub fn arrivals(&self) -> Counted {
+        let of = |arrivals: &Arrivals| Counted {
             packets: Packets(arrivals.packets.load(Ordering::Relaxed)),
             bytes: Bytes(arrivals.bytes.load(Ordering::Relaxed)),
         };
-        self.arrivals.iter().map(of).fold(Count::default(), Count::plus)
+        self.arrivals.iter().map(of).sum()
     }
 
     /// Refuses all packets from now on. Those in the port stay.

@@ -18,7 +18,7 @@
 
 use super::{NicConfig, NicError, NicPlan};
 use crate::commands::{Commander, Inbox, commands};
-use crate::counters::{Count, Counter, Counters, Gauge};
+use crate::counters::{Counter, Counters, Gauge};
 use crate::departures::{Departures, departures};
 use crate::doorbell::{NicMaps, infrastructure_rate};
 use crate::flow_records::FlowClasses;
@@ -46,6 +46,7 @@ use weft_packet::ethernet;
 use weft_sched::workers::{Settings, Shared};
 use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
+use weft_units::Counted;
 use weft_units::{BitsPerSec, Bytes, LimitId, Nanos};
 
 /// The most workers of a NIC.
@@ -413,8 +414,8 @@ pub(super) struct WorkersCounters(pub(super) Vec<Arc<Counters>>);
 
 impl WorkersCounters {
     /// The sum of a counter.
-    pub(super) fn count(&self, pick: impl Fn(&Counters) -> &Counter) -> Count {
-        self.0.iter().map(|counters| pick(counters).get()).fold(Count::default(), Count::plus)
+    pub(super) fn count(&self, pick: impl Fn(&Counters) -> &Counter) -> Counted {
+        self.0.iter().map(|counters| pick(counters).get()).sum()
     }
 
     /// The packets of a counter.

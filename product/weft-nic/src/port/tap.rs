@@ -20,13 +20,13 @@
 
 use super::root_qdisc::RootQdisc;
 use super::{Deliveries, DeliveryDrops, PortDrops, PortError};
-use crate::counters::Count;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_host::OsError;
 use weft_host::link::{self, Mac, Numbered};
 use weft_host::mq;
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments};
+use weft_units::Counted;
 
 /// The configuration of a port that is a TAP.
 #[derive(Clone, Debug)]
@@ -107,7 +107,7 @@ impl Tap {
     pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
         let stats = self.link.show()?.stats;
         Ok(Deliveries {
-            delivered: Count { packets: stats.rx_packets, bytes: stats.rx_bytes },
+            delivered: Counted { packets: stats.rx_packets, bytes: stats.rx_bytes },
             dropped: DeliveryDrops::default(),
         })
     }

@@ -83,7 +83,7 @@ fn offloads_that_are_turned_off_are_on_again_and_tcp_has_one_doorbell_for_a_supe
     transfer(&bench, 4_000_000);
     bench.wait_closed();
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert_eq!(totals.strays, 0, "{totals:#?}");
+    assert_eq!(totals.events.strays.get(), 0, "{totals:#?}");
     conserved(&totals);
 }
 
@@ -162,10 +162,10 @@ fn a_program_that_passes_packets_around_ours_is_told_by_name_and_overtaken() {
         datagrams_arrive(&bench, sender);
         let said = line(&bench.nic, &["packets passed around its program by pass_around", "; restored"]);
         assert!(said.contains(if by_tcx { "tcx program" } else { "filter of priority" }), "{said}");
-        let before = bench.nic.totals().expect("totals").unannounced_drops;
+        let before = bench.nic.totals().expect("totals").events.unannounced_drops.get();
         datagrams_arrive(&bench, sender);
         let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-        assert_eq!(totals.unannounced_drops, before, "{totals:#?}");
+        assert_eq!(totals.events.unannounced_drops.get(), before, "{totals:#?}");
     }
 }
 

@@ -12,8 +12,8 @@ use weft_control::error::{ControlError, Diagnostic};
 use weft_control::interface::{
     ChangeReply, ConfigTenant, ListTenantsReply, Request, StatusTenant, TenantFile, TenantName, TenantReply,
 };
-use weft_policy::{Fallback, FileText, GivenFirst, Steps, Tenant, TenantTexts, is_below, is_given};
 use weft_facts::tenants::TenantOrigin;
+use weft_policy::{Fallback, FileText, GivenFirst, Steps, Tenant, TenantTexts, is_below, is_given};
 
 /// The longest name of a file, in bytes (`PATH_MAX`, linux/limits.h, is 4096).
 const NAME_MAX: usize = 1024;

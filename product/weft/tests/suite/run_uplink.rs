@@ -316,7 +316,7 @@ fn the_live_line_says_what_was_dropped_and_why() {
         scope.spawn(move || {
             for line in lines.map(|line| line.expect("UTF-8")) {
                 let says = |words| line.contains(words);
-                if says(" in the NIC, ") && says(" dropped (") && says("ring full ") {
+                if says(" in the NIC, ") && says(" dropped (") && says("ring_full ") {
                     told.store(true, Ordering::Relaxed);
                 }
                 seen.lock().expect("lines").push(line);

@@ -34,6 +34,7 @@ use core::time::Duration;
 use lost_time::{LostTime, on_the_wire};
 use received::Received;
 use testbed::{Path, RECEIVER};
+use weft_facts::stats;
 use weft_host::QdiscCounters;
 use weft_host::sock_diag::SockDiagError;
 use weft_host::tbf::{Reader, TbfError};
@@ -41,7 +42,6 @@ use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
 use weft_packet::ethernet;
-use weft_facts::stats;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).

@@ -7,12 +7,12 @@ use weft_cli::control::Socket;
 use weft_cli::output::{self, Target};
 use weft_cli::signals::{Removes, Stop};
 use weft_control::ClientError;
+use weft_facts::record::Document;
+use weft_facts::status::ServiceStatus;
 use weft_host::perf_event::Clock;
 use weft_profile::attach::{self, Attached, By, Caller, Of, Options};
 use weft_profile::stacks;
 use weft_report::profile::attached::{AttachedReport, PolicyUse, RowKind, attached_html};
-use weft_facts::record::Document;
-use weft_facts::status::ServiceStatus;
 use weft_run::host_facts;
 
 /// The options of a profile of what runs now.

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use weft_control::interface::{ConfigReply, ConfigTenant};
+use weft_facts::status::{ServiceStatus, StatusClass};
 use weft_host::NetNs;
 use weft_host::tasks::Task;
 use weft_policy::senders::Sender;
 use weft_policy::{CompiledPolicy, FileError, FileText, TenantFiles, Wanted};
 use weft_report::profile::attached::{ClassUse, PolicyUse, TaskTime};
-use weft_facts::status::{ServiceStatus, StatusClass};
 use weft_run::tenant_files::Beside;
 use weft_units::ClassId;
 

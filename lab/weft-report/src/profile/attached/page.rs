@@ -4,8 +4,8 @@ use super::{AttachedReport, Direction};
 use crate::html::{Bar, BarPart, Bars, Block, ChartGroup, Page, Section};
 use crate::profile::Category;
 use crate::profile::page::{Flame, colour, flame_graph, size_charts};
-use weft_facts::record::Document;
 use std::collections::BTreeMap;
+use weft_facts::record::Document;
 
 /// The page of a profile, with the given flame graphs.
 pub fn attached_html(report: &AttachedReport, flames: &[Flame]) -> String {

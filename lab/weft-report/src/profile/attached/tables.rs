@@ -1,8 +1,8 @@
 //! The tables of an attached profile: the processors, the network stack by category, tasks, classes, devices.
 
 use super::{AttachedReport, Device, Direction, PolicyUse, Row, RowKind, SubjectKind};
-use weft_facts::human;
 use crate::profile::{Category, Latency, SkbSizes};
+use weft_facts::human;
 use weft_facts::table::{Cell, Column, Table, Tone};
 
 /// All tables.

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::{PolicyText, with_cure};
-use weft_policy::promise::Promise;
-use weft_policy::{CompileOptions, Diagnostic};
 use weft_facts::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
 use weft_facts::record::Document;
+use weft_policy::promise::Promise;
+use weft_policy::{CompileOptions, Diagnostic};
 use weft_run::host_facts;
 use weft_run::place::{Answer, Place, line};
 
