@@ -32,7 +32,7 @@ use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_packet::ethernet;
 use weft_rank::{Metadata, Metadatum};
-use weft_sched::{Prepared, Traffic, Verdict};
+use weft_sched::{Prepared, Verdict};
 use weft_units::Counted;
 use weft_units::LinkTransmitter;
 use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
@@ -131,7 +131,7 @@ pub(crate) struct NicTransmit {
     /// Bytes sent in the current turn.
     turn_bytes: u64,
     /// Packets sent or dropped in the current turn.
-    turn_taken: Traffic,
+    turn_taken: Counted,
     passed: Passed,
     /// Bytes put on the wire.
     sent: Bytes,
@@ -155,7 +155,7 @@ impl NicTransmit {
             pending: None,
             next_fetch: Nanos::ZERO,
             turn_bytes: 0,
-            turn_taken: Traffic::default(),
+            turn_taken: Counted::default(),
             passed: Passed::default(),
             sent: Bytes::ZERO,
         }
@@ -232,7 +232,7 @@ impl NicTransmit {
     #[inline]
     pub(crate) fn next_turn(&mut self, now: Nanos) -> Pick {
         self.turn_bytes = 0;
-        self.turn_taken = Traffic::default();
+        self.turn_taken = Counted::default();
         self.scheduler.next(now)
     }
 
@@ -314,7 +314,7 @@ impl NicTransmit {
         let rings = &self.rings;
         let waiting = |queue: TxQueueId| {
             let mut first = None;
-            let mut queued = Traffic::default();
+            let mut queued = Counted::default();
             for packet in rings.get(queue).into_iter().flat_map(|ring| ring.packets(0, skbs)) {
                 first.get_or_insert_with(|| metadata(&packet));
                 queued.packets += Packets(1);
