@@ -483,23 +483,23 @@ class CampaignStatus:
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
     """The document of `weft campaign export --format json`: the results of a campaign. It has nothing of the host that wrote it."""
+    model: int
+    """The version of the simulator's model."""
+    runs: list[CampaignRun]
+    """The results, ordered by parameters and seed."""
     schema: Literal['weft-campaign/1']
     """Name and version of this schema."""
-    model: int
-    """Version of the simulator's model."""
-    runs: list[CampaignRun]
-    """Results, ordered by parameters and seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignRun:
     """A result."""
+    figures: dict[str, float | None]
+    """Figures by name, listed in docs/campaigns.md; null for one that the run does not give."""
     parameters: dict[str, Any]
     """Values by the scenario's key."""
     seed: int
-    """Seed."""
-    figures: dict[str, float | None]
-    """Figures by name, listed in docs/campaigns.md; null for one that the run does not give."""
+    """The seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -971,51 +971,81 @@ class Facility:
 
 @dataclass(frozen=True, kw_only=True)
 class Playground:
-    """The answer of the playground's module to a question. Times are in nanoseconds since the begin of the arrivals."""
-    schema: Literal['weft-playground/1']
-    """Name and version of this schema."""
-    diagnostics: list[PlaygroundDiagnostic]
-    """The diagnostics of the policy, as in `weft policy check`."""
-    arrivals_error: PlaygroundArrivalsError | None
+    """The answer to a question."""
+    arrivals_error: Fault | None
     """The error in the text of the arrivals."""
-    error: str | None
-    """Another reason for which nothing was run."""
-    drawing: str | None
-    """The drawing of the policy, as SVG."""
-    cost: str | None
-    """The price of the policy, as text."""
     classes: list[str]
     """The classes of the policy."""
+    cost: str | None
+    """The price of the policy, as `weft policy cost` prints it."""
+    diagnostics: list[PolicyDiagnostic]
+    """The diagnostics of the policy, as in `weft policy check`."""
+    drawing: str | None
+    """The drawing of the policy, as SVG."""
+    error: str | None
+    """Another reason for which nothing was run."""
     link_bps: int | None
     """The link's rate, in bits per second."""
-    run: PlaygroundRun | None
-    """What became of the arrivals."""
+    run: Outcome | None
+    """The run, if there was one."""
+    schema: Literal['weft-playground/1']
+    """Name and version of this schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaygroundDiagnostic:
-    """A diagnostic; the policy compiler may add members."""
-    severity: str
-    """error, warning or note."""
-    code: str
-    """The diagnostic's code."""
+class Fault:
+    """An error in the text of the arrivals."""
+    column: int
+    """The column in characters, from 1."""
+    help: str
+    """The remedy; may be empty."""
+    line: int
+    """The line, from 1."""
     message: str
-    """The text of the diagnostic."""
-    file: str | None = field(default=None, metadata={'required': False})
-    """The file."""
-    line: int | None = field(default=None, metadata={'required': False})
-    """Line, from 1."""
-    column: int | None = field(default=None, metadata={'required': False})
-    """Column, from 1."""
-    fix: PlaygroundDiagnosticFix | None = field(default=None, metadata={'required': False})
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
+    """The error."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaygroundDiagnosticFix:
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-    start: Position
-    end: Position
+class PolicyDiagnostic:
+    """A diagnostic of the policy compiler."""
+    code: str
+    """The stable code."""
+    column: int
+    """The column in characters, from 1."""
+    end: TextPosition | None = field(default=None, metadata={'required': False})
+    """The position after the last character; absent in a daemon's answer."""
+    file: str
+    """The policy's name, as the caller gave it."""
+    fix: PolicyFix | None = field(default=None, metadata={'required': False})
+    """The remedy as an edit of the text, where the compiler can find what was meant."""
+    help: str
+    """The remedy, in one line."""
+    line: int
+    """The line, from 1."""
+    message: str
+    """The message, in one line."""
+    notes: list[str] | None = field(default=None, metadata={'required': False})
+    """Additional facts, one line each."""
+    severity: Literal['error', 'warning', 'note']
+    """`error`, `warning` or `note`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPosition:
+    """A place in a text."""
+    column: int
+    """The column in characters, from 1."""
+    line: int
+    """The line, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFix:
+    """An edit that removes the cause of a diagnostic."""
+    end: TextPosition
+    """The position after the last one."""
+    start: TextPosition
+    """The position of the first character that it replaces."""
     text: str
     """The new text; empty for a deletion."""
     write: str | None
@@ -1023,115 +1053,92 @@ class PlaygroundDiagnosticFix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Position:
-    """A place in the text."""
-    line: int
-    """Line, from 1."""
-    column: int
-    """Column in characters, from 1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundArrivalsError:
-    """The error in the text of the arrivals."""
-    line: int
-    """Line, from 1."""
-    column: int
-    """Column, from 1."""
-    message: str
-    """The error."""
-    help: str
-    """The remedy; may be empty."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRun:
-    """What became of the arrivals."""
-    packets: list[PlaygroundRunPacket]
-    """The packets, in the order of the text."""
-    turns: list[PlaygroundRunTurn]
-    """The turns in which a packet left."""
-    pifo: list[PlaygroundRunPifoItem] | None
-    """The departures in the order that a PIFO would have; null where ranks depend on more than the packet."""
-    stated: bool
-    """Whether the text states what is expected."""
+class Outcome:
+    """The fate of the arrivals."""
+    cut: bool
+    """Whether the run was ended by a bound before all packets had left."""
     difference: str | None
     """The first difference from what is expected."""
-    cut: bool
-    """Whether a bound ended the run."""
+    packets: list[Packet]
+    """The packets, in the order of the text."""
+    pifo: list[Departure] | None
+    """The departures in the order that a PIFO would have; `None` where ranks depend on more than the packet."""
+    stated: bool
+    """Whether the text states the departures or the drops that are expected."""
+    turns: list[Turn]
+    """The turns in which a packet left, in their order."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaygroundRunPacket:
+class Packet:
     """A packet."""
-    name: str
-    """Its name."""
-    class_: str = field(metadata={'key': 'class'})
-    """Its class."""
-    flow: str | None
-    """Its flow, if stated."""
-    bytes: int
-    """Its length."""
     at_ns: int
     """The time of its arrival."""
-    takes_ns: int
-    """The time that it takes on the link."""
+    bytes: int
+    """Its length."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its class."""
     fate: Literal['sent', 'dropped', 'refused', 'waiting']
-    """What became of it; refused: its class was full; waiting: the run was cut."""
+    """`sent`, `dropped`, `refused` (its class was full), or `waiting` (the run was cut)."""
+    flow: str | None
+    """Its flow, if it states one."""
+    name: str
+    """Its name."""
     sent_ns: int | None
     """The time at which its transmission began."""
+    takes_ns: int
+    """The time that it takes on the link."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurn:
-    """A turn."""
-    at_ns: int
-    """The time of the turn."""
-    packet: int
-    """The number of the packet that left."""
-    heads: list[PlaygroundRunTurnHead]
-    """The next packets of the flows that waited; the one that left is the first. A bound leaves some out."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurnHead:
-    """The next packet of a flow."""
-    packet: int
-    """The packet's number, from 0."""
-    orders: list[PlaygroundRunTurnHeadOrder]
-    """Its places, from the root to its class."""
-    limited_ns: int | None
-    """The time until which a limit delays it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurnHeadOrder:
-    """A place in an order."""
-    node: str
-    """The node's name."""
-    discipline: str
-    """The discipline or the algorithm."""
-    rank: str
-    """The rank with its unit, or the place."""
-    held: bool
-    """Whether the algorithm holds it back, until a time or a virtual time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunPifoItem:
+class Departure:
     """A departure."""
-    packet: int
-    """The packet's number, from 0."""
     at_ns: int
     """The time at which its transmission begins."""
+    packet: int
+    """The number of the packet, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn: the heads that the engine chose from, and its choice."""
+    at_ns: int
+    """Its time."""
+    heads: list[Head]
+    """The next packets of the flows that waited; the one that left is the first."""
+    packet: int
+    """The number of the packet that left, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The next packet of a flow."""
+    limited_ns: int | None
+    """The time until which a limit delays it."""
+    orders: list[Order]
+    """Its place in each order, from the root to its class."""
+    packet: int
+    """Its number, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A place in an order."""
+    discipline: str
+    """The discipline or the algorithm."""
+    held: bool
+    """Whether the algorithm holds it back."""
+    node: str
+    """The node's name."""
+    rank: str
+    """The rank with its unit, or the place."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyCheck:
     """The document of `weft policy check`."""
-    diagnostics: list[Any]
-    """The diagnostics in the order of the file; empty if there are none. Objects with at least `severity`, `code` and
-`message`, and with `file`, `line` and `column` (from 1) if they have a place."""
+    diagnostics: list[PolicyDiagnostic]
+    """The diagnostics in the order of the files; empty if there are none."""
     host: Host
     """The host of the check."""
     places: list[PlaceAnswer]
@@ -1179,7 +1186,7 @@ class PolicyCost:
     """The document of `weft policy cost`: the price of a policy and of its algorithms."""
     cost: PolicyPrice | None
     """The price; `None` if the policy has errors."""
-    diagnostics: list[Any]
+    diagnostics: list[PolicyDiagnostic]
     """The diagnostics of the policy and of the profiles, as in `weft policy check`."""
     file: str
     """The policy's file."""

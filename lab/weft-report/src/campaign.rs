@@ -1,7 +1,9 @@
-//! The document of `weft campaign status`.
+//! The documents of `weft campaign status` and of `weft campaign export --format json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use weft_facts::record::{Document, Host};
 use weft_facts::table::{Cell, Column, Table};
 
@@ -39,4 +41,31 @@ impl Document for CampaignStatus {
         }
         vec![table]
     }
+}
+
+/// The document of `weft campaign export --format json`: the results of a campaign. It has nothing of the host that wrote it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CampaignResults {
+    /// `weft-campaign/1`.
+    pub schema: String,
+    /// The version of the simulator's model.
+    pub model: u32,
+    /// The results, ordered by parameters and seed.
+    pub runs: Vec<CampaignRun>,
+}
+
+impl CampaignResults {
+    /// The name and version of the schema.
+    pub const SCHEMA: &'static str = "weft-campaign/1";
+}
+
+/// A result.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CampaignRun {
+    /// Values by the scenario's key.
+    pub parameters: Map<String, Value>,
+    /// The seed.
+    pub seed: u64,
+    /// Figures by name, listed in docs/campaigns.md; null for one that the run does not give.
+    pub figures: BTreeMap<String, Option<f64>>,
 }

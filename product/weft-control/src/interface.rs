@@ -1,6 +1,6 @@
 //! The methods of `io.weft`: parameters and replies.
 
-use crate::error::{ControlError, Diagnostic};
+use crate::error::ControlError;
 pub use crate::tenants::{
     ConfigTenant, ListTenantsReply, StatusTenant, TenantFile, TenantName, TenantOrigin, TenantReply,
     TenantText,
@@ -9,6 +9,7 @@ use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use weft_facts::diagnostic::PolicyDiagnostic;
 pub use weft_facts::ports::PortLimit;
 pub use weft_facts::status::{ServiceStatus, StatusPort};
 
@@ -331,7 +332,7 @@ pub struct ChangeReply {
     pub warnings: Vec<String>,
     /// The messages of the compiler, warnings and notes.
     #[serde(default)]
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
     /// The uplink, if the configuration names its uplinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,

@@ -1,8 +1,8 @@
 //! Tenants in calls and replies: their files, and their state.
 
-use crate::error::Diagnostic;
 use serde::{Deserialize, Serialize};
 pub use weft_facts::config::ConfigTenant;
+use weft_facts::diagnostic::PolicyDiagnostic;
 pub use weft_facts::tenants::{StatusTenant, TenantOrigin, TenantText};
 
 /// The parameters of `AttachTenant` and `ReplaceTenant`.
@@ -50,7 +50,7 @@ pub struct TenantReply {
     pub warnings: Vec<String>,
     /// The messages of the compiler that the change adds, warnings and notes.
     #[serde(default)]
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
 }
 
 /// The reply of `ListTenants`.

@@ -9,7 +9,7 @@
 //! | [`ports`] | ports and their limits |
 //! | [`record`] | the common parts of documents: the host, the [`record::Document`] trait, packet and byte balances |
 //! | [`status`], [`mod@config`], [`tenants`] | what a running daemon says of itself |
-//! | [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`replay`], [`run`], [`steer`], [`titan`] | the documents of the other commands |
+//! | [`diagnostic`], [`doctor`], [`policy_check`], [`policy_cost`], [`policy_diff`], [`policy_explain`], [`policy_test`], [`replay`], [`run`], [`steer`], [`titan`] | the documents of the other commands |
 //! | [`schema`] | the JSON Schema of each document, made from its type |
 //! | [`stats`] | percentiles, fairness (Jain, FM, NFM), share errors: pure functions on slices |
 //! | [`table`] | text tables |
@@ -28,6 +28,7 @@ pub mod record;
 pub mod schema;
 
 pub mod config;
+pub mod diagnostic;
 pub mod doctor;
 pub mod policy_check;
 pub mod policy_cost;

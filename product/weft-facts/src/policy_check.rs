@@ -1,10 +1,9 @@
-//! The document of `weft policy check --json`. The policy compiler defines the form of the diagnostics.
+//! The document of `weft policy check --json`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::human;
+use crate::diagnostic::PolicyDiagnostic;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
@@ -15,9 +14,8 @@ pub struct PolicyCheckReport {
     pub schema: String,
     /// The host of the check.
     pub host: Host,
-    /// The diagnostics in the order of the file; empty if there are none. Objects with at least `severity`, `code` and
-    /// `message`, and with `file`, `line` and `column` (from 1) if they have a place.
-    pub diagnostics: Vec<Value>,
+    /// The diagnostics in the order of the files; empty if there are none.
+    pub diagnostics: Vec<PolicyDiagnostic>,
     /// Whether each place runs each policy that has no error; with `--for`, only those places.
     pub places: Vec<PlaceAnswer>,
     /// The promises of the policies, and the places that keep them.
@@ -63,12 +61,9 @@ impl Document for PolicyCheckReport {
     fn tables(&self) -> Vec<Table> {
         let names = ["severity", "code", "file", "line", "column", "message"];
         let mut table = Table::new("Diagnostics").columns(names.map(Column::left));
-        for diagnostic in &self.diagnostics {
-            table.row(names.map(|name| match diagnostic.get(name) {
-                None | Some(Value::Null) => Cell::plain(human::NONE),
-                Some(Value::String(text)) => Cell::plain(text),
-                Some(other) => Cell::plain(other.to_string()),
-            }));
+        for PolicyDiagnostic { file, line, column, severity, code, message, .. } in &self.diagnostics {
+            let (line, column) = (line.to_string(), column.to_string());
+            table.row([severity, code, file, &line, &column, message].map(Cell::plain));
         }
         vec![table]
     }

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::diagnostic::PolicyDiagnostic;
 use crate::record::{Document, Host};
 use crate::table::{Cell, Column, Table};
 
@@ -20,7 +21,7 @@ pub struct PolicyCostReport {
     /// The price at each place of execution; none if the policy has errors.
     pub profiles: Vec<ProfilePrice>,
     /// The diagnostics of the policy and of the profiles, as in `weft policy check`.
-    pub diagnostics: Vec<serde_json::Value>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
 }
 
 /// The price of a policy.

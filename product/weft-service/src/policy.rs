@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use weft_control::error::Diagnostic;
+use weft_facts::diagnostic::PolicyDiagnostic;
 use weft_facts::ports::LimitedPort;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
@@ -36,7 +36,7 @@ pub struct Policy {
     /// The steps of its compilation.
     pub steps: Steps,
     /// Warnings and notes of the compiler.
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
 }
 
 /// The values from outside that a policy is compiled with.
@@ -63,7 +63,7 @@ pub enum PolicyError {
     },
     /// The policy does not compile. One line for each error.
     #[error("{}", lines(.0))]
-    Refused(Vec<Diagnostic>),
+    Refused(Vec<PolicyDiagnostic>),
     /// Too many files of tenants are refused one after the other.
     #[error("{file}: {reason}")]
     Tenants {
@@ -77,8 +77,8 @@ pub enum PolicyError {
 /// The tenants that do without their files, each with the error in a line.
 pub type Refused = BTreeMap<String, String>;
 
-fn lines(diagnostics: &[Diagnostic]) -> String {
-    diagnostics.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
+fn lines(diagnostics: &[PolicyDiagnostic]) -> String {
+    diagnostics.iter().map(PolicyDiagnostic::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Policy {
@@ -199,16 +199,9 @@ fn read(path: &Path) -> Result<String, PolicyError> {
         .map_err(|e| failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to())))
 }
 
-fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {
-    Diagnostic {
-        file: found.file.clone(),
-        line: found.start.line as u64,
-        column: found.start.column as u64,
-        severity: found.severity.as_str().to_owned(),
-        code: found.code.as_str().to_owned(),
-        message: found.message.clone(),
-        help: found.help.clone(),
-    }
+/// A diagnostic in an answer: its line, without what only an editor needs.
+fn diagnostic(found: &weft_policy::Diagnostic) -> PolicyDiagnostic {
+    PolicyDiagnostic { end: None, notes: Vec::new(), fix: None, ..found.stated() }
 }
 
 /// The SHA-256 of a text, as `sha256sum` prints it.

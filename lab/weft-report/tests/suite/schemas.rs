@@ -5,12 +5,17 @@ use crate::schema;
 use serde_json::{Value, json};
 use weft_facts::json::{ReadError, from_json, to_json_pretty};
 use weft_facts::record::Document;
+use weft_report::campaign::{CampaignResults, CampaignRun};
 use weft_report::demo::DemoReport;
 
 /// The schema of `T`, which `docs/schemas` has. `UPDATE_EXPECT=1` writes it there.
 fn schema_of<T: Document>() -> Value {
-    let name = T::SCHEMA.split('/').next().expect("a name");
-    let schema = weft_facts::schema::of::<T>();
+    named::<T>(T::SCHEMA)
+}
+
+fn named<T: schemars::JsonSchema>(title: &str) -> Value {
+    let name = title.split('/').next().expect("a name");
+    let schema = weft_facts::schema::named::<T>(title);
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
     let path = format!("{}/../../docs/schemas/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
@@ -56,6 +61,15 @@ fn documents_are_what_their_schemas_say() {
     check(&fixture::simulated::sim_report());
     check(&fixture::simulated::reproduce_report());
     check(&fixture::simulated::cross_report());
+}
+
+#[test]
+fn the_results_of_a_campaign_are_what_their_schema_says() {
+    let run = CampaignRun { seed: 1, figures: [("a".to_owned(), None)].into(), ..CampaignRun::default() };
+    let schema = CampaignResults::SCHEMA.to_owned();
+    let value = json!(CampaignResults { schema, model: 1, runs: vec![run] });
+    let schema = named::<CampaignResults>(CampaignResults::SCHEMA);
+    assert_eq!(schema::errors(&schema, &value), Vec::<String>::new());
 }
 
 /// A benchmark names its unit: the simulator's events are not packets.

@@ -118,9 +118,8 @@ impl Findings {
             said += &format!("{}: note: {}\n", text.name, line(&answers));
         }
         self.refused += usize::from(compilation.has_errors() || !refusals.is_empty());
-        for diagnostic in compilation.diagnostics.iter().chain(&refusals) {
-            self.report.diagnostics.push(serde_json::to_value(diagnostic)?);
-        }
+        let all = compilation.diagnostics.iter().chain(&refusals);
+        self.report.diagnostics.extend(all.map(Diagnostic::stated));
         for answer in answers.iter().filter(|answer| args.places.is_empty() || wanted(answer)) {
             self.report.places.push(place(text, answer));
             self.report.promises.extend(answer.promises.iter().map(|of| promise(text, answer.place, of)));

@@ -99,7 +99,7 @@ fn report(
         file: file.to_owned(),
         cost: cost.map(policy_price),
         profiles: priced.collect(),
-        diagnostics: diagnostics.iter().map(serde_json::to_value).collect::<Result<_, _>>()?,
+        diagnostics: diagnostics.iter().map(Diagnostic::stated).collect(),
     })
 }
 
