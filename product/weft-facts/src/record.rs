@@ -82,22 +82,22 @@ impl Balance {
         }
     }
 
-    /// What entered.
+    /// The count of what entered.
     pub const fn entered(&self) -> Counted {
         Counted::new(self.in_packets, self.in_bytes)
     }
 
-    /// What left.
+    /// The count of what left.
     pub const fn left(&self) -> Counted {
         Counted::new(self.out_packets, self.out_bytes)
     }
 
-    /// What was dropped.
+    /// The count of what was dropped.
     pub const fn dropped(&self) -> Counted {
         Counted::new(self.dropped_packets, self.dropped_bytes)
     }
 
-    /// What was held.
+    /// The count of what was held.
     pub const fn held(&self) -> Counted {
         Counted::new(self.held_packets, self.held_bytes)
     }
