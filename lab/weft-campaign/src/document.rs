@@ -369,14 +369,14 @@ class = "bulk"
         assert!(stages > 3);
         for stage in 0..stages {
             let name = &simulate(&scenario, 1).expect("runs").balances[stage].name;
-            let used = run(&|outcome| outcome.balances[stage].balance.dropped().packets.0 += 1);
+            let used = run(&|outcome| outcome.balances[stage].balance.dropped_packets += 1);
             assert_eq!(used, [7], "{name} dropped a packet more than is missing");
             assert_eq!(
-                run(&|outcome| outcome.balances[stage].balance.entered().packets.0 += 1),
+                run(&|outcome| outcome.balances[stage].balance.in_packets += 1),
                 [7],
                 "{name}"
             );
-            assert_eq!(run(&|outcome| outcome.balances[stage].balance.entered().bytes.0 += 1), [7], "{name}");
+            assert_eq!(run(&|outcome| outcome.balances[stage].balance.in_bytes += 1), [7], "{name}");
         }
     }
 
