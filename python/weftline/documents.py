@@ -97,14 +97,6 @@ class BenchCost:
 @dataclass(frozen=True, kw_only=True)
 class CaseReport:
     """One case. Figures are medians of its samples."""
-    before_bps: float | None = field(default=None, metadata={'required': False})
-    """Payload per second of the port as it was."""
-    before_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
-    """Cores per Gb/s of the port as it was."""
-    before_p50_s: float | None = field(default=None, metadata={'required': False})
-    """Median of the round trips, in seconds, of the port as it was."""
-    before_p99_s: float | None = field(default=None, metadata={'required': False})
-    """99th percentile of the round trips, in seconds, of the port as it was."""
     case: str
     """Its name."""
     comparisons: list[Comparison]
@@ -137,7 +129,7 @@ class CaseReport:
     """99th percentile of the round trips, in seconds, of ours."""
     parts: Parts | None
     """Our processor time by part, in core-seconds per gigabit."""
-    peer: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder'] | None
+    peer: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder'] | None
     """The peer; null without one."""
     peer_bps: float | None = field(default=None, metadata={'required': False})
     """Payload per second of the peer."""
@@ -182,7 +174,7 @@ class Comparison:
     """Median of `ratio_runs`; null without a round that has both."""
     ratio_runs: list[float]
     """Ours divided by the other's, round by round."""
-    to: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder']
+    to: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
     """The other variant."""
 
 
@@ -232,7 +224,7 @@ class BenchCostSample:
     """Measured time."""
     stolen_s: float
     """Time stolen by other machines on the same processors; it is contained in the times above."""
-    variant: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder']
+    variant: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
     """The variant."""
     worker_s: float
     """Processor time of the transmit worker and the NIC's other threads but the next."""

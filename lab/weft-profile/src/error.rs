@@ -70,6 +70,9 @@ pub enum ProfileError {
         /// Its last words.
         said: String,
     },
+    /// iperf3 failed, or wrote an unreadable result.
+    #[error("iperf3: {0}")]
+    Iperf(String),
     /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),

@@ -26,10 +26,12 @@ mod advice;
 pub mod attach;
 pub mod attribution;
 pub mod categories;
+mod connections;
 pub mod coverage;
 pub mod error;
 pub mod fit;
 pub mod hosts;
+pub mod iperf;
 pub mod journal;
 pub mod level;
 pub mod pattern;
@@ -44,3 +46,5 @@ pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;
+
+pub use connections::wait_until_listening;

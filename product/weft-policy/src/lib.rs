@@ -86,6 +86,7 @@ pub use fuzz::fuzz_policy;
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;
+pub use steering::{fuzz_goals, read_goals};
 pub use tables::{ENTRIES_MAX, MASKS_MAX};
 pub use users::Users;
 pub use validate::terms::ROWS_MAX;

@@ -112,7 +112,7 @@ pub struct SteerConfig {
     pub netns: Option<String>,
     /// The model of the NIC: a name or a file.
     pub nic: String,
-    /// The steering policy: its text or a file.
+    /// The steering policy: its goals, or the file of a policy that has `steer` clauses.
     pub policy: String,
     /// The origin of the flows.
     pub flows: FlowSource,

@@ -1,6 +1,7 @@
 //! `weft run --queues` and `weft titan` as a user runs them: NIC and assignment in namespaces of the test, and real
 //! TCP through both.
 
+use crate::common::world::{wait_for_port, wait_until_up};
 use crate::common::{
     Running, Said, assert_conserved, assert_head, file, json, left_by, run, until, weft, weft_without_rights,
 };
@@ -14,7 +15,7 @@ use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
 use weft_host::testing::{PATIENCE, privileged, skip, unique};
-use weft_host::{NetNs, RunId, tap, tc_filter};
+use weft_host::{NetNs, tap, tc_filter};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
 const BYTES: usize = 1_250_000;
@@ -52,10 +53,7 @@ impl World {
             .args(args)
             .spawn();
         let running = Running(running.expect("start weft"));
-        let ours = || link::alias(&self.app, "weft0").ok().flatten().and_then(|a| RunId::owner_of_alias(&a));
-        let up = || link::show(&self.app, "weft0").is_ok_and(|l| l.running);
-        let started = || up() && ours().is_some_and(|run| run.pid == running.0.id());
-        assert!(until(PATIENCE, started), "the port does not come up");
+        wait_for_port(&self.app, &running);
         running
     }
 
@@ -341,7 +339,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
         link::add_address(ns, name, address(at), 24).expect("address");
         link::set_up(ns, name).expect("up");
     }
-    assert!(until(PATIENCE, || link::show(&world.app, "many0").is_ok_and(|l| l.running)));
+    wait_until_up(&world.app, "many0");
     let sizes = || link::gso_sizes(&world.app, "many0").expect("sizes");
     let before = sizes();
     let on = world.titan(&["attach", "many0"]);

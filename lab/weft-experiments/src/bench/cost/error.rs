@@ -1,6 +1,5 @@
 //! The errors of a measurement of cost.
 
-use crate::traffic::iperf::IperfError;
 use weft_host::bpf::BpfError;
 use weft_host::htb::HtbError;
 use weft_host::link::LinkError;
@@ -8,6 +7,7 @@ use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::{OsError, RightsError};
 use weft_nic::port::PortError;
+use weft_profile::error::ProfileError;
 use weft_run::session::SessionError;
 
 /// The reason that a cost could not be measured.
@@ -24,7 +24,7 @@ pub enum CostError {
     Policy(String),
     /// The bulk flows failed.
     #[error(transparent)]
-    Flows(IperfError),
+    Flows(ProfileError),
     /// The web server or its client could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
@@ -63,10 +63,10 @@ pub enum CostError {
     Proc(&'static str, &'static str),
 }
 
-impl From<IperfError> for CostError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for CostError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Stopped => Self::Stopped,
+            ProfileError::Stopped => Self::Stopped,
             other => Self::Flows(other),
         }
     }
@@ -75,6 +75,6 @@ impl From<IperfError> for CostError {
 impl CostError {
     /// Whether this machine lacks a program that the measurement needs, so that it can show nothing.
     pub fn is_missing_program(&self) -> bool {
-        matches!(self, Self::Flows(IperfError::Process(ProcessError::NotInstalled { .. })))
+        matches!(self, Self::Flows(ProfileError::Process(ProcessError::NotInstalled { .. })))
     }
 }

@@ -138,8 +138,8 @@ impl Testbed {
             }
             Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
             Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
-            Variant::Ours | Variant::Busy | Variant::Before => {
-                let mut settings = settings(variant, case, self.sender.name());
+            Variant::Ours | Variant::Busy => {
+                let mut settings = settings(case, self.sender.name());
                 settings.rings = settings.rings.min(ports::rings(ports));
                 Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))
             }

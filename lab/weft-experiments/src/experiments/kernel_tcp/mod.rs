@@ -28,7 +28,6 @@ mod lost_time;
 mod received;
 mod testbed;
 
-use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, Start, deal};
 use core::fmt;
 use core::time::Duration;
 use lost_time::{LostTime, on_the_wire};
@@ -42,6 +41,8 @@ use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
 use weft_packet::ethernet;
+use weft_profile::error::ProfileError;
+use weft_profile::iperf::{self, Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).
@@ -174,16 +175,15 @@ pub enum KernelTcpError {
     SockDiag(#[from] SockDiagError),
 }
 
-impl From<IperfError> for KernelTcpError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for KernelTcpError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Late(what) => Self::Late(what),
-            IperfError::Said(text) => Self::Iperf(text),
-            // No caller can stop this measurement.
-            IperfError::Stopped => Self::Iperf("stopped".to_owned()),
-            IperfError::NetNs(error) => Self::NetNs(error),
-            IperfError::Process(error) => Self::Process(error),
-            IperfError::Os(error) => Self::Os(error),
+            ProfileError::Late(what) => Self::Late(what),
+            ProfileError::Iperf(text) | ProfileError::Ended { said: text, .. } => Self::Iperf(text),
+            ProfileError::NetNs(error) => Self::NetNs(error),
+            ProfileError::Process(error) => Self::Process(error),
+            ProfileError::Os(error) => Self::Os(error),
+            other => Self::Iperf(other.to_string()),
         }
     }
 }

@@ -37,7 +37,6 @@ pub use summary::report;
 pub use traffic::Request;
 pub use trial::trial;
 
-use crate::traffic::iperf::IperfError;
 use core::num::NonZeroU32;
 pub(crate) use run::Bench;
 pub(crate) use trial::{Carried, carry};
@@ -51,6 +50,7 @@ use weft_nic::sampler::Sample;
 use weft_nic::testbed::{Testbed, TestbedError};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
+use weft_profile::error::ProfileError;
 use weft_report::demo::RateTrial;
 use weft_units::{BitsPerSec, Nanos};
 
@@ -172,16 +172,16 @@ pub enum DemoError {
     NicEnded,
     /// The server of requests does not listen.
     #[error(transparent)]
-    Server(IperfError),
+    Server(ProfileError),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl From<IperfError> for DemoError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for DemoError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Stopped => Self::Interrupted,
+            ProfileError::Stopped => Self::Interrupted,
             error => Self::Server(error),
         }
     }

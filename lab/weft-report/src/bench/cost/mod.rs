@@ -50,8 +50,6 @@ pub enum Variant {
     Ours,
     /// The same session with only the ports that carry flows; `Ours` has idle ones beside them.
     Busy,
-    /// The same port as it was: an emulated link, and chunks of a fixed number of segments.
-    Before,
     /// The kernel's HTB on the uplink, without weftline.
     Htb,
     /// An eBPF redirect between two devices, without weftline.
@@ -66,7 +64,6 @@ impl Variant {
         match self {
             Self::Ours => "ours",
             Self::Busy => "busy",
-            Self::Before => "before",
             Self::Htb => "htb",
             Self::Redirect => "redirect",
             Self::Forwarder => "forwarder",
@@ -308,12 +305,6 @@ pub struct Figures {
     /// Cores per Gb/s of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_cores_per_gbps: Option<f64>,
-    /// Payload per second of the port as it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_bps: Option<f64>,
-    /// Cores per Gb/s of the port as it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_cores_per_gbps: Option<f64>,
     /// Payload per second of the forwarder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub floor_bps: Option<f64>,
@@ -338,18 +329,11 @@ pub struct Figures {
     /// Answered requests per second of the peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer_requests_per_s: Option<f64>,
-    /// Median of the round trips, in seconds, of the port as it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_p50_s: Option<f64>,
-    /// 99th percentile of the round trips, in seconds, of the port as it was.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub before_p99_s: Option<f64>,
 }
 
 impl Figures {
     fn of(samples: &[Sample], peer: Option<Variant>) -> Self {
         let ours = |figure| compare::median(samples, Variant::Ours, figure);
-        let before = |figure| compare::median(samples, Variant::Before, figure);
         let peers = |figure| compare::median(samples, peer?, figure);
         let floor = |figure| compare::median(samples, Variant::Forwarder, figure);
         Self {
@@ -357,8 +341,6 @@ impl Figures {
             ours_cores_per_gbps: ours(Figure::Cores),
             peer_bps: peers(Figure::Throughput),
             peer_cores_per_gbps: peers(Figure::Cores),
-            before_bps: before(Figure::Throughput),
-            before_cores_per_gbps: before(Figure::Cores),
             floor_bps: floor(Figure::Throughput),
             floor_cores_per_gbps: floor(Figure::Cores),
             p50_s: ours(Figure::P50),
@@ -367,8 +349,6 @@ impl Figures {
             peer_p99_s: peers(Figure::P99),
             requests_per_s: ours(Figure::Requests),
             peer_requests_per_s: peers(Figure::Requests),
-            before_p50_s: before(Figure::P50),
-            before_p99_s: before(Figure::P99),
         }
     }
 }

@@ -25,7 +25,6 @@ fn costs(cases: &[&CaseReport]) -> Table {
         Column::right("carried"),
         Column::right("ours"),
         Column::right("peer's"),
-        Column::right("before"),
         Column::right("floor"),
         Column::left("verdict"),
     ]);
@@ -36,7 +35,6 @@ fn costs(cases: &[&CaseReport]) -> Table {
             human::or_none(of.ours_bps, human::rate).into(),
             cores(of.ours_cores_per_gbps).into(),
             peer(case, cores(of.peer_cores_per_gbps)).into(),
-            cores(of.before_cores_per_gbps).into(),
             cores(of.floor_cores_per_gbps).into(),
             verdict(case),
         ]);
@@ -53,7 +51,6 @@ fn latencies(cases: &[&CaseReport]) -> Table {
         Column::left("case"),
         Column::right("ours"),
         Column::right("peer's"),
-        Column::right("before"),
         Column::right("requests/s"),
         Column::right("peer's"),
         Column::left("verdict"),
@@ -65,7 +62,6 @@ fn latencies(cases: &[&CaseReport]) -> Table {
             Cell::plain(&case.case),
             pair(of.p50_s, of.p99_s).into(),
             peer(case, pair(of.peer_p50_s, of.peer_p99_s)).into(),
-            pair(of.before_p50_s, of.before_p99_s).into(),
             count(of.requests_per_s).into(),
             count(of.peer_requests_per_s).into(),
             verdict(case),
