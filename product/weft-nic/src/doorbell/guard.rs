@@ -5,6 +5,7 @@ use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
+use weft_policy::infrastructure_rate;
 use weft_titan::match_table::CgroupId;
 use weft_units::Counted;
 use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
@@ -73,12 +74,6 @@ const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS + 64 * ARRIVAL_
 // SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_guard (both sides
 // assert the size, and tests on real packets read what the program wrote).
 unsafe impl SharedLayout for Guard {}
-
-/// The share of the host's infrastructure on a link of `rate`: a hundredth, at least 1 Mb/s, but no more than a tenth.
-pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
-    const LEAST: u64 = 1_000_000;
-    BitsPerSec((rate.get() / 100).max(LEAST.min(rate.get() / 10)).max(1))
-}
 
 impl Guard {
     /// Initialises the page for `plan`, before the programs are attached.

@@ -29,6 +29,7 @@ mod editors;
 mod executors;
 mod format;
 mod fuzz;
+mod kernel;
 mod shapes;
 mod shared_tables;
 mod steering;
