@@ -166,18 +166,3 @@ impl Guard {
         assert_eq!(named, fields.len(), "weft_guard has fields that nobody compares");
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn infrastructure_has_a_small_share_of_any_link() {
-        let rate = |megabits: u64| infrastructure_rate(BitsPerSec(megabits * 1_000_000)).get();
-        assert_eq!(rate(10_000), 100_000_000);
-        assert_eq!(rate(100), 1_000_000);
-        assert_eq!(rate(50), 1_000_000);
-        assert_eq!(rate(5), 500_000);
-        assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
-    }
-}

@@ -72,7 +72,9 @@ pub fn diff(old: &Tree, new: &Tree) -> Difference {
             },
         }
     }
-    edits.changed.sort_by_key(|part| before.get(&part.handle()).is_some_and(|known| rate(part) > rate(known)));
+    edits
+        .changed
+        .sort_by_key(|part| before.get(&part.handle()).is_some_and(|known| rate(part) > rate(known)));
     edits.removed = old.parts.iter().rev().filter(|part| !after.contains(&part.handle())).cloned().collect();
     Difference::InPlace(edits)
 }
@@ -113,7 +115,8 @@ fn change(old: &Part, new: &Part) -> Change {
 /// The reason of a class or band that has a queue in one tree, and classes or another queue in the other.
 fn reshaped(old: &Tree, new: &Tree) -> Option<NewRoot> {
     let children = |tree: &Tree| -> BTreeMap<Handle, Option<Handle>> {
-        let classes = tree.classes().map(|class| (class.parent, None)).filter(|(parent, _)| !parent.is_qdisc());
+        let classes =
+            tree.classes().map(|class| (class.parent, None)).filter(|(parent, _)| !parent.is_qdisc());
         let qdiscs = tree.qdiscs().filter_map(|qdisc| match qdisc.parent {
             Parent::Class(class) => Some((class, Some(qdisc.handle))),
             Parent::Root => None,
@@ -121,7 +124,8 @@ fn reshaped(old: &Tree, new: &Tree) -> Option<NewRoot> {
         classes.chain(qdiscs).collect()
     };
     let (before, after) = (children(old), children(new));
-    let differs = |(class, child): &(&Handle, &Option<Handle>)| before.get(class).is_some_and(|known| known != *child);
+    let differs =
+        |(class, child): &(&Handle, &Option<Handle>)| before.get(class).is_some_and(|known| known != *child);
     let (class, _) = after.iter().find(differs)?;
     let title = new.class(*class).map_or_else(|| class.to_string(), |class: &Class| class.title.clone());
     Some(NewRoot::Reshaped(title))

@@ -96,7 +96,8 @@ pub(super) fn up(parents: &HashMap<Handle, Parent>, leaf: Handle) -> Vec<(Handle
 }
 
 pub(super) fn parents(parts: &[Part]) -> HashMap<Handle, Parent> {
-    let qdiscs = parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None });
+    let qdiscs =
+        parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None });
     qdiscs.map(|qdisc| (qdisc.handle, qdisc.parent)).collect()
 }
 
@@ -127,7 +128,9 @@ pub(super) fn ordered(mut parts: Vec<Part>, default: Handle) -> Tree {
     let mut first: BTreeSet<Handle> = way.iter().flat_map(|(qdisc, class)| [*qdisc, *class]).collect();
     let classes: HashMap<Handle, Handle> = parts
         .iter()
-        .filter_map(|part| if let Part::Class(class) = part { Some((class.handle, class.parent)) } else { None })
+        .filter_map(
+            |part| if let Part::Class(class) = part { Some((class.handle, class.parent)) } else { None },
+        )
         .collect();
     let htb = way.last().map_or(default, |(_, class)| *class);
     let mut at = htb;

@@ -1,11 +1,11 @@
 //! The lowering: the engine's tree becomes qdiscs and classes.
 
+use super::Lowered;
 use super::classes::{self, ClassMap};
 use super::parts::{self, Claim, FRAME, Fraction, LEAST_BURST, QUANTUM, burst, divide, limit_burst, whole};
 use super::promises::{self, NodeForm, Notes};
 use super::shape::{BANDS, Form, LEVELS, Shape};
 use super::tree::{Class, ClassKind, Handle, HtbClass, Parent, Part, Qdisc, QdiscKind};
-use super::Lowered;
 use crate::compiled::{CompiledPolicy, infrastructure_rate};
 use crate::promise::{About, Refusal};
 use std::collections::BTreeMap;
@@ -34,7 +34,11 @@ pub enum LowerError {
     #[error("a link of {0} is too slow for {1} classes; give it a higher rate")]
     LinkTooSlow(BitsPerSec, usize),
     /// The kernel numbers classes with 16 bits.
-    #[error("the policy has {leaves} leaves and {nodes} nodes, and the kernel has numbers for {} and {}; merge classes", Handle::LEAVES_MAX, Handle::NODES_MAX)]
+    #[error(
+        "the policy has {leaves} leaves and {nodes} nodes, and the kernel has numbers for {} and {}; merge classes",
+        Handle::LEAVES_MAX,
+        Handle::NODES_MAX
+    )]
     TooManyParts {
         /// The leaves.
         leaves: usize,
@@ -45,7 +49,9 @@ pub enum LowerError {
     #[error("`{0}` is below more than {NESTED_MAX} levels of qdiscs; write fewer levels of `wfq`")]
     TooDeep(String),
     /// A prio qdisc has 16 bands.
-    #[error("the priority `{0}`, which shares by weights, has {1} levels, and the kernel has {BANDS} there; merge some of them")]
+    #[error(
+        "the priority `{0}`, which shares by weights, has {1} levels, and the kernel has {BANDS} there; merge some of them"
+    )]
     TooManyBands(String, usize),
 }
 
@@ -277,7 +283,11 @@ impl Builder<'_> {
         let class = HtbClass {
             rate,
             ceil: spot.ceil,
-            burst: if spot.rate.is_some() { burst(rate, Bytes::ZERO) } else { parts::fitting(rate, LEAST_BURST) },
+            burst: if spot.rate.is_some() {
+                burst(rate, Bytes::ZERO)
+            } else {
+                parts::fitting(rate, LEAST_BURST)
+            },
             cburst: spot.cburst,
             prio: 0,
             quantum: QUANTUM,
@@ -292,7 +302,11 @@ impl Builder<'_> {
         let class = HtbClass {
             rate,
             ceil: spot.ceil,
-            burst: if spot.rate.is_some() { burst(rate, Bytes::ZERO) } else { parts::fitting(rate, LEAST_BURST) },
+            burst: if spot.rate.is_some() {
+                burst(rate, Bytes::ZERO)
+            } else {
+                parts::fitting(rate, LEAST_BURST)
+            },
             cburst: spot.cburst,
             prio: spot.prio.min(LEVELS - 1) as u8,
             quantum: QUANTUM,
@@ -336,7 +350,8 @@ impl Builder<'_> {
         let quanta = parts::quanta(&weights, rate).unwrap_or_else(|| {
             self.notes.uneven.push(node);
             let most = weights.iter().map(|weight| u64::from(weight.get())).max().unwrap_or(1);
-            let scaled = |weight: u64| (u128::from(weight) * u128::from(parts::RATIO_MAX) / u128::from(most)).max(1);
+            let scaled =
+                |weight: u64| (u128::from(weight) * u128::from(parts::RATIO_MAX) / u128::from(most)).max(1);
             weights.iter().map(|of| Bytes(FRAME.get() * scaled(u64::from(of.get())) as u64)).collect()
         });
         let shares = self.shape.fractions(node, share);
@@ -388,7 +403,8 @@ impl Builder<'_> {
         let limit = bounds.values().copied().sum::<Packets>();
         let fits = |packets: Packets| Packets(packets.get().clamp(1, u64::from(u32::MAX)));
         let limit = fits(limit);
-        let clocks = self.shape.timed_lanes(child).filter_map(|lane| self.shape.lanes.get(lane.index())).flatten();
+        let clocks =
+            self.shape.timed_lanes(child).filter_map(|lane| self.shape.lanes.get(lane.index())).flatten();
         let clocks = clocks.filter_map(|limit| self.shape.clocks.iter().find(|clock| clock.limit == *limit));
         let held = clocks.map(|clock| clock.rate.bytes_in(clock.horizon).get().div_ceil(FRAME.get())).max();
         let fifo = self.policy.program.leaves.get(leaf.index()).map(|leaf| &leaf.discipline);

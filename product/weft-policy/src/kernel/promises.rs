@@ -4,7 +4,7 @@ use super::parts::{RATIO_MAX, limit_burst};
 use super::shape::{BANDS, LEVELS, Shape};
 use super::tree::QdiscKind;
 use crate::compiled::CompiledPolicy;
-use crate::promise::{About, CLASSES, Kept, LIMITS, ORDER, Promise};
+use crate::promise::{About, CLASSES, ORDER, Promise};
 use std::collections::BTreeSet;
 use weft_packet::Attribute;
 use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline, LimitSpec, Program};
@@ -67,7 +67,8 @@ impl Notes {
     /// Notes a priority whose levels, with those of the priorities among its children, are bands.
     pub(super) fn bands(&mut self, node: NodeId, program: &Program) {
         self.form(node, NodeForm::Bands);
-        let children = program.nodes.get(node.index()).map(|node| node.children.as_slice()).unwrap_or_default();
+        let children =
+            program.nodes.get(node.index()).map(|node| node.children.as_slice()).unwrap_or_default();
         for child in children {
             let Child::Node(below) = child else { continue };
             if program.nodes.get(below.index()).is_some_and(|node| node.discipline == Discipline::Priority) {
@@ -135,7 +136,10 @@ impl Found {
         );
         if policy.tests(Attribute::Process) {
             let reason = "`process`: a qdisc's packet does not say who made its socket";
-            self.add(About::Surroundings, broken(CLASSES, reason, "start the program in a cgroup, and test that"));
+            self.add(
+                About::Surroundings,
+                broken(CLASSES, reason, "start the program in a cgroup, and test that"),
+            );
         }
         if self.0.len() == before {
             self.add(About::Surroundings, Promise::kept(CLASSES));
@@ -159,14 +163,19 @@ impl Found {
                 "strict priority has {} levels, and HTB has {LEVELS}: the last ones are served as one",
                 notes.levels
             );
-            self.add(About::Surroundings, broken(ORDER, reason, format!("write fewer levels, or at most {BANDS} without limits")));
+            self.add(
+                About::Surroundings,
+                broken(ORDER, reason, format!("write fewer levels, or at most {BANDS} without limits")),
+            );
         }
     }
 
     /// An algorithm of the library or of the user at a node, or at a leaf (`children` is 0).
     fn algorithm(&mut self, place: &str, custom: &Custom, children: usize) {
         let (share, instead) = match children {
-            0 if custom.dropper.is_some() => ("its flows share evenly", "`fair of`, whose queues drop by CoDel"),
+            0 if custom.dropper.is_some() => {
+                ("its flows share evenly", "`fair of`, whose queues drop by CoDel")
+            }
             0 => ("its flows share evenly", "`fair of`"),
             1 => ("nothing holds what is below", "`limit RATE of`"),
             _ => ("its children share evenly", "`priority` or `wfq`"),
@@ -194,7 +203,10 @@ impl Found {
                     } else {
                         "flows share by fq_codel: one beside 16 others had 7.0 % where 5.9 % is even"
                     };
-                    self.add(named(&leaf.name), Promise::within(format!("{}: fair over its flows", leaf.name), bound));
+                    self.add(
+                        named(&leaf.name),
+                        Promise::within(format!("{}: fair over its flows", leaf.name), bound),
+                    );
                 }
                 LeafDiscipline::Fifo if matches!(kind, Some(QdiscKind::Pfifo { .. })) => {
                     let promise = format!("{}: one queue for its classes", leaf.name);
@@ -204,8 +216,12 @@ impl Found {
             }
         }
         if mixed {
-            let bound = "flows of a class have turns (fq_codel or fq) and each keeps the order of its packets";
-            self.add(About::Surroundings, Promise::within("packets of a class leave in the order of arrival", bound));
+            let bound =
+                "flows of a class have turns (fq_codel or fq) and each keeps the order of its packets";
+            self.add(
+                About::Surroundings,
+                Promise::within("packets of a class leave in the order of arrival", bound),
+            );
         }
     }
 
@@ -218,7 +234,8 @@ impl Found {
             return self.add(about, broken(promise, reason, "write fewer levels above it"));
         }
         if timed {
-            let bound = "by the time of each packet: 0.1 % with eight flows, 1.9 % with one, 3 % in a single second";
+            let bound =
+                "by the time of each packet: 0.1 % with eight flows, 1.9 % with one, 3 % in a single second";
             return self.add(about, Promise::within(promise, bound));
         }
         let mut bounds = vec!["1.6 %: a super-packet counts the bytes around one frame".to_owned()];
@@ -240,19 +257,14 @@ impl Found {
             let Some(latency) = class.latency else { continue };
             let size = policy.link.map(|link| link.bytes_in(latency).get()).unwrap_or_default();
             let reason = "a qdisc sends super-packets whole";
-            let instead = format!("set `gso_max_size {size}` at the device (ip link), and remove `latency` from the policy");
+            let instead = format!(
+                "set `gso_max_size {size}` at the device (ip link), and remove `latency` from the policy"
+            );
             self.add(named(&class.name), broken(format!("latency of {}", class.name), reason, instead));
         }
         if !policy.names_infrastructure() {
             let bound = "a class above all others has twice its share: the host's own packets, and those that it forwards; no share of it for each cgroup";
             self.add(About::Surroundings, Promise::within("infrastructure has a share", bound));
-        }
-        if policy.program.limits.iter().all(LimitSpec::is_vacant) {
-            return;
-        }
-        let kept = self.0.iter().all(|of| !of.promise.promise.starts_with("limit ") || of.promise.kept != Kept::No);
-        if kept {
-            self.add(About::Surroundings, Promise::within(LIMITS, "each as listed"));
         }
     }
 }

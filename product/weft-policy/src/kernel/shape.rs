@@ -181,7 +181,9 @@ impl<'a> Shape<'a> {
     /// The lanes of a branch that have clocks.
     pub(super) fn timed_lanes(&self, child: Child) -> impl Iterator<Item = LaneId> {
         let lanes = self.branch(child).into_iter().flat_map(|branch| branch.lanes.iter().copied());
-        lanes.filter(|lane| self.lanes.get(*lane).is_some_and(|clocks| !clocks.is_empty())).map(LaneId::from_index)
+        lanes
+            .filter(|lane| self.lanes.get(*lane).is_some_and(|clocks| !clocks.is_empty()))
+            .map(LaneId::from_index)
     }
 
     /// The lanes of a branch.
@@ -265,7 +267,8 @@ impl<'a> Shape<'a> {
 
     /// The HTB leaf classes of a branch.
     pub(super) fn htb_leaves(&self, child: Child, weighted: bool) -> usize {
-        let below = |id, weighted| self.children(id).iter().map(move |child| self.htb_leaves(*child, weighted));
+        let below =
+            |id, weighted| self.children(id).iter().map(move |child| self.htb_leaves(*child, weighted));
         match self.form(child, weighted) {
             Form::Leaf(_) | Form::Turns(_) => 1,
             Form::Through(only) => self.htb_leaves(only, weighted),

@@ -74,7 +74,11 @@ impl Handle {
 
 impl fmt::Display for Handle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_qdisc() { write!(f, "{:x}:", self.major) } else { write!(f, "{:x}:{:x}", self.major, self.minor) }
+        if self.is_qdisc() {
+            write!(f, "{:x}:", self.major)
+        } else {
+            write!(f, "{:x}:{:x}", self.major, self.minor)
+        }
     }
 }
 

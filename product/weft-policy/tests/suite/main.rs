@@ -30,6 +30,7 @@ mod executors;
 mod format;
 mod fuzz;
 mod kernel;
+mod kernel_random;
 mod shapes;
 mod shared_tables;
 mod steering;
