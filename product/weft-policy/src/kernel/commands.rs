@@ -7,13 +7,13 @@ use core::fmt::Write;
 impl Tree {
     /// The tc(8) commands that make the tree at `device`, in their order, each below a comment. The device's name is not checked.
     pub fn commands(&self, device: &str) -> String {
-        let mut out = String::new();
+        let (mut out, mut last) = (String::new(), "");
         for part in &self.parts {
-            // A queue is shown below its class.
-            let queue = matches!(part, Part::Qdisc(qdisc) if qdisc.kind.is_leaf() && self.class(qdisc.at()).is_some());
-            if !queue {
+            // A qdisc is shown below the class that has it.
+            if part.title() != last || matches!(part, Part::Class(_)) {
                 let _ = writeln!(out, "\n# {}", weft_text::printable(part.title()));
             }
+            last = part.title();
             let _ = writeln!(out, "{}", part.command(device));
         }
         out

@@ -259,10 +259,12 @@ impl Builder<'_> {
     /// Sets the quanta of the group whose fractions begin at `begin`.
     fn set_quanta(&mut self, begin: usize) {
         let group: Vec<_> = self.fractions.drain(begin..).collect();
-        let least = group.iter().map(|(_, fraction)| *fraction).min().unwrap_or(Fraction::ALL);
-        for (at, fraction) in group {
-            if let Some(Part::Class(Class { kind: ClassKind::Htb(class), .. })) = self.parts.get_mut(at) {
-                class.quantum = fraction.quantum(least);
+        let fractions = || group.iter().map(|(_, fraction)| *fraction);
+        let (least, most) = (fractions().min(), fractions().max());
+        let (least, most) = (least.unwrap_or(Fraction::ALL), most.unwrap_or(Fraction::ALL));
+        for (at, fraction) in &group {
+            if let Some(Part::Class(Class { kind: ClassKind::Htb(class), .. })) = self.parts.get_mut(*at) {
+                class.quantum = fraction.quantum(least, most);
             }
         }
     }

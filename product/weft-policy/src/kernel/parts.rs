@@ -17,7 +17,7 @@ pub(super) const LEAST_BURST: Bytes = Bytes(1_600);
 pub(super) const BYTE_PER_SECOND: BitsPerSec = BitsPerSec(8);
 /// The quantum of HTB classes outside of weights, as measured.
 pub(super) const QUANTUM: Bytes = Bytes(60_000);
-/// The quanta of HTB classes that share by weights.
+/// The least and the largest quantum of HTB classes that share by weights. Larger weights make the least one smaller, down to a frame.
 const QUANTA: (u64, u64) = (16_000, 200_000);
 /// The time of link that a round of drr takes, where full frames do not need more.
 const ROUND: Nanos = Nanos::from_millis(1);
@@ -102,10 +102,13 @@ impl Fraction {
         BitsPerSec(u64::try_from(part).unwrap_or(u64::MAX))
     }
 
-    /// The quantum of an HTB leaf with this part, in a group whose least part is `least`.
-    pub(super) fn quantum(self, least: Self) -> Bytes {
-        let scaled = u128::from(QUANTA.0) * u128::from(self.0) / u128::from(least.0.max(1));
-        Bytes(u64::try_from(scaled).unwrap_or(u64::MAX).clamp(QUANTA.0, QUANTA.1))
+    /// The quantum of an HTB leaf with this part, in a group whose parts are between `least` and `most`.
+    pub(super) fn quantum(self, least: Self, most: Self) -> Bytes {
+        let scaled = |value: u64, by: u64, of: Self| {
+            u64::try_from(u128::from(value) * u128::from(by) / u128::from(of.0.max(1))).unwrap_or(u64::MAX)
+        };
+        let first = scaled(QUANTA.1, least.0, most).clamp(FRAME.get(), QUANTA.0);
+        Bytes(scaled(first, self.0, least).clamp(FRAME.get(), QUANTA.1))
     }
 }
 

@@ -296,7 +296,7 @@ fn weights(name: &str, form: Option<NodeForm>, uneven: bool) -> Promise {
         ),
         Some(NodeForm::Spare) => Promise::within(
             promise,
-            "limits hold packets below it: classes share by weight, and what an idle class leaves goes to all of them and not first to its siblings",
+            "limits hold packets below it: classes share roughly by weight, since HTB sends a super-packet whole in each turn, and what an idle class leaves goes to all of them and not first to its siblings",
         ),
         _ => Promise::within(promise, "1 % over 5 s, and 4 % in a single second"),
     }

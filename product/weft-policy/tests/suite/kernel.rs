@@ -493,7 +493,8 @@ fn classes_come_beside_and_go_last() {
         add qdisc parent 7e5a:15 handle 15: fq_codel limit 10000 target 5000us
         remove qdisc parent 7e5a:12 handle 12: fq_codel limit 10000 target 5000us
         remove class parent 7e5a: classid 7e5a:12 drr quantum 6056
-    "#]].assert_eq(&changes(MEASURED, &new));
+    "#]]
+    .assert_eq(&changes(MEASURED, &new));
 }
 
 #[test]
@@ -504,7 +505,8 @@ fn another_shape_needs_a_new_root() {
     expect![[r#"
         new root: `d` moves to another place
         new root: `b` moves to another place
-    "#]].assert_eq(&said);
+    "#]]
+    .assert_eq(&said);
     let old = lowered("link 1gbps\nroot = default\n").tree;
     let mut new = old.clone();
     if let Part::Qdisc(root) = &mut new.parts[0] {

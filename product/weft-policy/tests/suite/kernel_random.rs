@@ -32,7 +32,7 @@ enum Draft {
     Destination(u64, u32),
 }
 
-/// What drafts may have.
+/// The kinds of branches that drafts may have.
 #[derive(Clone, Copy, Debug)]
 struct Taste {
     limits: bool,
@@ -303,7 +303,7 @@ fn share(tree: &Tree, at: Handle, rate: f64, active: &BTreeSet<Handle>, rates: &
     }
 }
 
-/// What holds for every tree.
+/// Checks the rules of every tree.
 fn check(found: &Lowered, policy: &CompiledPolicy) -> Result<(), TestCaseError> {
     let tree = &found.tree;
     let mut known = BTreeSet::new();
@@ -387,7 +387,7 @@ fn check_class(tree: &Tree, handle: Handle, kind: ClassKind) -> Result<(), TestC
     Ok(())
 }
 
-/// What leads to the leaf of packets that no class takes is made first, and takes them.
+/// Checks that the way to the leaf of packets that no class takes is made first, and takes them.
 fn check_default(tree: &Tree, found: &Lowered) -> Result<(), TestCaseError> {
     let queue = tree.queue(tree.default).expect("a queue");
     let mut way = vec![queue.handle];
