@@ -27,7 +27,7 @@ pub struct PolicyCheckReport {
 pub struct PlaceAnswer {
     /// The policy.
     pub file: String,
-    /// The place: `port`, `daemon`, `sim`, `replay` or `tc`.
+    /// The place: `port`, `daemon`, `sim`, `replay`, `kernel` or `tc`.
     pub place: String,
     /// Whether it can run the policy.
     pub runs: bool,

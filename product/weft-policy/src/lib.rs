@@ -46,6 +46,7 @@ pub mod export;
 pub mod files;
 mod format;
 mod fuzz;
+pub mod kernel;
 pub mod library;
 mod lowering;
 mod program;
@@ -72,7 +73,9 @@ pub use compile::{
     Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, Source, TooManyRefused, compile, compile_with,
     compile_with_fallback, draw, parse, price, price_with, steer_with,
 };
-pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause};
+pub use compiled::{
+    ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause, infrastructure_rate,
+};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};

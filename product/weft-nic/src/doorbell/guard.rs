@@ -5,6 +5,7 @@ use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
+use weft_policy::infrastructure_rate;
 use weft_titan::match_table::CgroupId;
 use weft_units::Counted;
 use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
@@ -73,12 +74,6 @@ const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS + 64 * ARRIVAL_
 // SAFETY: repr(C), integer atomics and padding of integer atomics only, the same layout as struct weft_guard (both sides
 // assert the size, and tests on real packets read what the program wrote).
 unsafe impl SharedLayout for Guard {}
-
-/// The share of the host's infrastructure on a link of `rate`: a hundredth, at least 1 Mb/s, but no more than a tenth.
-pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
-    const LEAST: u64 = 1_000_000;
-    BitsPerSec((rate.get() / 100).max(LEAST.min(rate.get() / 10)).max(1))
-}
 
 impl Guard {
     /// Initialises the page for `plan`, before the programs are attached.
@@ -169,20 +164,5 @@ impl Guard {
         }
         let named = layout.offsets.keys().filter(|name| !name.starts_with("pad")).count();
         assert_eq!(named, fields.len(), "weft_guard has fields that nobody compares");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn infrastructure_has_a_small_share_of_any_link() {
-        let rate = |megabits: u64| infrastructure_rate(BitsPerSec(megabits * 1_000_000)).get();
-        assert_eq!(rate(10_000), 100_000_000);
-        assert_eq!(rate(100), 1_000_000);
-        assert_eq!(rate(50), 1_000_000);
-        assert_eq!(rate(5), 500_000);
-        assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
     }
 }

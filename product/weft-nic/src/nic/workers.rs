@@ -20,7 +20,7 @@ use super::{NicConfig, NicError, NicPlan};
 use crate::commands::{Commander, Inbox, commands};
 use crate::counters::{Counter, Counters, Gauge};
 use crate::departures::{Departures, departures};
-use crate::doorbell::{NicMaps, infrastructure_rate};
+use crate::doorbell::NicMaps;
 use crate::flow_records::FlowClasses;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, RingPlan};
@@ -253,7 +253,7 @@ pub(crate) fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
     let mut program = Program::clone(&plan.program);
     if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
         lane.limits.push(LimitId::from_index(program.limits.len()));
-        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));
+        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), weft_policy::infrastructure_rate(rate));
         program.limits.push(LimitSpec { name, rate, burst: Bytes::ZERO });
     }
     program

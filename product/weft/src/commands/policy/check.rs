@@ -49,7 +49,9 @@ enum Wanted {
     Sim,
     /// A replay of a capture
     Replay,
-    /// The kernel's HTB, by `weft policy export`
+    /// The kernel's qdiscs, with a classifying program
+    Kernel,
+    /// The kernel's qdiscs, by `weft policy export`
     Tc,
 }
 
@@ -60,6 +62,7 @@ impl From<Wanted> for Place {
             Wanted::Daemon => Self::Daemon,
             Wanted::Sim => Self::Sim,
             Wanted::Replay => Self::Replay,
+            Wanted::Kernel => Self::Kernel,
             Wanted::Tc => Self::Tc,
         }
     }
