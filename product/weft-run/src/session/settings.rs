@@ -10,7 +10,7 @@ use weft_host::life::Life;
 use weft_host::link::{self, Link, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::{self, TapError};
-use weft_host::tbf::Tbf;
+use weft_host::tc::Tbf;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NIC_RINGS, NicConfig, NicError, NicPlan};
 use weft_nic::plan::{FLOW_TABLE, Mode, PlanError, PortShare};

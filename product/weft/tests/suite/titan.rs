@@ -14,8 +14,9 @@ use std::process::Command;
 use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
+use weft_host::tc::Device;
 use weft_host::testing::{PATIENCE, privileged, skip, unique};
-use weft_host::{NetNs, tap, tc_filter};
+use weft_host::{NetNs, tap};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
 const BYTES: usize = 1_250_000;
@@ -345,7 +346,10 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     let on = world.titan(&["attach", "many0"]);
     if on.code == 1 && on.err.contains("act_skbedit") {
         refused(&on, &["CONFIG_NET_ACT_SKBEDIT"]);
-        assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "undone");
+        assert!(
+            !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+            "undone"
+        );
         assert_eq!(world.kept(), Vec::<PathBuf>::new());
         return skip(
             "another_device_with_queues_is_served_as_far_as_its_driver_goes",
@@ -357,7 +361,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     // A foreign driver: its missing features are reported.
     assert!(on.err.contains("dqwa: the weights stop at the driver"), "{}", on.err);
     assert!(on.err.contains("dsos: segment sizes of this driver need `weft titan actuate`"), "{}", on.err);
-    assert!(tc_filter::has_clsact(&world.app, "many0").expect("clsact"));
+    assert!(Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"));
     world.transfer("10.98.1.2");
     let mut last = Value::Null;
     let rest = until(PATIENCE, || {
@@ -373,7 +377,10 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     assert!(kept_in_step.err.contains("weights of queues: not on this driver ("), "{}", kept_in_step.err);
     assert!(kept_in_step.err.contains("segments: at most 16384 bytes"), "{}", kept_in_step.err);
     assert_eq!(world.titan(&["detach", "many0"]).code, 0);
-    assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "ours is gone");
+    assert!(
+        !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+        "ours is gone"
+    );
     assert_eq!((sizes(), world.kept()), (before, Vec::new()));
 }
 

@@ -1,10 +1,10 @@
 //! The errors of a measurement of cost.
 
 use weft_host::bpf::BpfError;
-use weft_host::htb::HtbError;
 use weft_host::link::LinkError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
+use weft_host::tc::TcError;
 use weft_host::{OsError, RightsError};
 use weft_nic::port::PortError;
 use weft_profile::error::ProfileError;
@@ -31,18 +31,15 @@ pub enum CostError {
     /// The web server's client measured nothing.
     #[error("wrk measured nothing: {0}")]
     Wrk(String),
-    /// tc refused the filter of HTB's class of requests.
-    #[error("tc refused a filter for HTB's classes: {0}; this kernel may lack cls_u32")]
-    Tc(String),
     /// The port of `weft run` failed.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The port ended by itself.
     #[error("the port ended while it was measured; were its devices deleted?")]
     Ended,
-    /// HTB failed.
+    /// HTB or its filter failed.
     #[error(transparent)]
-    Htb(#[from] HtbError),
+    Htb(#[from] TcError),
     /// The forwarder's port failed.
     #[error(transparent)]
     Port(#[from] PortError),

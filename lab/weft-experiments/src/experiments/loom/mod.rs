@@ -41,8 +41,8 @@ use core::num::NonZeroU32;
 pub(crate) use run::Bench;
 pub(crate) use trial::{Carried, carry};
 use weft_host::cgroup::CgroupError;
-use weft_host::htb::HtbError;
 use weft_host::process::ProcessError;
+use weft_host::tc::TcError;
 use weft_host::{Hierarchy, RunId};
 use weft_nic::nic::NicError;
 use weft_nic::plan::Mode;
@@ -163,7 +163,7 @@ pub enum DemoError {
     },
     /// The qdisc of SQ could not be installed.
     #[error(transparent)]
-    Qdisc(#[from] HtbError),
+    Qdisc(#[from] TcError),
     /// A temporary folder could not be made.
     #[error("make a folder for the applications' logs: {0}")]
     Folder(std::io::Error),
