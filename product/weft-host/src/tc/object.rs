@@ -107,7 +107,7 @@ impl TcObject<'_> {
     pub(super) fn refused(&self, refusal: Refusal, doing: String) -> TcError {
         let missing = Family::missing(&refusal).and_then(|family| {
             let kind = match (family, self) {
-                (Family::Qdisc, Self::Qdisc(_, qdisc)) => qdisc.kind(),
+                (Family::Qdisc, Self::Qdisc(_, qdisc)) if !qdisc.kind().is_empty() => qdisc.kind(),
                 (Family::Classifier, Self::Filter(filter)) => filter.kind(),
                 (Family::Action, Self::Filter(filter)) => filter.action.as_ref()?.kind(),
                 _ => return None,
@@ -135,7 +135,10 @@ impl fmt::Display for TcObject<'_> {
                 };
             }
         };
-        write!(f, "{family} {kind}")?;
+        f.write_str(family)?;
+        if !kind.is_empty() {
+            write!(f, " {kind}")?;
+        }
         if place.handle != Handle::NONE {
             write!(f, " {}", place.handle)?;
         }

@@ -231,7 +231,10 @@ fn absent_devices_and_kinds_are_named_in_a_line() {
     assert!(bench.device.classes().expect("classes").is_empty());
     assert!(bench.device.filters(Handle::EGRESS).expect("filters").is_empty());
     let absent = bench.device.delete_qdisc(Place::root(FIRST)).expect_err("nothing to delete");
-    assert!(absent.to_string().contains("link va of (unnamed)"), "{absent}");
+    assert!(
+        absent.to_string().starts_with("delete qdisc 1: at the root of link va of (unnamed): "),
+        "{absent}"
+    );
     let other = Qdisc::Other { kind: "no_such".to_owned(), options: Vec::new() };
     let missing = bench.device.add(&TcObject::root(FIRST, other)).expect_err("no such kind");
     assert_eq!(

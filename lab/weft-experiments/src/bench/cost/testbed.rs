@@ -22,7 +22,7 @@ use weft_host::{NetNs, OsError, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
 use weft_run::session::Session;
-use weft_units::{BitsPerSec, Bytes, Packets};
+use weft_units::BitsPerSec;
 
 /// The sender's address.
 pub(super) const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));

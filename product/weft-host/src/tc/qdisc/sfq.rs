@@ -39,7 +39,7 @@ impl Sfq {
             return Ok(Vec::new());
         }
         let seconds = self.perturb.0 / NANOS_PER_SEC;
-        if self.perturb.0 % NANOS_PER_SEC != 0 || i32::try_from(seconds).is_err() {
+        if !self.perturb.0.is_multiple_of(NANOS_PER_SEC) || i32::try_from(seconds).is_err() {
             return Err(TcError::invalid(
                 KIND,
                 "the time of a perturbation must be whole seconds below 2^31",
