@@ -66,9 +66,8 @@ pub(super) fn filters(
         return Err(ExportError::TooManyRows(ROWS_MAX));
     }
     let rows = policy.rules.split_last().map_or(&[][..], |(_, rows)| rows);
-    let way = |class: ClassId| {
-        lowered.map.leaf(class).map_or_else(Vec::new, |leaf| lowered.map.way(&lowered.tree, leaf))
-    };
+    let ways = lowered.tree.ways();
+    let way = |class: ClassId| lowered.map.leaf(class).map_or_else(Vec::new, &ways);
     let mut filters = Vec::with_capacity(rows.len());
     for (number, rule) in rows.iter().enumerate() {
         let title = format!("row {}: {}", number + 1, describe_match(&rule.matcher, policy));

@@ -3,8 +3,8 @@
 //! A value in `skb->priority` addresses one qdisc, the one that holds the leaf. Each qdisc above it needs a filter that maps the value to
 //! one of its own classes.
 
-use super::shape::{Clock, Shape};
-use super::tree::{Handle, Parent, Part, QdiscKind, Tree};
+use super::shape::{Clock, Shape, find};
+use super::tree::{Handle, Parent, Part, QdiscKind, Tree, parents, up};
 use crate::compiled::CompiledPolicy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weft_units::{ClassId, LaneId, LimitId};
@@ -62,7 +62,7 @@ impl ClassMap {
     /// The clocks of `lane`.
     pub fn clocks_of(&self, lane: LaneId) -> impl Iterator<Item = &Clock> {
         let limits = self.lanes.get(lane.index()).map(Vec::as_slice).unwrap_or_default();
-        limits.iter().filter_map(|limit| self.clocks.iter().find(|clock| clock.limit == *limit))
+        limits.iter().filter_map(|limit| find(&self.clocks, *limit))
     }
 
     /// The value by which the filters and qdiscs of `tree` find a leaf from the root: each qdisc with the class that it chooses. Empty
@@ -82,23 +82,6 @@ impl ClassMap {
         way.push((at, leaf));
         way
     }
-}
-
-/// The qdiscs from a leaf's own up to the root, each with the class on the way.
-pub(super) fn up(parents: &HashMap<Handle, Parent>, leaf: Handle) -> Vec<(Handle, Handle)> {
-    let mut way = vec![(leaf.qdisc(), leaf)];
-    let mut at = leaf;
-    while let Some(Parent::Class(class)) = parents.get(&at.qdisc()) {
-        at = *class;
-        way.push((at.qdisc(), at));
-    }
-    way
-}
-
-pub(super) fn parents(parts: &[Part]) -> HashMap<Handle, Parent> {
-    let qdiscs =
-        parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None });
-    qdiscs.map(|qdisc| (qdisc.handle, qdisc.parent)).collect()
 }
 
 fn filters(tree: &Tree, leaves: &[Option<Handle>]) -> Vec<Filter> {

@@ -220,7 +220,8 @@ impl Builder<'_> {
         Ok(last)
     }
 
-    /// Adds the classes of a node with weights, below which limits hold packets.
+    /// Adds the classes of a node with weights, below which limits hold packets. HFSC, which is exact here but stalls on some kernels,
+    /// would take this place.
     fn weights(&mut self, child: Child, node: NodeId, spot: Spot) -> Result<usize, LowerError> {
         self.notes.form(node, if spot.rate.is_some() { NodeForm::Guaranteed } else { NodeForm::Spare });
         let inside = self.inner(child, node, spot);
@@ -407,7 +408,7 @@ impl Builder<'_> {
         let limit = fits(limit);
         let clocks =
             self.shape.timed_lanes(child).filter_map(|lane| self.shape.lanes.get(lane.index())).flatten();
-        let clocks = clocks.filter_map(|limit| self.shape.clocks.iter().find(|clock| clock.limit == *limit));
+        let clocks = clocks.filter_map(|limit| self.shape.clock_of(*limit));
         let held = clocks.map(|clock| clock.rate.bytes_in(clock.horizon).get().div_ceil(FRAME.get())).max();
         let fifo = self.policy.program.leaves.get(leaf.index()).map(|leaf| &leaf.discipline);
         let kind = match held {

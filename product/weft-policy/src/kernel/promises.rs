@@ -92,7 +92,7 @@ pub(super) fn statements(policy: &CompiledPolicy, shape: &Shape<'_>, notes: &Not
     found.leaves(policy, notes);
     for (number, limit) in policy.program.limits.iter().enumerate().filter(|(_, limit)| !limit.is_vacant()) {
         let id = LimitId::from_index(number);
-        let timed = shape.clocks.iter().any(|clock| clock.limit == id);
+        let timed = shape.clock_of(id).is_some();
         found.limit(limit, timed, notes.lost.contains(&id));
     }
     found.whole(policy);

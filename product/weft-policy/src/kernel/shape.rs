@@ -1,7 +1,7 @@
 //! The policy's tree with its limits: which branch each of them covers, and which of them need a clock.
 
 use super::parts::Fraction;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use weft_sched::program::{Child, Discipline, Program};
 use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, LimitId, Nanos, NodeId};
 
@@ -28,6 +28,12 @@ pub(super) const LEVELS: usize = 8;
 /// The bands of a prio qdisc (`TCQ_PRIO_BANDS`).
 pub(super) const BANDS: usize = 16;
 
+/// The clock of `limit` among `clocks`, which are in the order of their limits.
+pub(super) fn find(clocks: &[Clock], limit: LimitId) -> Option<&Clock> {
+    let at = clocks.binary_search_by_key(&limit, |clock| clock.limit).ok()?;
+    clocks.get(at)
+}
+
 /// The knowledge of a branch.
 #[derive(Clone, Default, Debug)]
 struct Branch {
@@ -35,7 +41,7 @@ struct Branch {
     limits: Vec<LimitId>,
     /// Whether packets are held in it or below it by a limit.
     held: bool,
-    /// Whether a node below orders its children by weights in HTB.
+    /// The most that it can use.
     most: BitsPerSec,
 }
 
@@ -77,8 +83,17 @@ impl<'a> Shape<'a> {
             lanes: program.lanes.iter().map(|lane| lane.limits.clone()).collect(),
             compact: false,
         };
-        shape.find_lanes(program.root);
-        shape.cover(program.root);
+        let (mut by_leaf, mut by_limit) = (vec![BTreeSet::new(); program.leaves.len()], BTreeMap::new());
+        for (number, lane) in program.lanes.iter().enumerate() {
+            if let Some(lanes) = by_leaf.get_mut(lane.leaf.index()) {
+                lanes.insert(number);
+            }
+            for limit in &lane.limits {
+                by_limit.entry(*limit).or_insert_with(BTreeSet::new).insert(number);
+            }
+        }
+        shape.find_lanes(program.root, &by_leaf);
+        shape.cover(program.root, &by_limit);
         let timed: BTreeSet<LimitId> = shape.lanes.iter().flatten().copied().collect();
         shape.clocks = timed.into_iter().filter_map(|limit| shape.clock(limit)).collect();
         shape.hold(program.root);
@@ -108,16 +123,13 @@ impl<'a> Shape<'a> {
         if let Child::Node(node) = child { self.children(node) } else { &[] }
     }
 
-    fn find_lanes(&mut self, child: Child) -> BTreeSet<usize> {
+    fn find_lanes(&mut self, child: Child, by_leaf: &[BTreeSet<usize>]) -> BTreeSet<usize> {
         let mut lanes = BTreeSet::new();
         match child {
-            Child::Leaf(leaf) => {
-                let own = self.program.lanes.iter().enumerate();
-                lanes.extend(own.filter(|(_, lane)| lane.leaf == leaf).map(|(number, _)| number));
-            }
+            Child::Leaf(leaf) => lanes = by_leaf.get(leaf.index()).cloned().unwrap_or_default(),
             Child::Node(node) => {
                 for below in self.children(node) {
-                    lanes.append(&mut self.find_lanes(*below));
+                    lanes.append(&mut self.find_lanes(*below, by_leaf));
                 }
             }
         }
@@ -128,15 +140,14 @@ impl<'a> Shape<'a> {
     }
 
     /// Gives each limit to the outermost branch whose lanes it has. What is left at the lanes needs clocks.
-    fn cover(&mut self, child: Child) {
+    fn cover(&mut self, child: Child, by_limit: &BTreeMap<LimitId, BTreeSet<usize>>) {
         let lanes = self.branch(child).map(|branch| branch.lanes.clone()).unwrap_or_default();
         let first = lanes.first().and_then(|lane| self.lanes.get(*lane)).cloned().unwrap_or_default();
-        let spans = |limit: &LimitId| {
-            let with = self.program.lanes.iter().enumerate().filter(|(_, lane)| lane.limits.contains(limit));
-            with.map(|(number, _)| number).eq(lanes.iter().copied())
-        };
-        let own: Vec<LimitId> = first.into_iter().filter(spans).collect();
-        for lane in &lanes {
+        let own: Vec<LimitId> = first
+            .into_iter()
+            .filter(|limit| by_limit.get(limit).is_some_and(|with| *with == lanes))
+            .collect();
+        for lane in lanes.iter().filter(|_| !own.is_empty()) {
             if let Some(limits) = self.lanes.get_mut(*lane) {
                 limits.retain(|limit| !own.contains(limit));
             }
@@ -145,8 +156,13 @@ impl<'a> Shape<'a> {
             branch.limits = own;
         }
         for below in self.children_of(child) {
-            self.cover(*below);
+            self.cover(*below, by_limit);
         }
+    }
+
+    /// The clock of a limit, if it has one.
+    pub(super) fn clock_of(&self, limit: LimitId) -> Option<&Clock> {
+        find(&self.clocks, limit)
     }
 
     fn clock(&self, limit: LimitId) -> Option<Clock> {

@@ -1,6 +1,7 @@
 //! The parts of a tree, with their handles and parameters.
 
 use core::fmt;
+use std::collections::HashMap;
 use weft_units::{BitsPerSec, Bytes, LeafId, Nanos, NodeId, Packets};
 
 /// The handle of a qdisc (minor 0) or a class, as tc writes it: `7e57:10`.
@@ -276,4 +277,27 @@ impl Tree {
     pub fn queue(&self, leaf: Handle) -> Option<&Qdisc> {
         self.qdiscs().find(|qdisc| qdisc.parent == Parent::Class(leaf))
     }
+
+    /// A function that returns for a leaf the qdiscs from the root to its own, each with the class on the way.
+    pub fn ways(&self) -> impl Fn(Handle) -> Vec<(Handle, Handle)> + use<> {
+        let parents = parents(&self.parts);
+        move |leaf| up(&parents, leaf).into_iter().rev().collect()
+    }
+}
+
+/// The qdiscs from a leaf's own up to the root, each with the class on the way.
+pub(super) fn up(parents: &HashMap<Handle, Parent>, leaf: Handle) -> Vec<(Handle, Handle)> {
+    let mut way = vec![(leaf.qdisc(), leaf)];
+    let mut at = leaf;
+    while let Some(Parent::Class(class)) = parents.get(&at.qdisc()) {
+        at = *class;
+        way.push((at.qdisc(), at));
+    }
+    way
+}
+
+pub(super) fn parents(parts: &[Part]) -> HashMap<Handle, Parent> {
+    let qdiscs =
+        parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None });
+    qdiscs.map(|qdisc| (qdisc.handle, qdisc.parent)).collect()
 }

@@ -223,15 +223,15 @@ fn figure_1_is_refused_unless_the_order_in_vm_1_may_go() {
         qdisc add parent 7e57:2 handle 2: pfifo limit 1000
         class add parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 0 quantum 60000 overhead 24
         qdisc add parent 7e57:10 handle 10: fq_codel limit 10000 target 5000us
-        class add parent 7e57:1 classid 7e57:11 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 32000 overhead 24
+        class add parent 7e57:1 classid 7e57:11 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 24998 overhead 24
         qdisc add parent 7e57:11 handle 11: fq limit 165130 flow_limit 16513
-        class add parent 7e57:1 classid 7e57:12 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 16000 overhead 24
+        class add parent 7e57:1 classid 7e57:12 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 12499 overhead 24
         qdisc add parent 7e57:12 handle 12: fq limit 165130 flow_limit 16513
-        class add parent 7e57:1 classid 7e57:13 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 16000 overhead 24
+        class add parent 7e57:1 classid 7e57:13 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 12499 overhead 24
         qdisc add parent 7e57:13 handle 13: fq limit 165130 flow_limit 16513
-        class add parent 7e57:1 classid 7e57:14 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 128000 overhead 24
+        class add parent 7e57:1 classid 7e57:14 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 99992 overhead 24
         qdisc add parent 7e57:14 handle 14: fq_codel limit 10000 target 5000us
-        class add parent 7e57:1 classid 7e57:15 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 200000 overhead 24
+        class add parent 7e57:1 classid 7e57:15 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 199984 overhead 24
         qdisc add parent 7e57:15 handle 15: fq_codel limit 10000 target 5000us
         class mgmt = 7e57:10
         class vm1.kvs = 7e57:11
@@ -244,9 +244,9 @@ fn figure_1_is_refused_unless_the_order_in_vm_1_may_go() {
         clock vm1[10.0.2.0/24] 500 Mb/s horizon 100 ms
         packets are in their classes: within (`cgroup` has packets of this host's sockets: none that the host routes, and those that it bridges only where br_netfilter is off)
         root: strict priority: within (each class below keeps 8 kb/s)
-        tenants: shares by weights: within (limits hold packets below it: classes share by weight, and what an idle class leaves goes to all of them and not first to its siblings)
+        tenants: shares by weights: within (limits hold packets below it: classes share roughly by weight, since HTB sends a super-packet whole in each turn, and what an idle class leaves goes to all of them and not first to its siblings)
         vm1.apps: strict priority: no (limits hold packets below it, and HTB counts priority for all classes that share by weights above it: its children share evenly) -> write `vm1.apps` without limits, or above the `wfq`
-        vm1.batch: shares by weights: within (limits hold packets below it: classes share by weight, and what an idle class leaves goes to all of them and not first to its siblings)
+        vm1.batch: shares by weights: within (limits hold packets below it: classes share roughly by weight, since HTB sends a super-packet whole in each turn, and what an idle class leaves goes to all of them and not first to its siblings)
         vm1.hadoop: fair over its flows: within (flows have turns (fq), each as far as the limits by destination and port let it)
         vm1.spark: fair over its flows: within (flows have turns (fq), each as far as the limits by destination and port let it)
         packets of a class leave in the order of arrival: within (flows of a class have turns (fq_codel or fq) and each keeps the order of its packets)

@@ -323,6 +323,7 @@ fn check(found: &Lowered, policy: &CompiledPolicy) -> Result<(), TestCaseError> 
         let leaf = found.map.leaf(lane.class).expect("a leaf");
         leaves.entry(leaf).or_default().insert(lane.leaf.0);
         let way = found.map.way(tree, leaf);
+        prop_assert_eq!(&way, &found.tree.ways()(leaf));
         prop_assert_eq!(way.first().map(|(qdisc, _)| *qdisc), Some(Handle::ROOT), "{} is not found", leaf);
         prop_assert!(tree.queue(leaf).is_some_and(|queue| queue.kind.is_leaf()));
         // Each of the limits is a ceiling on the way or a clock.

@@ -139,8 +139,6 @@ fn a_policy_becomes_commands_of_tc() {
 
         # root#1: wfq
         tc class add dev eth0 parent 7e57:1 classid 7e57:8001 htb rate 8000bit ceil 10000000000bit burst 1600b cburst 2500000b prio 1 quantum 60000 overhead 24
-
-        # root#1: wfq
         tc qdisc add dev eth0 parent 7e57:8001 handle 7e59: drr
 
         # bulk
