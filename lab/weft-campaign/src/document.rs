@@ -8,8 +8,7 @@ use weft_report::sim::{
 use weft_sim::cost::Category;
 use weft_sim::outcome::{self, DropCounts, DropPlace, Latencies, Outcome, PolicyPhase};
 use weft_sim::scenario::Scenario;
-use weft_units::Counted;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// A run with its seed.
 #[derive(Debug)]
@@ -371,11 +370,7 @@ class = "bulk"
             let name = &simulate(&scenario, 1).expect("runs").balances[stage].name;
             let used = run(&|outcome| outcome.balances[stage].balance.dropped_packets += 1);
             assert_eq!(used, [7], "{name} dropped a packet more than is missing");
-            assert_eq!(
-                run(&|outcome| outcome.balances[stage].balance.in_packets += 1),
-                [7],
-                "{name}"
-            );
+            assert_eq!(run(&|outcome| outcome.balances[stage].balance.in_packets += 1), [7], "{name}");
             assert_eq!(run(&|outcome| outcome.balances[stage].balance.in_bytes += 1), [7], "{name}");
         }
     }

@@ -9,9 +9,9 @@ use weft_host::process::{Output, Signal};
 use weft_host::{Cgroup, NetNs, Process, Spawn, clock};
 use weft_units::{Bytes, Instant, Packets};
 
+use crate::applications::Applications;
 use crate::connections::{CONNECT_WAIT, Connections, pause};
 use crate::error::ProfileError;
-use crate::traffic::Applications;
 
 /// The most streams of one iperf3 process (`MAX_STREAMS` in its `iperf.h`).
 pub const MAX_STREAMS: u32 = 128;
@@ -318,6 +318,25 @@ fn add(seen: &mut Seen, document: Document, origin: Instant, from: Instant, to: 
 /// The reason in the JSON that iperf3 wrote, if it wrote any.
 pub(crate) fn reason(text: &str) -> Option<String> {
     serde_json::from_str::<Document>(text).ok()?.error
+}
+
+impl Applications {
+    /// Fails if an application has ended, which it must not do by itself.
+    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
+        for process in &mut self.processes {
+            if process.try_wait()?.is_some() {
+                let stdout = process.stdout().text();
+                let said = reason(&stdout).unwrap_or(stdout);
+                let said = [process.stderr().text(), said].concat();
+                // sockperf says why, and then that it ends.
+                let why = said.lines().find(|line| line.contains("ERROR"));
+                let last = || said.lines().rev().find(|line| !line.trim().is_empty());
+                let said = why.or_else(last).unwrap_or("without a message").trim().to_owned();
+                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

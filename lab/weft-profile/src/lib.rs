@@ -23,6 +23,7 @@
 //! the user names: [`journal`] restores those, also after a kill.
 
 mod advice;
+mod applications;
 pub mod attach;
 pub mod attribution;
 pub mod categories;

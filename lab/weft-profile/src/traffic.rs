@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use weft_host::net_counters::{CounterError, NetCounters};
-use weft_host::process::{Output, ProcessError, Signal};
+use weft_host::process::{Output, ProcessError};
 use weft_host::sock_diag::{SockDiag, State};
 use weft_host::{NetNs, Process, Spawn, clock, programs};
 use weft_units::{Bytes, Instant};
 
+use crate::applications::Applications;
 use crate::attribution::Traffic;
 use crate::connections::{CONNECT_WAIT, Connections, pause};
 use crate::error::ProfileError;
@@ -78,13 +79,6 @@ pub(crate) struct Cores {
     pub(crate) flows: u32,
 }
 
-/// Running applications of one side. They are killed when the value is dropped.
-#[derive(Debug)]
-pub(crate) struct Applications {
-    program: &'static str,
-    pub(crate) processes: Vec<Process>,
-}
-
 impl Applications {
     /// No application yet, of the program that makes `load`.
     ///
@@ -98,11 +92,6 @@ impl Applications {
             }
         }
         Ok(Self::none(load.program()))
-    }
-
-    /// No application yet of this program.
-    pub(crate) const fn none(program: &'static str) -> Self {
-        Self { program, processes: Vec::new() }
     }
 
     /// Starts the receiving application of a pair.
@@ -124,38 +113,6 @@ impl Applications {
         command.extend(more.iter().map(|option| (*option).to_owned()));
         self.processes.push(start(ns, pair.sender, self.program, &command)?);
         Ok(())
-    }
-
-    /// Fails if an application has ended, which it must not do by itself.
-    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
-        for process in &mut self.processes {
-            if process.try_wait()?.is_some() {
-                let stdout = process.stdout().text();
-                let said = iperf::reason(&stdout).unwrap_or(stdout);
-                let said = [process.stderr().text(), said].concat();
-                // sockperf says why, and then that it ends.
-                let why = said.lines().find(|line| line.contains("ERROR"));
-                let last = || said.lines().rev().find(|line| !line.trim().is_empty());
-                let said = why.or_else(last).unwrap_or("without a message").trim().to_owned();
-                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
-            }
-        }
-        Ok(())
-    }
-
-    /// The processes.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        let raw = self.processes.iter().map(|process| process.pid().as_raw_nonzero().get());
-        raw.filter_map(|pid| u32::try_from(pid).ok()).collect()
-    }
-}
-
-impl Drop for Applications {
-    fn drop(&mut self) {
-        // All are signalled before any is waited for: otherwise each would take its grace period in turn.
-        for process in &self.processes {
-            let _ = process.signal(Signal::KILL);
-        }
     }
 }
 

@@ -7,8 +7,7 @@ use crate::sync::Ordering;
 use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::RunStats;
 use weft_host::clock;
-use weft_units::Counted;
-use weft_units::{Instant, Nanos};
+use weft_units::{Counted, Instant, Nanos};
 
 /// The kernel's counters of a port, as they were read.
 #[derive(Clone, Copy, Debug, Default)]

@@ -57,8 +57,7 @@ use weft_host::clock;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, Instant, Nanos, Packets};
 #[cfg(test)]
 pub(crate) use workers::limited;
 pub use workers::{Samples, WORKERS, WorkersError};

@@ -7,8 +7,7 @@ use core::ops::{Deref, DerefMut};
 use weft_facts::counters::{ClassEvents, PortEvents};
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Bytes, Counted, Nanos};
 
 /// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]

@@ -17,11 +17,12 @@ use weft_units::{Instant, Nanos};
 
 use super::HostsError;
 use super::protocol::{ClockName, Counts, Half, STACKS_MAX, Samples, Stack, Text};
+use crate::applications::Applications;
 use crate::attribution::{Attribution, Processes, Setting, Trace};
 use crate::connections::{CONNECT_WAIT, pause};
 use crate::error::ProfileError;
 use crate::probes::{COST_SPAN, ProbeError, Probes, Scope};
-use crate::traffic::{Applications, Load, waits};
+use crate::traffic::{Load, waits};
 use crate::trial::{Instrument, LOOK, unit};
 
 /// The flows of a trial, as this end sees them.

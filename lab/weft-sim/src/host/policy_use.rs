@@ -9,8 +9,7 @@ use crate::packet::Packet;
 use crate::policy::Refusal;
 use std::collections::VecDeque;
 use weft_sched::Prepared;
-use weft_units::Counted;
-use weft_units::{ClassId, LaneId, Nanos, TxQueueId};
+use weft_units::{ClassId, Counted, LaneId, Nanos, TxQueueId};
 
 /// The classes of a policy, and that of each stream.
 #[derive(Clone, Debug)]

@@ -3,9 +3,8 @@
 use super::Hop;
 use std::collections::VecDeque;
 use weft_facts::record::{Balance, Stage};
-use weft_units::Counted;
-use weft_units::LinkTransmitter;
 use weft_units::{Bytes, Nanos};
+use weft_units::{Counted, LinkTransmitter};
 
 /// A packet in the port, or one whose departure has not been processed.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,7 @@ use crate::ids::{HostId, PacketId, Pool, SwitchId};
 use crate::packet::Packet;
 use crate::random::Random;
 use weft_facts::record::{Balance, Stage};
-use weft_units::Counted;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// The result of a packet's passage through a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,8 +12,7 @@ use crate::packet::{Body, Outgoing, Skbs};
 use crate::scenario::Doorbells;
 use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
-use weft_units::Counted;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 /// The time at which the qdisc runs after a segment was enqueued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

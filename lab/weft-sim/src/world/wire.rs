@@ -10,8 +10,7 @@ use crate::outcome::DropPlace;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
 use weft_sched::Verdict;
-use weft_units::Counted;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
     /// Fetches and sends packets until another event may come first.

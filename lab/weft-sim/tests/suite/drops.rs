@@ -4,8 +4,7 @@ use weft_sim::outcome::Outcome;
 use weft_sim::run::{simulate, simulate_observed};
 use weft_sim::scenario::{Scenario, read};
 use weft_sim::trace::{Observer, PacketEvent, PacketEventKind};
-use weft_units::Counted;
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Bytes, Counted, Nanos, Packets};
 
 fn scenario(text: &str) -> Scenario {
     let text = format!("warm_up = \"0s\"\n{text}");

@@ -7,8 +7,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
 use weft_policy::infrastructure_rate;
 use weft_titan::match_table::CgroupId;
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, LaneId, Packets};
 
 /// The number of hash slots of cgroups and of interfaces, each with its own share of infrastructure.
 const SENDERS: usize = 64;

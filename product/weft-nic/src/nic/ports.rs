@@ -33,8 +33,7 @@ use crate::worker::{self, NewPort};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::bpf::{FilterId, MapFd, wait_grace_period};
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Counted, Nanos};
 
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;

@@ -46,8 +46,7 @@ use weft_packet::ethernet;
 use weft_sched::workers::{Settings, Shared};
 use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Bytes, LimitId, Nanos};
+use weft_units::{BitsPerSec, Bytes, Counted, LimitId, Nanos};
 
 /// The most workers of a NIC.
 pub const WORKERS: usize = 64;

@@ -7,8 +7,7 @@ use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode, MacvtapOptions};
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, TapError};
-use weft_units::Bytes;
-use weft_units::Counted;
+use weft_units::{Bytes, Counted};
 
 /// The uplink of a NIC. Its device is deleted when it is dropped.
 #[derive(Debug)]

@@ -2,8 +2,7 @@
 
 use crate::counters::{Counter, Gauge};
 use crate::port::PortDrops;
-use weft_units::Counted;
-use weft_units::{Nanos, Packets};
+use weft_units::{Counted, Nanos, Packets};
 
 /// The counters of one queue; written by one thread, read by any.
 #[derive(Debug, Default)]

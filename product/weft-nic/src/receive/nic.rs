@@ -13,8 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use weft_host::clock;
 use weft_host::link::{self, LinkError};
-use weft_units::Counted;
-use weft_units::{Nanos, Packets};
+use weft_units::{Counted, Nanos, Packets};
 
 /// The configuration of a receive side.
 #[derive(Clone, Copy, Debug)]

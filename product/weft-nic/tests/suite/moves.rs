@@ -12,8 +12,7 @@ use std::time::Duration;
 use weft_host::netns::NetNs;
 use weft_host::testing::{PATIENCE, until};
 use weft_nic::testbed::RECEIVER;
-use weft_units::Counted;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// A policy in which unmarked packets are slow: a flow that left packets in its old ring would overtake them.
 const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\

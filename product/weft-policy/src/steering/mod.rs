@@ -6,10 +6,7 @@
 //!
 //! A clause names a class, or a node, which means all classes below it, such as a tenant.
 
-mod alone;
 mod received;
-
-pub use alone::{fuzz_goals, read_goals};
 
 use crate::code::Code;
 use crate::compiled::SteerClause;
@@ -125,7 +122,7 @@ pub(crate) fn policy_file(policy: &Policy, graph: &Graph) -> Option<PolicyFile> 
 }
 
 /// The sum of the goals; `None` without goals.
-fn sum(goals: &[Goal]) -> Option<Box<dyn Cost>> {
+pub(crate) fn sum(goals: &[Goal]) -> Option<Box<dyn Cost>> {
     let mut parts: Vec<(f64, Box<dyn Cost>)> =
         goals.iter().map(|goal| (goal.factor, cost(&goal.aim))).collect();
     let alone = parts.len() == 1 && parts.iter().all(|(factor, _)| *factor == 1.0);

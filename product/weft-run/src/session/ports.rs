@@ -29,8 +29,7 @@ use weft_host::netns::NetNs;
 use weft_nic::nic::Totals;
 use weft_nic::nic::{NicError, NicPort, PortId, PortParts, PortTotals};
 use weft_nic::port::Uplink;
-use weft_units::Counted;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// The state of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

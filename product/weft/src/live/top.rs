@@ -197,7 +197,8 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(120, 24)).expect("terminal");
         terminal.draw(|frame| TopView { status }.draw(frame)).expect("drawn");
         let screen = terminal.backend().to_string();
-        for word in ["web", "██████", "capped", "weft0", "dropped in all: 0 · counted: late_claims 3"] {
+        for word in ["web", "██████", "capped", "weft0", "dropped in all: 0 · counted: late_claims 3"]
+        {
             assert!(screen.contains(word), "{word}: {screen}");
         }
     }

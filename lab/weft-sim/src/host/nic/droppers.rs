@@ -10,9 +10,8 @@ use crate::segment::Segment;
 use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_sched::{PolicyTree, Verdict};
-use weft_units::Counted;
-use weft_units::LinkTransmitter;
 use weft_units::{BitsPerSec, ClassId, Nanos, PacketMeta, TxQueueId, Weight};
+use weft_units::{Counted, LinkTransmitter};
 
 /// The rate at which a frame of the corpus takes the time that it takes there, with what is around it on the wire.
 const LINK: BitsPerSec = BitsPerSec(1_000_000_000);

@@ -30,8 +30,7 @@ use crate::packet::Packet;
 use crate::random::Random;
 use crate::segment::Segment;
 use std::collections::VecDeque;
-use weft_units::Counted;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 /// The maximum number of packets per NAPI poll (`NAPI_POLL_WEIGHT`).
 pub(crate) const POLL_WEIGHT: u32 = 64;

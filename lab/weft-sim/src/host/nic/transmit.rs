@@ -33,9 +33,8 @@ use std::collections::VecDeque;
 use weft_packet::ethernet;
 use weft_rank::{Metadata, Metadatum};
 use weft_sched::{Prepared, Verdict};
-use weft_units::Counted;
-use weft_units::LinkTransmitter;
 use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
+use weft_units::{Counted, LinkTransmitter};
 
 /// A descriptor ring.
 #[derive(Clone, Default, Debug)]

@@ -43,8 +43,7 @@ use crate::scenario::{ByteQueueLimit, Doorbells};
 use crate::segment::{Dequeued, Segment};
 use choice::{Chosen, QueueChoice};
 use queue::TransmitQueue;
-use weft_units::Counted;
-use weft_units::{Bytes, Nanos, TxQueueId, Weight};
+use weft_units::{Bytes, Counted, Nanos, TxQueueId, Weight};
 use weights::Weights;
 
 pub(crate) use choice::Pools;

@@ -4,8 +4,7 @@ use super::{After, NicScheduler, Pick};
 use thiserror::Error;
 use weft_rank::Metadata;
 use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Turn, Verdict};
-use weft_units::Counted;
-use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
+use weft_units::{BitsPerSec, Bytes, Counted, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
 /// has a queue per flow.

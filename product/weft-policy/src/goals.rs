@@ -10,7 +10,7 @@ use weft_steer::policy::{Classes, PolicyFile, Tally};
 use weft_text::{LineIndex, Span, quoted};
 use weft_units::RxQueueId;
 
-/// What makes a clause of goals.
+/// The word before goals, which makes a clause of them.
 const CLAUSE: &str = "steer ";
 const HELP: &str = "such as `isolate hp on 4 queues`, `balance` or `1 * balance + 0.5 * locality`";
 
