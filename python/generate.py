@@ -128,15 +128,18 @@ class Writer:
         self.classes: dict[str, str] = {}
         self.known: dict[str, str] = {}
 
-    def expanded(self, node: Any, schema: dict[str, Any]) -> Any:
+    def expanded(self, node: Any, schema: dict[str, Any], within: tuple[str, ...] = ()) -> Any:
         """The definition with what it refers to in place and without descriptions, so that two of them can be compared."""
         if isinstance(node, dict):
             if "$ref" in node:
-                return self.expanded(self.target(node["$ref"], schema), schema)
+                reference = node["$ref"]
+                if reference in within:
+                    return reference
+                return self.expanded(self.target(reference, schema), schema, (*within, reference))
             named = isinstance(node.get("description"), dict)
             kept = {key: value for key, value in node.items() if named or key != "description"}
-            return {key: self.expanded(value, schema) for key, value in kept.items()}
-        return [self.expanded(item, schema) for item in node] if isinstance(node, list) else node
+            return {key: self.expanded(value, schema, within) for key, value in kept.items()}
+        return [self.expanded(item, schema, within) for item in node] if isinstance(node, list) else node
 
     @staticmethod
     def target(reference: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -156,12 +159,18 @@ class Writer:
             return alone
         return self.root(schema) + alone
 
-    def kind(self, node: dict[str, Any], name: str, schema: dict[str, Any]) -> str:
+    def kind(self, node: dict[str, Any] | bool, name: str, schema: dict[str, Any]) -> str:
         """The type of a value; `name` is that of a class without a definition."""
+        if isinstance(node, bool):
+            return "Any"
         if "$ref" in node:
             where, last = node["$ref"].rsplit("/", 1)
             named = self.defined(last, schema) if where == "#/$defs" else self.root(schema) + camel(last)
             return self.kind(self.target(node["$ref"], schema), named, schema)
+        if "anyOf" in node:
+            known = [choice for choice in node["anyOf"] if choice.get("type") != "null"]
+            none = " | None" if len(known) < len(node["anyOf"]) else ""
+            return self.kind(known[0], name, schema) + none if len(known) == 1 else "Any"
         if "const" in node:
             return f"Literal[{node['const']!r}]"
         if "enum" in node:

@@ -83,2526 +83,790 @@ def _expect(holds: bool, place: str, what: str, value: Any) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCost:
-    """The document of `weft bench cost --json FILE`. Processor time and latency of a port, beside peers measured in the same rounds. All numbers in SI base units (bits per second, seconds) unless the name says otherwise; throughput is TCP payload."""
-    schema: Literal['weft-bench-cost/1']
-    """Name and version of this schema."""
+    """The document of `weft bench cost`."""
+    cases: list[CaseReport]
+    """The cases in the order in which they ran."""
     host: Host
+    """The host of the run."""
     runs: int
     """The number of rounds of each case."""
-    cases: list[BenchCostCase]
-    """The cases in the order they ran."""
+    schema: Literal['weft-bench-cost/1']
+    """Name and version of this schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Host:
-    """The host the document was made on."""
-    kernel: str
-    """Kernel release."""
-    cores: int
-    """CPUs that the program may use."""
-    detected: dict[str, Any]
-    """Whatever else was detected: name -> value."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchCostCase:
-    """One case. Figures are medians over the rounds; ratios are formed within a round."""
+class CaseReport:
+    """One case. Figures are medians of its samples."""
     case: str
-    """The case's name."""
-    peer: str | None
-    """The variant of `ratio_median`; null without one."""
-    link_bps: float | None = field(default=None, metadata={'required': False})
-    """The link's rate, on the wire; absent if it never limits."""
-    ours_pps: float
-    """Our TCP segments per second."""
-    peer_pps: float | None
-    """The peer's TCP segments per second; null without a peer."""
-    ratio_median: float | None
-    """Median of ratio_runs; null without a round that has both."""
-    ratio_runs: list[float]
-    """Ours by the peer's, round by round: the first comparison with the peer."""
-    ours_bps: float | None
-    """Median payload per second of ours."""
-    ours_cores_per_gbps: float | None
-    """Median of busy cores of the whole machine per Gb/s of payload, for ours."""
-    peer_bps: float | None = field(default=None, metadata={'required': False})
-    """Median payload per second of the peer."""
-    peer_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
-    """Median of busy cores of the whole machine per Gb/s of payload, for the peer."""
-    before_bps: float | None = field(default=None, metadata={'required': False})
-    """Median payload per second of the port as it was."""
-    before_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
-    """Median of busy cores of the whole machine per Gb/s of payload, for the port as it was."""
-    floor_bps: float | None = field(default=None, metadata={'required': False})
-    """Median payload per second of the forwarder."""
-    floor_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
-    """Median of busy cores of the whole machine per Gb/s of payload, for the forwarder."""
-    p50_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the median of the requests' round trips, for ours."""
-    p99_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the 99th percentile of the requests' round trips, for ours."""
-    peer_p50_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the median of the requests' round trips, for the peer."""
-    peer_p99_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the 99th percentile of the requests' round trips, for the peer."""
-    requests_per_s: float | None = field(default=None, metadata={'required': False})
-    """Median of answered requests per second, for ours."""
-    peer_requests_per_s: float | None = field(default=None, metadata={'required': False})
-    """Median of answered requests per second, for the peer."""
-    before_p50_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the median of the requests' round trips, for the port as it was."""
-    before_p99_s: float | None = field(default=None, metadata={'required': False})
-    """Median over the rounds of the 99th percentile of the requests' round trips, for the port as it was."""
-    parts: Parts | None
-    peer_parts: Parts | None = field(default=None, metadata={'required': False})
+    """Its name."""
     comparisons: list[Comparison]
-    """All ratios, and their bounds."""
-    limited_by: str
-    """What limits our figure."""
+    """All comparisons."""
+    disturbed_rounds: int
+    """Number of rounds with a disturbed sample."""
+    floor_bps: float | None = field(default=None, metadata={'required': False})
+    """Payload per second of the forwarder."""
+    floor_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
+    """Cores per Gb/s of the forwarder."""
     goal: str
-    """The bounds in words."""
+    """The requirement, in words."""
+    limited_by: str
+    """The limit of our figure, in words."""
+    link_bps: float | None = field(default=None, metadata={'required': False})
+    """The rate of the link, on the wire; absent if it never limits."""
     met: bool | None
     """Whether all required comparisons are within their bounds; null if this machine or run cannot show it."""
     not_shown: str | None = field(default=None, metadata={'required': False})
     """The reason that it cannot be shown."""
-    disturbed_rounds: int
-    """Rounds with a disturbed sample. They count in all figures."""
+    ours_bps: float | None
+    """Payload per second of ours."""
+    ours_cores_per_gbps: float | None
+    """Cores per Gb/s of ours."""
+    ours_pps: float
+    """TCP segments per second of ours."""
+    p50_s: float | None = field(default=None, metadata={'required': False})
+    """Median of the round trips, in seconds, of ours."""
+    p99_s: float | None = field(default=None, metadata={'required': False})
+    """99th percentile of the round trips, in seconds, of ours."""
+    parts: Parts | None
+    """Our processor time by part, in core-seconds per gigabit."""
+    peer: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder'] | None
+    """The peer; null without one."""
+    peer_bps: float | None = field(default=None, metadata={'required': False})
+    """Payload per second of the peer."""
+    peer_cores_per_gbps: float | None = field(default=None, metadata={'required': False})
+    """Cores per Gb/s of the peer."""
+    peer_p50_s: float | None = field(default=None, metadata={'required': False})
+    """Median of the round trips, in seconds, of the peer."""
+    peer_p99_s: float | None = field(default=None, metadata={'required': False})
+    """99th percentile of the round trips, in seconds, of the peer."""
+    peer_parts: Parts | None = field(default=None, metadata={'required': False})
+    """The peer's processor time by part."""
+    peer_pps: float | None
+    """TCP segments per second of the peer; null without a peer."""
+    peer_requests_per_s: float | None = field(default=None, metadata={'required': False})
+    """Answered requests per second of the peer."""
+    ratio_median: float | None
+    """Median of `ratio_runs`; null without a peer."""
+    ratio_runs: list[float]
+    """Our figure divided by the peer's, round by round: the first comparison with the peer."""
+    requests_per_s: float | None = field(default=None, metadata={'required': False})
+    """Answered requests per second of ours."""
     samples: list[BenchCostSample]
-    """A sample for each variant and round, in the order in which they were measured."""
+    """The samples."""
     statistics: BenchCostSample | None = field(default=None, metadata={'required': False})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """Processor time by part, in core-seconds per gigabit of payload. The parts sum to the median of cores per Gb/s. Null without a sample."""
-    application: float
-    """Threads of iperf3 and of the requests, with what the kernel does inside their calls and interrupts."""
-    ebpf: float | None = field(default=None, metadata={'required': False})
-    """The port's eBPF programs, from the sample `statistics`; absent if not measured. Their time lies within application and stack, and is taken from the stack."""
-    worker: float
-    """The transmit worker and the NIC's other threads but the next."""
-    receive: float
-    """The receive thread."""
-    disturbance: float
-    """Other processes."""
-    stack: float
-    """The remainder: interrupts and kernel threads."""
+    """The sample with eBPF statistics on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Ratios of ours to another variant."""
+    at_least: float | None = field(default=None, metadata={'required': False})
+    """The smallest allowed ratio, if bounded below."""
+    at_most: float | None = field(default=None, metadata={'required': False})
+    """The largest allowed ratio, if bounded above."""
     figure: Literal['cores_per_gbps', 'bps', 'p50_s', 'p99_s', 'requests_per_s']
     """The figure."""
-    to: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder']
-    ratio_median: float | None
-    """Median of ratio_runs; null without a round that has both."""
-    ratio_runs: list[float]
-    """Ours by the other's, round by round."""
-    at_most: float | None = field(default=None, metadata={'required': False})
-    """The largest allowed ratio."""
-    at_least: float | None = field(default=None, metadata={'required': False})
-    """The smallest allowed ratio."""
-    rank: Literal['required', 'aim']
-    """`required` decides the case; `aim` is shown only."""
     met: bool | None
     """Whether the median is within its bound; null without a bound or a median."""
+    rank: Literal['required', 'aim']
+    """The weight of the bound."""
+    ratio_median: float | None
+    """Median of `ratio_runs`; null without a round that has both."""
+    ratio_runs: list[float]
+    """Ours divided by the other's, round by round."""
+    to: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
+    """The other variant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """Processor time by part, in core-seconds per gigabit of payload, which are cores per Gb/s."""
+    application: float
+    """The applications' threads."""
+    disturbance: float
+    """Other processes."""
+    ebpf: float | None = field(default=None, metadata={'required': False})
+    """The eBPF programs; `None` if they were not measured. It is part of the time of application and stack, and is
+taken from the stack."""
+    receive: float
+    """The receive thread."""
+    stack: float
+    """The remainder: the kernel outside of these threads, in interrupts and kernel threads. Below zero if the ticks of
+the kernel's counters exceed it."""
+    worker: float
+    """The transmit worker, and the NIC's other threads but the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCostSample:
     """One variant in one round."""
-    round: int
-    """The round."""
-    variant: Literal['ours', 'busy', 'before', 'htb', 'redirect', 'forwarder']
-    span_s: float
-    """Measured time."""
+    application_s: float
+    """Processor time of the applications' threads."""
     carried_bits: float
-    """TCP payload received."""
-    segments: int
-    """TCP segments received."""
+    """Payload that the receiving side's TCP received, in bits."""
     core_s: float
     """Processor time of the whole machine: all cores, less idle time."""
-    application_s: float
-    """Processor time of iperf3 and of the requests."""
-    worker_s: float
-    """Processor time of the transmit worker and the NIC's other threads but the next."""
-    receive_s: float
-    """Processor time of the receive thread."""
+    disturbed: bool
+    """Whether others used more than [`DISTURBED_MAX`] cores."""
+    ebpf_s: float | None = field(default=None, metadata={'required': False})
+    """Time of the NIC's eBPF programs by the kernel's statistics, which are on in a round of their own only."""
     foreign_s: float
     """Processor time of other processes."""
+    receive_s: float
+    """Processor time of the receive thread."""
+    requests: RoundTrips | None = field(default=None, metadata={'required': False})
+    """Round trips of the requests, if there were any."""
+    round: int
+    """The round, from 1."""
+    segments: int
+    """TCP segments that it received."""
+    span_s: float
+    """Measured time."""
     stolen_s: float
-    """Time stolen by other machines on the same processors; contained in the times above."""
-    ebpf_s: float | None = field(default=None, metadata={'required': False})
-    """Time of the port's eBPF programs by the kernel's statistics."""
-    requests: BenchCostSampleRequests | None = field(default=None, metadata={'required': False})
-    """Round trips of the requests."""
-    disturbed: bool
-    """Whether other processes and machines used more than 5 % of a core."""
+    """Time stolen by other machines on the same processors; it is contained in the times above."""
+    variant: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
+    """The variant."""
+    worker_s: float
+    """Processor time of the transmit worker and the NIC's other threads but the next."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchCostSampleRequests:
-    """Round trips of the requests."""
+class RoundTrips:
+    """Round trips of the requests in one sample."""
     count: int
     """Number of answered requests."""
     p50_s: float
-    """Median."""
+    """Median, in seconds."""
     p90_s: float
-    """90th percentile."""
+    """90th percentile, in seconds."""
     p99_s: float
-    """99th percentile."""
+    """99th percentile, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """The host on which a document was made."""
+    cores: int
+    """The number of CPUs available to the program."""
+    detected: dict[str, Any]
+    """Other detected facts that may explain a figure: name -> value."""
+    kernel: str
+    """Kernel release, as printed by `uname -r`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRoofline:
-    """The document of `weft bench roofline --json FILE`. The cost of a packet in the engine over flows, levels, limits and bursts, and what limits it. All numbers in SI base units (bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-bench-roofline/1']
-    """Name and version of this schema."""
+    """The document of `weft bench roofline`."""
     host: Host
-    seed: int
-    """The seed of everything random in the run."""
+    """The host of the run."""
     memory: list[Memory]
     """The caches and the memory, from the nearest."""
     points: list[Point]
     """The measurements, series by series."""
+    schema: Literal['weft-bench-roofline/1']
+    """Name and version of this schema."""
+    seed: int
+    """The seed of all random choices."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
     """A cache, or the memory behind all."""
-    name: str
-    """`L1`, `L2` ... or `memory`."""
     bytes: int | None
     """Its size; null of the memory."""
     load_s: float
     """The time of a load whose address the load before it read."""
+    name: str
+    """`L1`, `L2` ... or `memory`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
     """A measurement."""
-    series: Literal['flows', 'depth', 'limits', 'burst']
-    """The series."""
-    value: int
-    """The number in it: of flows, levels, limits that bind, or packets in a burst."""
     flows: int
     """Number of flows."""
-    packet_s: float
-    """Median time of a packet: an enqueue and a dequeue."""
-    runs_packet_s: list[float]
-    """The times of all runs."""
-    records_bytes: int
-    """The bytes of the records that the loop goes through."""
-    lines: float
-    """The lines of records that a packet touches and that nothing has just touched."""
-    memory: str | None
-    """The nearest cache into which the records fit, or `memory`; null if none was measured."""
-    line_s: float | None
-    """The time of a load from it."""
-    parkings_per_packet: float
-    """The times that a lane was parked by a limit, by packet."""
-    work: BenchRooflineWork | None
     limited_by: str
     """The limit of the speed."""
+    line_s: float | None
+    """The time of a load from it."""
+    lines: float
+    """The lines of records that a packet touches and that nothing has just touched."""
     loads_at_once: float | None
-    """The loads that were under way at once, where these limit: their time one after the other, by the time beyond that of the series' fastest point."""
+    """The loads that were under way at once, where these limit: their time one after the other, by the time beyond that of the
+series' fastest point."""
+    memory: str | None
+    """The nearest cache into which the records fit, or the memory; null if none was measured."""
+    packet_s: float
+    """Median time of a packet: an enqueue and a dequeue."""
+    parkings_per_packet: float
+    """The times that a lane was parked by a limit, by packet."""
+    records_bytes: int
+    """The bytes of the records that the loop goes through."""
+    runs_packet_s: list[float]
+    """The times of all runs."""
+    series: Literal['flows', 'depth', 'limits', 'burst']
+    """The series: `flows`, `depth`, `limits` or `burst`."""
+    value: int
+    """The number in it: of flows, levels, limits that bind, or packets in a burst."""
+    work: BenchRooflineWork | None
+    """Instructions, cycles and misses; null on a machine without counters."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRooflineWork:
-    """The work of a packet, by the processor's counters; null on a machine without them."""
-    instructions: float
-    """Instructions."""
+    """The work of a packet, by the processor's counters."""
     cycles: float
     """Cycles."""
+    instructions: float
+    """Instructions."""
     misses: float
     """Misses of the last cache that the processor counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchWorkers:
-    """The document of `weft bench workers --json FILE`. Several workers with one policy: their speed on this machine beside one worker, one lock and engines that share nothing, and the errors of shares and limits in the simulation. All numbers in SI base units (bits per second) unless the name says otherwise."""
+    """The document of `weft bench workers`."""
+    errors: list[WorkersError]
+    """The errors in the simulation, by way and number of workers; empty if they were not simulated."""
+    host: Host
+    """The host of the run."""
     schema: Literal['weft-bench-workers/1']
     """Name and version of this schema."""
-    host: Host
     seed: int
-    """The seed of everything random in the run."""
-    speed: Speed | None
-    errors: list[Error]
-    """The errors by way and number of workers; empty if they were not simulated."""
+    """The seed of all random choices."""
+    speed: WorkersSpeed | None
+    """The speed on this machine; null if it was not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Speed:
-    """The speed on this machine; null if it was not measured. Runs of the same number are consecutive."""
+class WorkersError:
+    """The largest errors of one way with a number of workers, in any 100 ms of the simulation."""
+    changes_above: float
+    """As `limit_above`, of a limit whose rate changes while all classes are backlogged."""
+    changes_below: float
+    """As `limit_below`, of that limit."""
+    limit_above: float
+    """Of a limit that is exceeded, as a part of it; negative if it never is."""
+    limit_below: float
+    """Of a limit that is not reached, as a part of it."""
+    moving_above: float
+    """As `limit_above`, of the limit of a class that is at one worker after the other."""
+    moving_below: float
+    """As `limit_below`, of that limit."""
+    sent_bps: float
+    """The rate of all classes together."""
+    share_error: float
+    """Of a class's share, as a part of the share."""
+    way: Literal['shared', 'one-lock', 'equal-split']
+    """The way: `shared`, `one-lock` or `equal-split`."""
     workers: int
     """Number of workers."""
-    flows: int
-    """Number of flows of each engine."""
-    policy: BenchWorkersPolicy | None = field(default=None, metadata={'required': False})
-    one_runs_pps: list[float]
-    """One worker, run by run."""
-    shared_runs_pps: list[float]
-    """All workers that share the policy, run by run."""
-    lock_runs_pps: list[float]
-    """As many workers that take turns with one engine, by a lock, run by run."""
-    apart_runs_pps: list[float]
-    """As many engines that share nothing, run by run: the most that this machine gives them."""
-    one_pps: float
-    """Median of one worker."""
-    shared_pps: float
-    """Median of the workers that share the policy."""
-    lock_pps: float
-    """Median of the workers with a lock."""
-    apart_pps: float
-    """Median of the engines that share nothing."""
-    shared_ratio_median: float | None
-    """Median of the ratios of sharing workers to one, run by run."""
-    lock_ratio_median: float | None
-    """Median of the ratios of workers with a lock to one, run by run."""
-    apart_ratio_median: float | None
-    """Median of the ratios of engines that share nothing to one, run by run."""
-    shared_of_apart_median: float | None
-    """Median of the ratios of sharing workers to engines that share nothing, run by run."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class BenchWorkersPolicy:
-    """The policy that was given. Absent where Figure 1's was measured."""
+class WorkersSpeed:
+    """The speeds of workers, each run by run: runs of the same number are consecutive."""
+    apart_pps: float
+    """Median of the engines that share nothing."""
+    apart_ratio_median: float | None
+    """Median of the ratios of engines that share nothing to one, run by run."""
+    apart_runs_pps: list[float]
+    """Packets per second of as many engines that share nothing: the most that this machine gives them."""
+    flows: int
+    """Number of flows of each engine."""
+    lock_pps: float
+    """Median of the workers with a lock."""
+    lock_ratio_median: float | None
+    """Median of the ratios of workers with a lock to one, run by run."""
+    lock_runs_pps: list[float]
+    """Packets per second of as many workers that take turns with one engine, by a lock."""
+    one_pps: float
+    """Median of one worker."""
+    one_runs_pps: list[float]
+    """Packets per second of one worker."""
+    policy: WorkersPolicy | None = field(default=None, metadata={'required': False})
+    """The policy, if it is one of the user's own; else Figure 1's."""
+    shared_of_apart_median: float | None
+    """Median of the ratios of sharing workers to engines that share nothing, run by run: what sharing leaves."""
+    shared_pps: float
+    """Median of the workers that share the policy."""
+    shared_ratio_median: float | None
+    """Median of the ratios of sharing workers to one, run by run."""
+    shared_runs_pps: list[float]
+    """Packets per second of all workers that share the policy."""
+    workers: int
+    """Number of workers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkersPolicy:
+    """A policy of the user's own that workers are measured with."""
     file: str
     """The name of its file."""
     lanes: int
     """Number of lanes."""
     limits: int
     """Number of limits."""
-    packet_bytes: int
-    """Length of all packets."""
     link_bps: float
     """The rate of the link in whose time limits bind."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Error:
-    """The largest errors of one way with a number of workers, in any 100 ms of the simulation."""
-    way: Literal['shared', 'one-lock', 'equal-split']
-    """Workers that share the policy, one lock around one engine, or an engine for each with equal parts of each limit."""
-    workers: int
-    """Number of workers."""
-    share_error: float
-    """Of a class's share, as a part of the share."""
-    limit_above: float
-    """Of a limit that is exceeded, as a part of it; negative if it never is."""
-    limit_below: float
-    """Of a limit that is not reached, as a part of it."""
-    moving_above: float
-    """As limit_above, of the limit of a class that is at one worker after the other."""
-    moving_below: float
-    """As limit_below, of that limit."""
-    changes_above: float
-    """As limit_above, of a limit whose rate changes while all classes are backlogged."""
-    changes_below: float
-    """As limit_below, of that limit."""
-    sent_bps: float
-    """The rate of all classes together."""
+    packet_bytes: int
+    """Length of all packets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """The document of `weft bench --json FILE`. Our speed as a ratio to a peer's, measured in the same run. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
+    """The document of `weft bench`."""
+    cases: list[BenchCase]
+    """The cases in the order in which they ran."""
+    host: Host
+    """The host of the run."""
     schema: Literal['weft-bench/1']
     """Name and version of this schema."""
-    host: Host
     seed: int | None = field(default=None, metadata={'required': False})
-    """The seed of everything random in the run."""
-    cases: list[BenchCase]
-    """The cases in the order of their runs."""
+    """The seed of all random choices in the run, if there are any."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCase:
-    """One case. Other members are further figures, named with their unit."""
+    """One case."""
     case: str
-    """The case's name."""
+    """Its name."""
+    limited_by: str | None = field(default=None, metadata={'required': False})
+    """The bottleneck of weftline's speed, in words."""
+    ours_bps: float | None = field(default=None, metadata={'required': False})
+    """weftline's median throughput in bits per second, if packets have a size."""
+    ours_pps: float
+    """weftline's median speed in packets per second, or in the unit of `unit`."""
     peer: str | None
     """The peer; null without one."""
-    unit: Literal['packets', 'events', 'runs'] | None = field(default=None, metadata={'required': False})
-    """The unit that the speeds count per second: packets, events of the simulator, or runs of a campaign."""
-    ours_pps: float
-    """Our median speed in packets per second, or in events per second if `unit` says so."""
-    peer_pps: float | None
-    """The peer's median speed in the same unit; null without a peer."""
-    ratio_median: float | None
-    """Median of ratio_runs; null without a peer. Above 1, we are faster."""
-    ratio_runs: list[float]
-    """Ours by the peer's speed, run by run."""
-    ours_bps: float | None = field(default=None, metadata={'required': False})
-    """Our median throughput in bits per second."""
     peer_bps: float | None = field(default=None, metadata={'required': False})
     """The peer's median throughput in bits per second."""
-    limited_by: str | None = field(default=None, metadata={'required': False})
-    """The bottleneck of our speed."""
-    packet_bytes: float | None = field(default=None, metadata={'required': False})
-    """Length of each packet, of a case with one length."""
-    ns_per_packet: float | None = field(default=None, metadata={'required': False})
-    """Nanoseconds of one core for a packet: 1e9 / ours_pps."""
-    fills_link_bps: float | None = field(default=None, metadata={'required': False})
-    """The rate of an Ethernet that these packets fill at our speed, with preamble and gap."""
-    policy_link_bps: float | None = field(default=None, metadata={'required': False})
-    """The link in whose time the policy's limits bind."""
+    peer_pps: float | None
+    """The peer's median speed, in the same unit; null without a peer."""
+    ratio_median: float | None
+    """Median of `ratio_runs`; null without a peer. Above 1, weftline is faster."""
+    ratio_runs: list[float]
+    """weftline's speed divided by the peer's, run by run; the runs of a pair are consecutive."""
+    unit: Literal['packets', 'events', 'runs']
+    """The unit that the speeds count per second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignStatus:
-    """The document of `weft campaign status --json FILE`: how many results of a grid are in a store."""
-    schema: Literal['weft-campaign-status/1']
-    """Name and version of this schema."""
-    host: Host
-    grid: str
-    """Grid file."""
-    model: int
-    """Version of the simulator's model, which is part of each result's name."""
-    runs: int
-    """Runs of the grid."""
-    done: int
-    """Runs whose results are there."""
+    """The document of `weft campaign status`: how many results of a grid are in a store."""
     broken: int
     """Runs with a file that is torn or another's; they are made again."""
+    done: int
+    """Runs whose results are there."""
+    grid: str
+    """The grid file."""
+    host: Host
+    """The host that looked."""
     missing: int
     """Runs without a file."""
+    model: int
+    """The version of the simulator's model, which is part of each result's name."""
+    runs: int
+    """The runs of the grid."""
+    schema: Literal['weft-campaign-status/1']
+    """Name and version of this schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
     """The document of `weft campaign export --format json`: the results of a campaign. It has nothing of the host that wrote it."""
+    model: int
+    """The version of the simulator's model."""
+    runs: list[CampaignRun]
+    """The results, ordered by parameters and seed."""
     schema: Literal['weft-campaign/1']
     """Name and version of this schema."""
-    model: int
-    """Version of the simulator's model."""
-    runs: list[CampaignRun]
-    """Results, ordered by parameters and seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignRun:
     """A result."""
+    figures: dict[str, float | None]
+    """Figures by name, listed in docs/campaigns.md; null for one that the run does not give."""
     parameters: dict[str, Any]
     """Values by the scenario's key."""
     seed: int
-    """Seed."""
-    figures: dict[str, float | None]
-    """Figures by name, listed in docs/campaigns.md; null for one that the run does not give."""
+    """The seed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """The document of `weft config --json FILE`: the policy that a running daemon enforces."""
-    schema: Literal['weft-config/1']
-    """Name and version of this schema."""
-    host: Host
-    generation: int
-    """Number of the policy in force: 1 at the start of the daemon, one more with each replacement."""
-    policy_hash: str
-    """SHA-256 of the policy's text, in hexadecimal digits."""
-    policy: str
-    """Name of the policy."""
-    text: str
-    """Text of the policy."""
+    """The document of `weft config`."""
     default_policy: str
-    """Name of the configured policy."""
+    """The name of the configured policy."""
+    generation: int
+    """The number of the policy in force."""
+    host: Host
+    """The host of the daemon."""
     is_default: bool
     """Whether the configured policy is in force."""
+    policy: str
+    """The name of the policy."""
+    policy_hash: str
+    """The SHA-256 of the policy's text, in hexadecimal digits."""
+    schema: Literal['weft-config/1']
+    """Name and version of this schema."""
     tenants: list[ConfigTenant] | None = field(default=None, metadata={'required': False})
-    """The tenants of the policy; absent if it has none."""
+    """The tenants."""
+    text: str
+    """The text."""
     uplink: str | None = field(default=None, metadata={'required': False})
-    """The uplink, where the configuration names its uplinks."""
+    """The uplink, if the configuration names its uplinks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigTenant:
-    """A tenant."""
-    tenant: str
-    """Name of the tenant."""
+    """A tenant of the policy in force."""
     file: str | None
-    """Name of its file; null if it has none, so that its packets share one FIFO."""
+    """The name of its file; null if it has none, so that its packets share one FIFO."""
     hash: str | None
-    """SHA-256 of the file's text, in hexadecimal digits."""
-    origin: Literal['policy', 'attached', 'detached'] | None = field(default=None, metadata={'required': False})
-    """Origin of the file or of its absence: the operator's policy, or a call while the daemon ran."""
-    owner_uid: int | None = field(default=None, metadata={'required': False})
-    """User who attached or detached the file; null if nobody did."""
-    text: str | None = field(default=None, metadata={'required': False})
-    """Text of a file that was attached; null if it was not, or if the answer has no room for it."""
+    """The SHA-256 of the file's text, in hexadecimal digits."""
+    origin: Literal['policy', 'attached', 'detached']
+    """The origin of the file, or of its absence."""
+    owner_uid: int | None
+    """The user who attached or detached the file; null if nobody did."""
+    tenant: str
+    """The tenant's name."""
+    text: str | None
+    """The text of a file that was attached; null if it was not, or if the answer has no room for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cross:
-    """The document of `weft reproduce --cross --json FILE`: scores of the simulator in sample and out of sample."""
+    """The document of `weft reproduce --cross`."""
+    cells: list[CrossCell]
+    """The scored cells."""
+    fits: list[CrossFit]
+    """The fits and their results."""
+    host: Host
+    """The host of the run."""
+    parameters: list[CrossParameter]
+    """The fitted parameters."""
+    runs: int
+    """The number of runs. Parameters that several fits tried were simulated once."""
     schema: Literal['weft-cross/1']
     """Name and version of this schema."""
-    host: Host
+    scores: list[CrossScore]
+    """Scores by paper, column and sample."""
     seed: int
     """The first seed."""
     seeds: int
     """Runs of each cell with the same parameters."""
-    parameters: list[Parameter]
-    """The fitted parameters."""
-    fits: list[Fit]
-    """The fits and their values."""
-    scores: list[CrossScore]
-    """Scores by paper, column and sample."""
-    cells: list[CrossCell]
-    """The cells of the scores."""
-    runs: int
-    """Number of simulated runs; equal parameters of several fits were simulated once."""
     wall_s: float
-    """Duration, in seconds."""
+    """The duration, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """A fitted parameter."""
-    file: str
-    """Its file below experiments/."""
-    key: str
-    """Its key."""
-    candidates: list[str]
-    """The candidate values; the first is the value without a fit."""
-    shipped: str
-    """The value in the file."""
-    fitted_to: list[str]
-    """The experiments and columns to which it is fitted."""
+class CrossCell:
+    """A cell: a row and column at a number of flows, with one simulated value per sample."""
+    column: str
+    """Metric."""
+    floor: float
+    """The least denominator of the relative error."""
+    flows: int
+    """Number of flows."""
+    paper: str
+    """The paper: `tr` or `atc`."""
+    published: float | None
+    """The published value."""
+    row: str
+    """Configuration."""
+    simulated: dict[str, float | None]
+    """The simulated values by sample; null if a run has no such value."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class CrossFit:
     """A fit."""
-    name: str
-    """A paper (tr, atc), or `without N`: both papers without the cells of N flows."""
     cells: int
-    """The rows and flow counts of the fit."""
+    """The rows and flow counts to which it was fitted."""
+    name: str
+    """A paper (`tr`, `atc`), or `without N`: both papers without the cells of N flows."""
     values: list[str]
     """The fitted values, in the order of the parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class CrossParameter:
+    """A fitted parameter."""
+    candidates: list[str]
+    """The candidate values; the first is the value without a fit."""
+    file: str
+    """Its file below `experiments/`."""
+    fitted_to: list[str]
+    """The experiments and columns to which it is fitted."""
+    key: str
+    """Its key."""
+    shipped: str
+    """The value in the file."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class CrossScore:
-    """The scores of a column of a paper with one kind of parameters."""
-    paper: str
-    """The paper: tr or atc."""
+    """The agreement with a column of a paper under one sample of parameters."""
+    cells: int
+    """The number of cells with both values."""
     column: str
     """The column."""
-    sample: Literal['in_sample', 'other_paper', 'flows_left_out', 'unfitted', 'shipped']
-    """The kind of parameters: fitted on the cell's own paper, on the other paper, on both without the cell's flow count, the first candidate of each, or the files' values."""
-    cells: int
-    """Number of cells with both values."""
-    tau: float | None
-    """Kendall's tau-b over all pairs of these cells."""
     median_relative_error: float | None
     """Median relative error."""
-    within_25_percent: float | None
-    """Fraction of cells within 25 %."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossCell:
-    """A cell, with one simulated value per sample."""
     paper: str
     """The paper."""
-    row: str
-    """Configuration."""
-    column: str
-    """Metric."""
-    flows: int
-    """Number of flows."""
-    published: float | None
-    """The published value."""
-    floor: float
-    """The smallest denominator of the relative error."""
-    simulated: CrossCellSimulated
-    """Values by sample."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CrossCellSimulated:
-    """Values by sample."""
-    in_sample: float | None = field(default=None, metadata={'required': False})
-    """Mean over the runs."""
-    other_paper: float | None = field(default=None, metadata={'required': False})
-    """Mean over the runs."""
-    flows_left_out: float | None = field(default=None, metadata={'required': False})
-    """Mean over the runs."""
-    unfitted: float | None = field(default=None, metadata={'required': False})
-    """Mean over the runs."""
-    shipped: float | None
-    """Mean over the runs."""
+    sample: Literal['in_sample', 'other_paper', 'flows_left_out', 'unfitted', 'shipped']
+    """The sample of parameters."""
+    tau: float | None
+    """Kendall's tau-b over all pairs of these cells."""
+    within_25_percent: float | None
+    """The fraction of cells within 25 %, from 0 to 1; null without cells."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """The document of `weft demo --json FILE`. Loom's isolation experiment (NSDI'19, figures 9, 10 and 11) on real packets. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-demo/1']
-    """Name and version of this schema."""
-    host: Host
-    seed: int | None = field(default=None, metadata={'required': False})
-    """The seed of everything random in the run."""
-    started: str | None = field(default=None, metadata={'required': False})
-    """Start of the run, RFC 3339."""
+    """The document of `weft demo`."""
     command: str | None = field(default=None, metadata={'required': False})
-    """The command line of the run."""
+    """The command line that made this document, to repeat it."""
+    congestion_control: str
+    """The congestion control of the bulk flows."""
+    duration_s: float
+    """Length of the run of each mode in seconds."""
     figure: Literal[9, 11]
-    """The reproduced figure of the paper."""
+    """The reproduced figure of the paper: 9 (with 10) or 11."""
+    flows: dict[str, int]
+    """Tenant (in figure 11: or job) -> number of its flows."""
+    host: Host
+    """The host of the run."""
+    limits: list[LimitReport] | None = field(default=None, metadata={'required': False})
+    """Figure 11 only: a copy of mode `loom`'s limits."""
     link_bps: int
     """The link's rate in bits per second."""
     link_bps_source: str
-    """The source of link_bps."""
+    """The source of `link_bps`, such as `--rate` or a measurement."""
+    modes: list[ModeReport]
+    """The modes in the order in which they ran."""
     rate_trial: RateTrial | None = field(default=None, metadata={'required': False})
-    flows: dict[str, int]
-    """Tenant (figure 11: or job) -> number of its flows."""
-    congestion_control: str
-    """Congestion control of the bulk flows."""
-    duration_s: float
-    """Length of the run of each mode in seconds."""
-    modes: list[Mode]
-    """The modes in the order of their runs."""
+    """The trial that determined the rate; absent if the rate was given."""
     samples: list[DemoSample] | None = field(default=None, metadata={'required': False})
-    """Figure 11 only: the samples of mode loom, by job, once more."""
-    limits: list[Limit] | None = field(default=None, metadata={'required': False})
-    """Figure 11 only: the limits of mode loom, once more."""
+    """Figure 11 only: a copy of mode `loom`'s samples, by job, for readers that do not know modes."""
+    schema: Literal['weft-demo/1']
+    """Name and version of this schema."""
+    seed: int | None = field(default=None, metadata={'required': False})
+    """The seed of all random choices in the run, if there are any."""
+    started: str | None = field(default=None, metadata={'required': False})
+    """The start of the run (RFC 3339), by the caller's clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateTrial:
-    """The trial that chose link_bps: the demo's heaviest load on a link that does not limit it; absent if the rate was given."""
-    carried_bps: float
-    """The machine's throughput: the median of windows_bps, in bits per second on the wire."""
-    windows_bps: list[float]
-    """Throughput in windows of half a second after the settling."""
-    mode: Literal['sq', 'mq', 'qpf', 'loom']
-    """The mode of the NIC."""
-    flows: int
-    """Number of simultaneous TCP flows."""
-    requests_per_s: int
-    """Requests per second of T0; 0 without it."""
-    segments_per_turn: str
-    """Segments per turn."""
-    settle_s: float
-    """Time before the first window, in seconds."""
-    choices_bps: list[int]
-    """The candidate rates."""
-    divisor: float
-    """Divisor of carried_bps: link_bps is the largest candidate up to the quotient."""
+class LimitReport:
+    """A rate limit and its accuracy."""
+    class_: str = field(metadata={'key': 'class'})
+    """The limited class of traffic."""
+    error_max: float | None
+    """The largest of these errors."""
+    error_p95: float | None
+    """95th percentile of `|rate - limit| / limit` over those windows; absent without one. Dimensionless."""
+    excess_max: float
+    """The largest excess of the class's rate over its limit in any window, relative to the limit, whether it was binding or not; 0 without an excess."""
+    jobs: list[str]
+    """The jobs whose traffic the limit covers, by their names in the samples."""
+    limit_bps: float
+    """Its limit in bits per second."""
+    mean_bps: float | None
+    """Mean rate of the class in the windows in which the limit was binding, in bits per second."""
+    window_s: float
+    """Length of the windows that are compared with the limit, in seconds."""
+    windows: int
+    """Number of windows in which the limit was binding."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mode:
-    """The results of a mode."""
-    mode: Literal['sq', 'mq', 'qpf', 'loom']
-    """Single queue, multiqueue, queue per flow, or Loom."""
+class ModeReport:
+    """The results of one mode."""
+    conservation: Conservation
+    """Whether every packet and byte is accounted for."""
+    core_waits: CoreWaits | None = field(default=None, metadata={'required': False})
+    """The time for which threads that carry traffic were ready to run without a core; absent if the kernel does not report it."""
+    cost: Cost
+    """The cost of the mode."""
     description: str
-    """The set-up of the mode."""
+    """Its configuration, in a sentence."""
+    fine: FineSamples | None = field(default=None, metadata={'required': False})
+    """Departures and backlog at a fine grain: `samples` and `lag` follow from them. Absent from what is simulated."""
+    lag: Lag | None
+    """The largest lag of any tenant behind the ideal fluid schedule; see [`Lag`]. Absent for figure 11, and if the backlog is
+not known."""
+    latency_s: LatencySummary | None
+    """Latency of tenant T0 at full load; absent if not measured."""
+    latency_samples: list[LatencySample]
+    """Latency of tenant T0 over time (figure 10), one entry per 250 ms."""
+    limits: list[LimitReport] | None = field(default=None, metadata={'required': False})
+    """Figure 11: the rate limits and their accuracy."""
+    link_use_min: float | None
+    """The smallest use of the link in a steady window, as a fraction of `link_bps`."""
+    link_use_p5: float | None
+    """The use of the link that 95 % of the steady windows reach, as a fraction of `link_bps`."""
+    mode: Literal['sq', 'mq', 'qpf', 'loom']
+    """The mode."""
+    notes: list[str]
+    """Observations that affect the figures, for example stalls of the NIC's thread."""
+    probe_wait_p99_s: float | None
+    """99th percentile of the wait of T0's packets in the NIC for their turn at full load, in seconds of link time, over the
+longest wait in each fine window. Absent if not measured."""
+    queue_samples: list[QueueSample] | None = field(default=None, metadata={'required': False})
+    """Backlogs over time, if they were sampled."""
     samples: list[DemoSample]
     """Throughput over time."""
     share_error_p95: float | None
-    """95th percentile (index floor(0.95 n)) of |bps - share| / share over all active tenants but T0 in steady windows, share = (total - T0) / active tenants; null in figure 11 and without a steady window."""
-    link_use_min: float | None
-    """Smallest total / link_bps in a steady window; null without one."""
-    link_use_p5: float | None
-    """5th percentile (index floor(n / 20)) of total / link_bps over the steady windows; null without one."""
-    lag: ModeLag | None = field(default=None, metadata={'required': False})
-    """The largest lag of a tenant behind the ideal fluid schedule of backlogged tenants (all are served equally at every moment), over spans in which it was backlogged throughout. null in figure 11, and where the backlog is unknown."""
-    latency_s: ModeLatencyS | None
-    """Latency of tenant T0 at full load: nearest-rank percentiles in seconds; null if not measured."""
-    probe_wait_p99_s: float | None = field(default=None, metadata={'required': False})
-    """99th percentile, over the fine windows at full load, of the longest wait of a packet of T0 in the NIC, in seconds of the link's time; null if not measured."""
-    latency_samples: list[ModeLatencySample]
-    """Latency of T0 over time, by intervals of 250 ms."""
+    """95th percentile of the relative share errors in steady windows; see [`share_error_p95`]. Dimensionless. Absent from
+figure 11, whose shares are not equal."""
     standing_queue_bytes: dict[str, float]
-    """Tenant -> median of its backlog in bytes below its sockets at full load."""
+    """Tenant -> median of its backlog below its sockets at full load, in bytes."""
     standing_queue_max_bytes: dict[str, float]
-    """Tenant -> largest backlog in bytes at full load."""
-    queue_samples: list[ModeQueueSample] | None = field(default=None, metadata={'required': False})
-    """Backlogs over time, if sampled."""
-    fine: Fine | None = field(default=None, metadata={'required': False})
-    core_waits: CoreWaits | None = field(default=None, metadata={'required': False})
-    conservation: Conservation
-    cost: Cost
-    limits: list[Limit] | None = field(default=None, metadata={'required': False})
-    """Figure 11: the rate limits."""
-    notes: list[str]
-    """Remarks on the figures."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DemoSample:
-    """Throughput in one window."""
-    t_s: float
-    """Start of the window, in seconds since the run of the mode started."""
-    window_s: float
-    """Length of the window in seconds."""
-    bps: dict[str, float]
-    """Tenant (figure 11: or job) -> bits per second on the wire."""
-    active: list[str]
-    """The tenants (or jobs) that were backlogged in the NIC for the whole window, and T0."""
-    steady: bool
-    """Whether the same tenants were backlogged throughout, no other sent, and no link time was lost. Only such windows are judged."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModeLag:
-    """The largest lag of a tenant behind the ideal fluid schedule of backlogged tenants (all are served equally at every moment), over spans in which it was backlogged throughout. null in figure 11, and where the backlog is unknown."""
-    bytes: float
-    """The lag in bytes on the wire."""
-    s: float
-    """The link's time for these bytes, in seconds."""
-    tenant: str
-    """The tenant."""
-    from_s: float
-    """Start of the span of the lag, in seconds since the run of the mode started."""
-    to_s: float
-    """End of the span."""
-    engine_bytes: int
-    """The bound on the policy engine's lag: four turns."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModeLatencyS:
-    """Latency of tenant T0 at full load: nearest-rank percentiles in seconds; null if not measured."""
-    p50: float
-    """Median, seconds."""
-    p90: float
-    """90th percentile, seconds."""
-    p99: float
-    """99th percentile, seconds."""
-    p999: float
-    """99.9th percentile, seconds."""
-    count: int
-    """Number of round trips."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModeLatencySample:
-    """An interval."""
-    t_s: float
-    """Start of the interval, in seconds since the run of the mode started."""
-    p90_s: float
-    """90th percentile in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModeQueueSample:
-    """A point in time."""
-    t_s: float
-    """Seconds since the run of the mode started."""
-    bytes: dict[str, float]
-    """Tenant -> backlog in bytes below its sockets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fine:
-    """Departures and backlog in consecutive short windows of the link's time; samples and lag are computed from them."""
-    window_s: float
-    """Length of a window in seconds."""
-    from_s: float
-    """Start of the first window, in seconds since the run of the mode started."""
-    chunk_bytes: int
-    """The largest chunk of a turn, in bytes on the wire."""
-    tenants: list[str]
-    """The tenants, in the order of the columns."""
-    bytes: list[list[int]]
-    """Window -> tenant -> bytes on the wire."""
-    waiting: list[int]
-    """Window -> tenants that were backlogged in the NIC throughout: 1 is the first tenant, 2 the second, 4 the third."""
-    lost_s: dict[str, float]
-    """Number of a window in which link time was lost because the NIC's worker did not run -> seconds."""
-    probe_wait_s: list[float]
-    """Window -> longest wait of a packet of T0 in the NIC for its turn, in seconds of the link's time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoreWaits:
-    """Times in which threads were ready to run and had no core, while the tenants sent."""
-    span_s: float
-    """Length of the observed time, in seconds."""
-    worker_s: float
-    """The NIC's transmit worker."""
-    probe_s: float
-    """T0's client and server."""
-    softirq_s: float
-    """The kernel's softirq threads (ksoftirqd), together."""
-    steal_s: float
-    """Steal time of other virtual machines, all cores together."""
+    """Tenant -> its largest backlog at full load, in bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Conservation:
-    """in = out + dropped + held, in packets and in bytes, for the whole path and at every stage."""
-    in_packets: int
-    """Packets that entered."""
-    in_bytes: int
-    """Bytes that entered."""
-    out_packets: int
-    """Packets that left."""
-    out_bytes: int
-    """Bytes that left."""
-    dropped_packets: int
-    """Packets dropped, for any reason."""
+    """The conservation of packets and bytes: the balance of the whole path, the drops by reason, and each stage."""
     dropped_bytes: int
     """Bytes dropped, for any reason."""
-    held_packets: int
-    """Packets held when the accounting was closed."""
+    dropped_packets: int
+    """Packets dropped, for any reason."""
+    drops: dict[str, Counted]
+    """Reason -> packets and bytes dropped for it; their sums are the total's `dropped_packets` and `dropped_bytes`."""
     held_bytes: int
     """Bytes held when the accounting was closed."""
-    drops: dict[str, ConservationDrop]
-    """Reason -> packets and bytes dropped for it; the sums are dropped_packets and dropped_bytes."""
-    uncounted_bytes: list[str] | None = field(default=None, metadata={'required': False})
-    """Stages, or `total`, whose dropped bytes were not counted, because the kernel counts only packets there. `dropped_bytes` is then the difference of two counts. Absent if there are none."""
-    unexplained: list[str] | None = field(default=None, metadata={'required': False})
-    """The packets that no counter explains, one sentence for each stage: their number, and the counters that were read. Each is a violation. Absent if there are none."""
+    held_packets: int
+    """Packets held when the accounting was closed."""
+    in_bytes: int
+    """Bytes that entered."""
+    in_packets: int
+    """Packets that entered."""
+    out_bytes: int
+    """Bytes that left."""
+    out_packets: int
+    """Packets that left."""
     stages: list[Stage]
     """The stages in the order of the path."""
+    uncounted_bytes: list[str] | None = field(default=None, metadata={'required': False})
+    """Stages, or `total`, whose dropped bytes were not counted: the kernel's devices count the packets that they drop and not their
+bytes. `dropped_bytes` is then the difference of two counts, and proves nothing about bytes."""
+    unexplained: list[str] | None = field(default=None, metadata={'required': False})
+    """The packets that no counter explains, one sentence for each stage: their number, and the counters that were read. Each is a
+violation."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConservationDrop:
-    """Packets and bytes dropped for one reason."""
+class Counted:
+    """A number of packets, and their bytes."""
+    bytes: int
+    """Their bytes."""
     packets: int
     """Packets."""
-    bytes: int
-    """Bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """The balance of one stage."""
-    name: str
-    """The stage's name."""
-    in_packets: int
-    """Packets that entered."""
-    in_bytes: int
-    """Bytes that entered."""
-    out_packets: int
-    """Packets that left."""
-    out_bytes: int
-    """Bytes that left."""
-    dropped_packets: int
-    """Packets dropped, for any reason."""
+    """The balance of one stage on a packet's path."""
     dropped_bytes: int
     """Bytes dropped, for any reason."""
-    held_packets: int
-    """Packets held when the accounting was closed."""
+    dropped_packets: int
+    """Packets dropped, for any reason."""
     held_bytes: int
     """Bytes held when the accounting was closed."""
+    held_packets: int
+    """Packets held when the accounting was closed."""
+    in_bytes: int
+    """Bytes that entered."""
+    in_packets: int
+    """Packets that entered."""
+    name: str
+    """The stage's name, for example `rings`."""
+    out_bytes: int
+    """Bytes that left."""
+    out_packets: int
+    """Packets that left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreWaits:
+    """The time for which threads were ready to run without a core, in seconds, while the tenants sent (the kernel's schedstat)."""
+    probe_s: float
+    """T0's client and server."""
+    softirq_s: float
+    """The kernel's threads that process packets under load (ksoftirqd), all together."""
+    span_s: float
+    """Length of the observed time."""
+    steal_s: float
+    """The time that the hypervisor gave to other machines (steal time), all cores together."""
+    worker_s: float
+    """The NIC's transmit worker."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The costs of the mode; null if not measured. Other members are further costs, named with their unit."""
+    """The cost of a mode. Costs that were not measured are absent."""
     bpf_ns_per_packet: float | None
     """Mean time of the eBPF program per packet, in nanoseconds."""
     bpf_runs: int | None
     """Runs of the eBPF program."""
-    nic_cpu_share: float | None
-    """Processor time of the software NIC's threads over wall time; 1 is one core."""
-    doorbells: int | None
-    """Doorbells posted."""
     doorbell_bytes: int | None
     """Bytes written to doorbells and their metadata."""
+    doorbells: int | None
+    """Doorbells posted."""
+    nic_cpu_share: float | None
+    """CPU time of the software NIC's threads divided by wall time; 1 is one core."""
     wakeups: int | None
-    """Wake-ups of the transmit worker."""
+    """Number of times that the transmit worker was woken."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limit:
-    """A rate limit and its errors."""
-    class_: str = field(metadata={'key': 'class'})
-    """The limited class."""
-    limit_bps: float
-    """The limit in bits per second."""
-    jobs: list[str]
-    """The jobs of the limited class."""
+class FineSamples:
+    """Departures and backlogs in short, consecutive windows of link time."""
+    bytes: list[list[int]]
+    """Window -> tenant -> bytes on the wire."""
+    chunk_bytes: int
+    """The largest piece that the NIC sends in one turn, in bytes on the wire."""
+    from_s: float
+    """Start of the first window in seconds since the run of the mode started."""
+    lost_s: dict[str, float]
+    """Windows with lost link time, because the NIC's worker did not run for too long -> seconds."""
+    probe_wait_s: list[float]
+    """Window -> the longest wait of a packet of T0 in the NIC for its turn, in seconds of link time. Empty without T0."""
+    tenants: list[str]
+    """The tenants (or jobs), in the order of the columns."""
+    waiting: list[int]
+    """Window -> tenants that were backlogged in the NIC throughout, one bit each: 1 is the first tenant, 2 the second."""
     window_s: float
-    """Length of the windows compared with the limit, in seconds."""
-    windows: int
-    """Windows in which the limit was binding."""
-    error_p95: float | None
-    """95th percentile of |rate - limit| / limit over these windows; null without one."""
-    error_max: float | None
-    """The largest of these errors."""
-    excess_max: float
-    """The largest excess over the limit in a window, relative to the limit."""
-    mean_bps: float | None
-    """Mean rate in the windows in which the limit was binding, in bits per second."""
+    """Length of a window in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Doctor:
-    """The document of `weft doctor --json FILE`. The facilities of this host, with remedies for missing ones. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-doctor/1']
-    """Name and version of this schema."""
-    host: Host
-    facilities: list[DoctorFacility]
-    """The facilities in the order of the survey."""
+class Lag:
+    """The largest lag of any tenant behind the fluid schedule."""
+    bytes: float
+    """The part of its due that the tenant did not get, in bytes on the wire."""
+    engine_bytes: int
+    """The largest lag that the engine may cause, in bytes; see `docs/measuring.md`."""
+    from_s: float
+    """Start of the span with this lag, in seconds since the run of the mode started."""
+    s: float
+    """The transmission time of these bytes, in seconds."""
+    tenant: str
+    """The tenant."""
+    to_s: float
+    """End of the span."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class DoctorFacility:
-    """A facility."""
-    id: str
-    """The facility's id, which does not change."""
-    title: str
-    """The facility's name for users."""
-    state: Literal['ready', 'limited', 'missing', 'unknown']
-    """Whether the facility can be used."""
-    detail: str
-    """The observation."""
-    brings: str
-    """Its use."""
-    remedy: str | None
-    """The remedy; null if none is needed or none exists."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Playground:
-    """The answer of the playground's module to a question. Times are in nanoseconds since the begin of the arrivals."""
-    schema: Literal['weft-playground/1']
-    """Name and version of this schema."""
-    diagnostics: list[PlaygroundDiagnostic]
-    """The diagnostics of the policy, as in `weft policy check`."""
-    arrivals_error: PlaygroundArrivalsError | None
-    """The error in the text of the arrivals."""
-    error: str | None
-    """Another reason for which nothing was run."""
-    drawing: str | None
-    """The drawing of the policy, as SVG."""
-    cost: str | None
-    """The price of the policy, as text."""
-    classes: list[str]
-    """The classes of the policy."""
-    link_bps: int | None
-    """The link's rate, in bits per second."""
-    run: PlaygroundRun | None
-    """What became of the arrivals."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundDiagnostic:
-    """A diagnostic; the policy compiler may add members."""
-    severity: str
-    """error, warning or note."""
-    code: str
-    """The diagnostic's code."""
-    message: str
-    """The text of the diagnostic."""
-    file: str | None = field(default=None, metadata={'required': False})
-    """The file."""
-    line: int | None = field(default=None, metadata={'required': False})
-    """Line, from 1."""
-    column: int | None = field(default=None, metadata={'required': False})
-    """Column, from 1."""
-    fix: PlaygroundDiagnosticFix | None = field(default=None, metadata={'required': False})
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundDiagnosticFix:
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-    start: Position
-    end: Position
-    text: str
-    """The new text; empty for a deletion."""
-    write: str | None
-    """The corrected lines; null if they are long, or if the edit removes them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Position:
-    """A place in the text."""
-    line: int
-    """Line, from 1."""
-    column: int
-    """Column in characters, from 1."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundArrivalsError:
-    """The error in the text of the arrivals."""
-    line: int
-    """Line, from 1."""
-    column: int
-    """Column, from 1."""
-    message: str
-    """The error."""
-    help: str
-    """The remedy; may be empty."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRun:
-    """What became of the arrivals."""
-    packets: list[PlaygroundRunPacket]
-    """The packets, in the order of the text."""
-    turns: list[PlaygroundRunTurn]
-    """The turns in which a packet left."""
-    pifo: list[PlaygroundRunPifoItem] | None
-    """The departures in the order that a PIFO would have; null where ranks depend on more than the packet."""
-    stated: bool
-    """Whether the text states what is expected."""
-    difference: str | None
-    """The first difference from what is expected."""
-    cut: bool
-    """Whether a bound ended the run."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunPacket:
-    """A packet."""
-    name: str
-    """Its name."""
-    class_: str = field(metadata={'key': 'class'})
-    """Its class."""
-    flow: str | None
-    """Its flow, if stated."""
-    bytes: int
-    """Its length."""
-    at_ns: int
-    """The time of its arrival."""
-    takes_ns: int
-    """The time that it takes on the link."""
-    fate: Literal['sent', 'dropped', 'refused', 'waiting']
-    """What became of it; refused: its class was full; waiting: the run was cut."""
-    sent_ns: int | None
-    """The time at which its transmission began."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurn:
-    """A turn."""
-    at_ns: int
-    """The time of the turn."""
-    packet: int
-    """The number of the packet that left."""
-    heads: list[PlaygroundRunTurnHead]
-    """The next packets of the flows that waited; the one that left is the first. A bound leaves some out."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurnHead:
-    """The next packet of a flow."""
-    packet: int
-    """The packet's number, from 0."""
-    orders: list[PlaygroundRunTurnHeadOrder]
-    """Its places, from the root to its class."""
-    limited_ns: int | None
-    """The time until which a limit delays it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunTurnHeadOrder:
-    """A place in an order."""
-    node: str
-    """The node's name."""
-    discipline: str
-    """The discipline or the algorithm."""
-    rank: str
-    """The rank with its unit, or the place."""
-    held: bool
-    """Whether the algorithm holds it back, until a time or a virtual time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlaygroundRunPifoItem:
-    """A departure."""
-    packet: int
-    """The packet's number, from 0."""
-    at_ns: int
-    """The time at which its transmission begins."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCheck:
-    """The document of `weft policy check --json FILE`. The diagnostics of policy files, and what places keep of them. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-policy-check/1']
-    """Name and version of this schema."""
-    host: Host
-    diagnostics: list[PolicyCheckDiagnostic]
-    """The diagnostics in the order of the file; empty without one."""
-    places: list[PolicyCheckPlace]
-    """Whether each place runs each policy that has no error; with `--for`, only those places."""
-    promises: list[PolicyCheckPromise]
-    """The promises of the policies, and the places that keep them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCheckDiagnostic:
-    """A diagnostic; the policy compiler may add members."""
-    severity: str
-    """error, warning or note."""
-    code: str
-    """The diagnostic's code."""
-    message: str
-    """The text of the diagnostic."""
-    file: str | None = field(default=None, metadata={'required': False})
-    """The file."""
-    line: int | None = field(default=None, metadata={'required': False})
-    """Line, from 1."""
-    column: int | None = field(default=None, metadata={'required': False})
-    """Column, from 1."""
-    fix: PolicyCheckDiagnosticFix | None = field(default=None, metadata={'required': False})
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCheckDiagnosticFix:
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-    start: Position
-    end: Position
-    text: str
-    """The new text; empty for a deletion."""
-    write: str | None
-    """The corrected lines; null if they are long, or if the edit removes them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCheckPlace:
-    """The answer of a place about a policy."""
-    file: str
-    """The policy."""
-    place: str
-    """port, daemon, sim, replay or tc."""
-    runs: bool
-    """Whether the place can run the policy."""
-    reason: str | None
-    """The reason why not."""
-    instead: str | None
-    """The remedy."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCheckPromise:
-    """A statement of a policy, and the extent to which a place keeps it."""
-    file: str
-    """The policy."""
-    place: str
-    """The place."""
-    promise: str
-    """The statement of the policy."""
-    kept: Literal['yes', 'within', 'no']
-    """The extent to which it is kept."""
-    within: str | None
-    """The bound, the condition or the reason, unless it is kept."""
-    instead: str | None
-    """The remedy, where one is known."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCost:
-    """The document of `weft policy cost FILE --json FILE`. The price of a policy and of its algorithms. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-policy-cost/1']
-    """Name and version of this schema."""
-    host: Host
-    file: str
-    """The policy's file."""
-    cost: PolicyCostCost | None
-    """The price; null if the policy has errors."""
-    profiles: list[PolicyCostProfile]
-    """The price at each place of execution that has one."""
-    diagnostics: list[PolicyCostDiagnostic]
-    """The diagnostics in the order of the file; empty without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostCost:
-    """The price; null if the policy has errors."""
-    depth: int
-    """The orders that a packet passes at most."""
-    deepest: str
-    """The class with the longest path."""
-    operations: int
-    """The most operations of algorithms for a packet."""
-    state_bytes: int
-    """The bytes of state of nodes and their children."""
-    flow_bytes: int
-    """The most bytes of state of a flow."""
-    held: bool
-    """Whether a limit or a shaper may hold a packet, which is then inserted twice."""
-    limits: int
-    """The rate limits."""
-    orders: list[PolicyCostCostOrder]
-    """The orders, every parent before its children."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostCostOrder:
-    """One order: a node over its children, or a leaf over its flows."""
-    node: str
-    """The node's name."""
-    algorithm: str
-    """The algorithm, or the native discipline."""
-    native: bool
-    """Whether the engine has it natively, without a program."""
-    children: int | None
-    """The number of children; null if it orders flows."""
-    level: int
-    """The number of orders above it, with itself."""
-    parts: list[PolicyCostCostOrderPart]
-    """The operations of each part that has some; empty for a native discipline."""
-    node_bytes: int
-    """The bytes of state of the node."""
-    child_bytes: int
-    """The bytes of state of each child or flow."""
-    needs: str
-    """Its other work, in words; empty without."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostCostOrderPart:
-    """A part."""
-    part: str
-    """The part's word, such as `sent`."""
-    operations: int
-    """The operations."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostProfile:
-    """A place of execution."""
-    profile: str
-    """The profile's name, such as `software` or `loom-1ghz`."""
-    packet_seconds: float | None
-    """The time of a packet, in seconds; null where nothing was measured or published."""
-    budget_seconds: float | None
-    """The time that there is for a packet, in seconds; null if any is accepted."""
-    fits: bool
-    """Whether the place can run the policy."""
-    over: list[str]
-    """The reasons why it cannot, one line each; empty if it can."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostDiagnostic:
-    """A diagnostic; the policy compiler may add members."""
-    severity: str
-    """error, warning or note."""
-    code: str
-    """The diagnostic's code."""
-    message: str
-    """The text of the diagnostic."""
-    file: str | None = field(default=None, metadata={'required': False})
-    """The file."""
-    line: int | None = field(default=None, metadata={'required': False})
-    """Line, from 1."""
-    column: int | None = field(default=None, metadata={'required': False})
-    """Column, from 1."""
-    fix: PolicyCostDiagnosticFix | None = field(default=None, metadata={'required': False})
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyCostDiagnosticFix:
-    """The edit that removes the cause, where the compiler can tell what was meant: the text from `start` to `end` is replaced by `text`."""
-    start: Position
-    end: Position
-    text: str
-    """The new text; empty for a deletion."""
-    write: str | None
-    """The corrected lines; null if they are long, or if the edit removes them."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyDiff:
-    """The document of `weft policy diff --json FILE`. The differences of two policies and what their author may not have meant. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-policy-diff/1']
-    """Name and version of this schema."""
-    host: Host
-    kept: PolicyDiffKept | None = field(default=None, metadata={'required': False})
-    """The numbers of things that both policies have, which keep their state; absent in a daemon's answer."""
-    steps: list[PolicyDiffStep]
-    """The differences in the order in which they take place; empty if the policies are equal."""
-    warnings: list[PolicyDiffWarning]
-    """Effects that the author may not have meant; empty without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyDiffKept:
-    """The numbers of things that both policies have, which keep their state; absent in a daemon's answer."""
-    classes: int
-    """Classes."""
-    nodes: int
-    """Inner nodes."""
-    limits: int
-    """Rate limits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyDiffStep:
-    """A difference."""
-    kind: str | None = field(default=None, metadata={'required': False})
-    """The kind of the difference, such as `weight` or `class-added`; absent in a daemon's answer."""
-    phase: Literal['adjusted', 'moved', 'reranked', 'added', 'reclassified', 'drained', 'removed'] | None = field(default=None, metadata={'required': False})
-    """The phase of the change in which it takes place; absent in a daemon's answer. Those up to `added` take place together, between two packets; then the match tables are exchanged, flows that change their class wait for what they have left, and what is gone is given up."""
-    text: str
-    """The difference in one line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyDiffWarning:
-    """An effect."""
-    kind: str | None = field(default=None, metadata={'required': False})
-    """The kind of the effect, such as `no-rate`; absent in a daemon's answer."""
-    text: str
-    """The effect in one line."""
-    help: str | None = field(default=None, metadata={'required': False})
-    """The remedy in one line."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyExplain:
-    """The document of `weft policy explain FILE --packet TEXT --json FILE`. The fate of one packet under a policy. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-policy-explain/1']
-    """Name and version of this schema."""
-    host: Host
-    file: str
-    """The policy's file."""
-    packet: str
-    """The packet, as it can be given again."""
-    class_: str = field(metadata={'key': 'class'})
-    """The class that takes the packet."""
-    line: int | None
-    """The line of the class's definition; null if the policy does not write it."""
-    definition_file: str | None
-    """The tenant's file that defines the class; null for the policy's own text."""
-    definition: str | None
-    """The class's definition on one line; null if the policy does not write it."""
-    row: int
-    """The number of the deciding row of the match table, from 1."""
-    tests: str
-    """The tests of the row."""
-    to: str | None
-    """The destination of the class that decides on the lane; null for that of all other packets."""
-    lane: int
-    """The number of the lane."""
-    path: list[PolicyExplainPathItem]
-    """The nodes from the root to the leaf."""
-    leaf: str
-    """The leaf's name."""
-    fair: bool
-    """Whether the leaf shares between its flows."""
-    beside: list[str]
-    """The other classes in the leaf."""
-    ranks: list[PolicyExplainRank]
-    """The ranks that algorithms give the packet as the first one of an idle child, the one of its own leaf first."""
-    limits: list[PolicyExplainLimit]
-    """The limits that apply."""
-    link_bps: int | None
-    """The link's rate; null if it is not known."""
-    guaranteed_bps: int | None
-    """The leaf's rate while every class sends; null if the link's rate is not known."""
-    bound_packets: int
-    """The most packets of the lane that wait."""
-    notes: list[str]
-    """Additional facts."""
-    waiting: PolicyExplainWaiting | None = field(default=None, metadata={'required': False})
-    """The packets of the class that wait at the daemon, with --live; absent without it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyExplainPathItem:
-    """A node, and the turn of the packet's branch there: its place under strict priority, its weight under weighted fair queueing."""
-    node: str
-    """The node's name."""
-    place: int | None
-    """The place of the branch among the children, from 1; null without strict priority."""
-    children: int | None
-    """The number of children; null without strict priority."""
-    weight: int | None
-    """The weight of the branch; null without weights."""
-    weights: int | None
-    """The sum of the children's weights; null without weights."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyExplainRank:
-    """The rank at an algorithm."""
-    node: str
-    """The node or leaf."""
-    algorithm: str
-    """The algorithm."""
-    first: int | None
-    """The component that is compared first; null for a shaper."""
-    second: int | None
-    """The component that decides between equal first ones."""
-    from_ns: int | None
-    """The time before which it is not picked, in nanoseconds after the arrival."""
-    from_virtual: int | None
-    """The virtual time before which it is not picked."""
-    sees_packet: bool
-    """Whether the algorithm sees the packet."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyExplainLimit:
-    """A limit that applies."""
-    name: str
-    """The limit's name."""
-    limit_bps: int
-    """Its rate."""
-    burst_bytes: int
-    """The bytes that may leave at once after a pause."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyExplainWaiting:
-    """The packets of the class that wait at the daemon, with --live; absent without it."""
-    backlog_bytes: int
-    """The bytes that wait."""
-    bps: float
-    """The rate on the wire over the last second, in bits per second."""
-    entitled_bps: float | None
-    """The rate that the policy guarantees; null where it is not known."""
-    sojourn_p99_s: float | None
-    """The time within which 99 of 100 packets left; null before the first."""
-    reasons: list[str]
-    """The reasons for which packets wait, the nearest to the class first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyTest:
-    """The document of `weft policy test --json FILE`. Tests of policies and what left in them. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-policy-test/1']
-    """Name and version of this schema."""
-    host: Host
-    tests: list[PolicyTestTest]
-    """The tests, file by file."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyTestTest:
-    """A test and its outcome."""
-    file: str
-    """The file."""
-    name: str
-    """The name of the test, or its number in the file."""
-    difference: str | None
-    """The first difference from what is expected; null if the test passes."""
-    sent: list[PolicyTestTestSentItem]
-    """The departures in their order."""
-    dropped: list[str]
-    """The packets that were dropped or refused."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PolicyTestTestSentItem:
-    """A departure."""
-    packet: str
-    """The name of the packet."""
-    at_ns: int
-    """The time at which its transmission begins, in nanoseconds from the begin of the test."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Predict:
-    """The document of `weft profile predict --json FILE`. Configurations to which no cost was fitted, simulated and measured. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-predict/1']
-    """Name and version of this schema."""
-    host: Host
-    costs: str
-    """The file of costs."""
-    fitted_cells: list[str]
-    """The cells to which the costs were fitted: pattern, flows, level."""
-    null_model: PredictNullModel | None
-    """Means of the fitted cells, which the null model gives every configuration; null where the file of costs has none."""
-    cells: list[PredictCell]
-    """The configurations."""
-    measured: bool
-    """Whether real traffic was asked for."""
-    median_error: float | None
-    """Median relative error of all figures; null if nothing was measured."""
-    null_error: float | None
-    """That of the null model; null without one."""
-    labels: list[str]
-    """Limits of the figures."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictNullModel:
-    """Means of the fitted cells, which the null model gives every configuration; null where the file of costs has none."""
-    sender_ns_per_byte: float
-    """Processor time of the sender in nanoseconds per payload byte."""
-    receiver_ns_per_byte: float
-    """Processor time of the receiver in nanoseconds per payload byte."""
-    bps: float
-    """Throughput of payload."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictCell:
-    """A configuration."""
-    name: str
-    """Its name."""
-    link_bps: float | None = field(default=None, metadata={'required': False})
-    """Rate of its link; absent where only processors limit."""
-    simulated: PredictFigures
-    measured: PredictCellMeasured | None
-    """Figures of real traffic; null without."""
-    not_measured: str | None
-    """The reason that this machine cannot measure it; null otherwise."""
-    foreign_share: float | None
-    """The largest share of samples that other processes had; null if it was not measured."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictFigures:
-    """Figures of a configuration."""
-    sender_ns_per_byte: float
-    """Processor time of the sender in nanoseconds per payload byte."""
-    receiver_ns_per_byte: float
-    """Processor time of the receiver in nanoseconds per payload byte."""
-    bps: float
-    """Throughput of payload."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PredictCellMeasured:
-    """Figures of real traffic; null without."""
-    sender_ns_per_byte: float
-    """Processor time of the sender in nanoseconds per payload byte."""
-    receiver_ns_per_byte: float
-    """Processor time of the receiver in nanoseconds per payload byte."""
-    bps: float
-    """Throughput of payload."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttached:
-    """The document of `weft profile --attach --json FILE`. Processor time of the network stack by task, direction and category, of what ran on the host. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-profile-attached/1']
-    """Name and version of this schema."""
-    host: Host
-    subject: ProfileAttachedSubject
-    """The subject."""
-    conditions: ProfileAttachedConditions
-    """The conditions of sampling."""
-    span_s: float
-    """The measured time."""
-    processors: int
-    """Processors that were sampled."""
-    utilisation: Utilisation
-    network_s: Network
-    ns_per_byte: ProfileAttachedNsPerByte
-    """Nanoseconds per byte of the counted devices; a direction without bytes is absent."""
-    rows: list[Row]
-    """Tasks, those with the most time in the network stack first."""
-    devices: list[ProfileAttachedDevice]
-    """The devices of the namespace."""
-    skb_bytes: ProfileAttachedSkbBytes | None
-    """Sizes; null where eBPF could not run."""
-    latency_s: ProfileAttachedLatencyS | None
-    """Latency; null without a sample."""
-    retransmitted: int
-    """Segments sent again, in all namespaces."""
-    leaf_unmapped: float
-    """Share of the time in the network stack whose innermost function has no rule."""
-    missing: dict[str, float]
-    """Time in the network stack by innermost functions that the table does not have, in seconds; the largest."""
-    lost_samples: int
-    """Samples that were lost."""
-    tool: ProfileAttachedTool
-    """The profiler's own cost, as shares of all processors' time."""
-    windows: list[ProfileAttachedWindow]
-    """The parts of the span."""
-    policies: list[ProfileAttachedPolicy]
-    """The policies that weftline enforces; empty without it."""
-    labels: list[str]
-    """Findings of the preflight, and limits of the figures."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedSubject:
-    """The subject."""
-    kind: Literal['host', 'process', 'cgroup', 'device']
-    """Its kind."""
-    name: str
-    """The process, path or device; empty for the host."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedConditions:
-    """The conditions of sampling."""
-    clock: Literal['cycles', 'cpu-clock', 'none']
-    """The event that took samples."""
-    sample_hz: int
-    """Samples per second and processor."""
-    categories: str
-    """The version of the table of categories."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Utilisation:
-    """Cores in use."""
-    user: float
-    """By programs."""
-    system: float
-    """By the kernel for processes."""
-    softirq: float
-    """By softirqs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """Time in the network stack by direction and category."""
-    transmit: NetworkTransmit | None = field(default=None, metadata={'required': False})
-    """Seconds by category; categories without a sample are absent."""
-    receive: NetworkReceive | None = field(default=None, metadata={'required': False})
-    """Seconds by category; categories without a sample are absent."""
-    not_told_apart: NetworkNotToldApart | None = field(default=None, metadata={'required': False})
-    """Seconds by category; categories without a sample are absent."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkTransmit:
-    """Seconds by category; categories without a sample are absent."""
-    data_copy: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    tcpip: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    netdev: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    skb: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    mem: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    lock: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    sched: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    etc: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    irq_off: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    unmapped: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkReceive:
-    """Seconds by category; categories without a sample are absent."""
-    data_copy: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    tcpip: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    netdev: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    skb: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    mem: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    lock: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    sched: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    etc: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    irq_off: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    unmapped: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class NetworkNotToldApart:
-    """Seconds by category; categories without a sample are absent."""
-    data_copy: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    tcpip: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    netdev: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    skb: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    mem: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    lock: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    sched: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    etc: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    irq_off: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    unmapped: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedNsPerByte:
-    """Nanoseconds per byte of the counted devices; a direction without bytes is absent."""
-    transmit: ByCategory | None = field(default=None, metadata={'required': False})
-    receive: ByCategory | None = field(default=None, metadata={'required': False})
-    not_told_apart: ByCategory | None = field(default=None, metadata={'required': False})
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByCategory:
-    """A figure for each category."""
-    data_copy: float
-    """Of the category."""
-    tcpip: float
-    """Of the category."""
-    netdev: float
-    """Of the category."""
-    skb: float
-    """Of the category."""
-    mem: float
-    """Of the category."""
-    lock: float
-    """Of the category."""
-    sched: float
-    """Of the category."""
-    etc: float
-    """Of the category."""
-    irq_off: float
-    """Of the category."""
-    unmapped: float
-    """Of the category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Row:
-    """A task."""
-    kind: Literal['process', 'cgroup', 'weft', 'softirq', 'tool', 'rest']
-    """Its kind."""
-    name: str
-    """A command, a path, a thread."""
-    pid: int | None = field(default=None, metadata={'required': False})
-    """The process; absent where the row is not one."""
-    cgroup: str | None = field(default=None, metadata={'required': False})
-    """Its cgroup; absent where it is not known."""
-    user: int | None = field(default=None, metadata={'required': False})
-    """Its user; absent where it is not known."""
-    time: RowTime
-    """Its processor time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RowTime:
-    """Its processor time."""
-    user_s: float
-    """In programs."""
-    kernel_s: float
-    """In the kernel, in the network stack and elsewhere."""
-    network_s: Network
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedDevice:
-    """A device."""
-    device: str
-    """Its name."""
-    counted: bool
-    """Whether its bytes divide the processor time."""
-    tx_bytes: int
-    """Bytes sent."""
-    tx_packets: int
-    """Packets sent."""
-    rx_bytes: int
-    """Bytes received."""
-    rx_packets: int
-    """Packets received."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedSkbBytes:
-    """Sizes; null where eBPF could not run."""
-    before_gro: Sizes
-    after_gro: Sizes
-    transmit: Sizes
-    copies: Sizes
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sizes:
-    """A histogram: buckets of 1 KiB, the last from 64 KiB on."""
-    counts: list[int]
-    """Number of sizes in each bucket."""
-    mean: float | None
-    """The mean in bytes; null without a size."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedLatencyS:
-    """Latency; null without a sample."""
+class LatencySummary:
+    """Percentiles (nearest rank) of a latency, in seconds."""
     count: int
-    """Number of sampled packets."""
-    p50: float
-    """Median in seconds."""
-    p99: float
-    """99th percentile in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedTool:
-    """The profiler's own cost, as shares of all processors' time."""
-    processor: float
-    """That of its process."""
-    probes: float | None
-    """That of the programs at the tracepoints; null where they could not run, or the kernel has no statistics of programs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedWindow:
-    """A part of the span."""
-    span_s: float
-    """Its length."""
-    moved: Moved
-    network_s: Network
-
-
-@dataclass(frozen=True, kw_only=True)
-class Moved:
-    """Bytes and packets of the counted devices."""
-    tx_bytes: int
-    """Bytes sent."""
-    tx_packets: int
-    """Packets sent."""
-    rx_bytes: int
-    """Bytes received."""
-    rx_packets: int
-    """Packets received."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedPolicy:
-    """A policy in force."""
-    uplink: str | None = field(default=None, metadata={'required': False})
-    """The uplink, if it has a name."""
-    policy: str
-    """Its name."""
-    generation: int
-    """Its number."""
-    classes: list[ProfileAttachedPolicyClass]
-    """The classes."""
-    not_told_apart_s: float
-    """Time in the network stack of processes whose packets several classes may take."""
-    without_port_s: float
-    """Time in the network stack of processes in namespaces without a port."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAttachedPolicyClass:
-    """A class."""
-    class_: str = field(metadata={'key': 'class'})
-    """Its name."""
-    packets: int
-    """Packets sent in the span."""
-    bytes: int
-    """Bytes sent in the span."""
-    processes: int
-    """Processes all of whose packets the class takes."""
-    processor_s: float
-    """Their processor time."""
-    network_s: float
-    """Their time in the network stack."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Profile:
-    """The document of `weft profile PATTERN --json FILE`. Processor time of the network stack by side and category. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-profile/1']
-    """Name and version of this schema."""
-    host: Host
-    peer: ProfilePeer | None = field(default=None, metadata={'required': False})
-    """The receiving host of a measurement between two hosts; absent if the runs were on one host."""
-    pattern: Literal['single', 'one-to-one', 'incast', 'outcast', 'all-to-all']
-    """The pattern of traffic."""
-    rpc_bytes: int | None = field(default=None, metadata={'required': False})
-    """Bytes of a request; absent for bulk flows."""
-    conditions: ProfileConditions
-    """The conditions of sampling."""
-    repeats: int
-    """Repeats of each level."""
-    configs: list[ProfileConfig]
-    """The levels."""
-    missing: dict[str, float] | None = field(default=None, metadata={'required': False})
-    """Kernel time by innermost functions that the table does not have, in seconds; the largest."""
-    labels: list[str]
-    """Findings of the preflight, and limits of the figures."""
-    advice: list[ProfileAdviceItem]
-    """Remarks by rules."""
-    tried: list[ProfileTriedItem] | None = field(default=None, metadata={'required': False})
-    """Remarks that were tried, with --try; absent without."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfilePeer:
-    """The receiving host of a measurement between two hosts; absent if the runs were on one host."""
-    name: str
-    """Its name, as the user gave it."""
-    address: str
-    """Its address."""
-    kernel: str
-    """Kernel release."""
-    processors: int
-    """The processors that its server could use."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileConditions:
-    """The conditions of sampling."""
-    clock: Literal['cycles', 'cpu-clock', 'none']
-    """The event that took samples."""
-    sample_hz: int
-    """Samples per second and processor."""
-    categories: str
-    """The version of the table of categories."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileConfig:
-    """A level: medians over its runs."""
-    level: str
-    """The level."""
-    flows: int
-    """The number of flows."""
-    bps: float
-    """Payload bits per second, without the instrument."""
-    bps_spread: list[float]
-    """Least and most."""
-    bps_per_core: float | None
-    """Throughput per core of the limiting side."""
-    bottleneck: Literal['sender', 'receiver'] | None
-    """The side whose cores had the larger part in use."""
-    bps_per_busy_core: float | None
-    """Throughput per core in use of both sides."""
-    cpu_share: ByCategory
-    utilisation: Utilisation
-    sides: ProfileConfigSides
-    """The sides."""
-    skb_bytes: ProfileConfigSkbBytes | None
-    """Sizes of all runs; null where eBPF could not run."""
-    latency_s: ProfileConfigLatencyS | None
-    """Latency; null without a sample."""
-    cache_miss: float | None
-    """Of the limiting side; null without a counter."""
-    retransmitted: int
-    """Segments sent again in all runs."""
-    overhead: float | None
-    """Loss of throughput by the instrument, as a share."""
-    probe_overhead: float | None = field(default=None, metadata={'required': False})
-    """Cost of the programs at the tracepoints alone, as a share of both sides' processor time."""
-    foreign_share: float
-    """The largest share of samples that other processes had."""
-    interrupts_share: float | None = field(default=None, metadata={'required': False})
-    """The median share of samples that softirqs and interrupts of nobody known had."""
-    lost_samples: int
-    """Samples that were lost."""
-    leaf_unmapped: float
-    """Share of kernel time whose innermost function has no rule."""
-    runs: list[ProfileRun]
-    """The runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileConfigSides:
-    """The sides."""
-    sender: Side
-    receiver: Side
-
-
-@dataclass(frozen=True, kw_only=True)
-class Side:
-    """A side's figures."""
-    cores: int
-    """Cores that its processes were given."""
-    bps_per_core: float | None
-    """Throughput per core in use by it."""
-    utilisation: Utilisation
-    cpu_share: ByCategory
-    ns_per_byte: ByCategory
-    cache_miss: float | None
-    """Share of cache accesses that missed; null without a counter."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileConfigSkbBytes:
-    """Sizes of all runs; null where eBPF could not run."""
-    before_gro: Sizes
-    after_gro: Sizes
-    transmit: Sizes
-    copies: Sizes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileConfigLatencyS:
-    """Latency; null without a sample."""
-    count: int
-    """Number of sampled packets."""
-    p50: float
-    """Median in seconds."""
-    p99: float
-    """99th percentile in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRun:
-    """One repeat of a level."""
-    repeat: int
-    """The repeat, from 1."""
-    bare_bps: float
-    """Throughput without the instrument."""
-    bps: float
-    """Throughput with it."""
-    span_s: float
-    """The sampled time."""
-    work: ProfileWork
-    sender: SideTime
-    receiver: SideTime
-    foreign_s: float
-    """Time of other processes."""
-    interrupts_s: float | None = field(default=None, metadata={'required': False})
-    """Time of softirqs and interrupts of nobody known, as timers in ksoftirqd; others' in older documents."""
-    tool_s: float
-    """Time of this program."""
-    leaf_unmapped: float
-    """Share of kernel time whose innermost function has no rule."""
-    lost_samples: int
-    """Samples that were lost."""
-    probe_cores: float | None = field(default=None, metadata={'required': False})
-    """Processors that the programs at the tracepoints used; null where they could not run, or the kernel has no statistics of programs."""
-    cache_miss: ProfileRunCacheMiss
-    """Share of cache accesses that missed by side; null without a counter."""
-    sizes: ProfileRunSizes | None
-    """Sizes; null where eBPF could not run."""
-    latency: ProfileRunLatency | None
-    """Latency; null without a sample."""
-    counted: ProfileRunCounted | None = field(default=None, metadata={'required': False})
-    """The flows' bytes since they were opened, counted by both hosts one after the other; absent on one host."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileWork:
-    """The traffic of a run."""
-    bytes: int
-    """Payload bytes received."""
-    segments: int
-    """TCP segments received."""
-    skbs: int
-    """IP packets received, merged ones counted once."""
-    acks: int
-    """TCP segments that the receiver sent."""
-    receiver_waits: int
-    """Times that the receiver's processes waited."""
-    sender_waits: int
-    """Times that the sender's processes waited."""
-    retransmitted: int
-    """Segments sent again."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideTime:
-    """Processor time of a side in one run."""
-    user_s: float
-    """In programs."""
-    system_s: float
-    """In the kernel, for a process."""
-    softirq_s: float
-    """In softirqs."""
-    categories_s: SideTimeCategoriesS
-    """The kernel's time by category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SideTimeCategoriesS:
-    """The kernel's time by category."""
-    data_copy: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    tcpip: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    netdev: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    skb: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    mem: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    lock: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    sched: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    etc: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    irq_off: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-    unmapped: float | None = field(default=None, metadata={'required': False})
-    """Of the category."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRunCacheMiss:
-    """Share of cache accesses that missed by side; null without a counter."""
-    sender: float | None = field(default=None, metadata={'required': False})
-    """Sender."""
-    receiver: float | None = field(default=None, metadata={'required': False})
-    """Receiver."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRunSizes:
-    """Sizes; null where eBPF could not run."""
-    before_gro: Sizes
-    after_gro: Sizes
-    transmit: Sizes
-    copies: Sizes
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRunLatency:
-    """Latency; null without a sample."""
-    count: int
-    """Number of sampled packets."""
-    p50: float
-    """Median in seconds."""
-    p99: float
-    """99th percentile in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRunCounted:
-    """The flows' bytes since they were opened, counted by both hosts one after the other; absent on one host."""
-    acked: int
-    """Bytes that the receiver had acknowledged, by the sender."""
-    received: int
-    """Bytes received, by the receiver, asked after that."""
-    sent: int
-    """Bytes sent, by the sender, after the receiver's answer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileAdviceItem:
-    """A remark."""
-    level: str
-    """The level."""
-    evidence: str
-    """The figures that gave rise to it."""
-    command: str
-    """The command that would change it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileTriedItem:
-    """A remark that was tried in turns."""
-    level: str
-    """The level."""
-    evidence: str
-    """The figures that gave rise to the remark."""
-    command: str
-    """The command whose effect was made; the remark's if it was not tried."""
-    not_tried: str | None = field(default=None, metadata={'required': False})
-    """The reason that it was not tried."""
-    bps: Effect | None = field(default=None, metadata={'required': False})
-    ns_per_byte: Effect | None = field(default=None, metadata={'required': False})
-    without: list[ProfileRun]
-    """The runs without."""
-    with_: list[ProfileRun] = field(metadata={'key': 'with'})
-    """The runs with."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Effect:
-    """A figure without a change and with it."""
-    without: float
-    """The mean without."""
-    with_: float = field(metadata={'key': 'with'})
-    """The mean with."""
-    half_width: float | None
-    """Half of the 95 % interval of the difference, Welch's over the runs; null with one run of each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replay:
-    """The document of `weft replay --json FILE`. A capture scheduled by a policy. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-replay/1']
-    """Name and version of this schema."""
-    host: Host
-    classes: list[ReplayClass]
-    """The classes of the policy in its order."""
-    conservation: Conservation
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayClass:
-    """The departures and drops of a class."""
-    class_: str = field(metadata={'key': 'class'})
-    """Name of the class."""
-    packets: int
-    """Packets that left."""
-    bytes: int
-    """Bytes that left."""
-    dropped: dict[str, ReplayClassDroppedItem]
-    """Reason -> packets and bytes of the class dropped for it: `class full` at its bound, `dropper` by a dropper of the policy."""
-    first_s: float | None
-    """Departure of the first, in seconds since the trace's first packet; null without one."""
-    last_s: float | None
-    """Departure of the last, in seconds since the trace's first packet; null without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayClassDroppedItem:
-    """Packets and bytes dropped for one reason."""
-    packets: int
-    """Packets."""
-    bytes: int
-    """Bytes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reproduce:
-    """The document of `weft reproduce --json FILE`: published, simulated and measured values. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-reproduce/1']
-    """Name and version of this schema."""
-    host: Host
-    seed: int
-    """The first seed."""
-    experiments: list[Experiment]
-    """The experiments, in the order of their runs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Experiment:
-    """An experiment."""
-    id: str
-    """Its id."""
-    title: str
-    """Its title."""
-    source: str
-    """The paper, and its table or figure."""
-    cells: list[ReproduceCell]
-    """Its cells."""
-    tau: dict[str, float | None]
-    """Kendall's tau by column."""
-    median_relative_error: float | None
-    """The median relative error of all its cells."""
-    scores: list[ReproduceScore]
-    """Scores by column."""
-    series: list[Series]
-    """The lines of its plots."""
-    claims: list[Claim]
-    """The paper's statements, as claims."""
-    notes: list[str]
-    """Remarks for readers."""
-    measured_on: str | None
-    """Machine and time of the measured values; null for the document's host and time."""
-    events: int
-    """Events of all its runs."""
-    wall_s: float
-    """Duration, in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceCell:
-    """A cell: a configuration and a metric, at a number of flows."""
-    row: str
-    """Configuration."""
-    column: str
-    """Metric."""
-    flows: int
-    """Number of flows, or the value of the experiment's varied number."""
-    published: float | None
-    """The published value."""
-    simulated: float | None
-    """Mean over the simulated runs."""
-    measured: float | None
-    """The measured value: the mean of several runs."""
-    measured_spread: list[float] | None
-    """The smallest and the largest of the measured runs."""
-    measured_runs: list[float]
-    """The measured runs, in the order of their seeds."""
-    unit: str
-    """Unit of the values."""
-    band: list[float] | None
-    """5th and 95th percentile of the mean of `runs` runs."""
-    runs: int
-    """Number of the paper's runs."""
-    seeds: int
-    """Number of simulated runs."""
-    floor: float
-    """The smallest denominator of the relative error."""
-    verdict: Literal['inside band', 'within 25 %', 'off', 'not comparable']
-    """The verdict on the cell."""
-    note: str | None
-    """The known reason for a deviation."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReproduceScore:
-    """Scores of a column."""
-    column: str
-    """The column."""
-    cells: int
-    """Cells with both values."""
-    tau: float | None
-    """Kendall's tau-b."""
-    tau_distinguishable: float | None
-    """Kendall's tau-b over the pairs that differ by more than chance."""
-    pairs_distinguishable: int
-    """Number of these pairs."""
-    inside_band: int
-    """Number of cells whose published value is in the band."""
-    close: int
-    """Number of cells in the band or within 25 %."""
-    within_25_percent: int
-    """Number of cells within 25 %."""
-    median_relative_error: float | None
-    """Median relative error."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Series:
-    """A line of a plot."""
-    plot: str
-    """The plot."""
-    name: str
-    """The line."""
-    x_label: str
-    """The label of x."""
-    y_label: str
-    """The label of y."""
-    kind: str
-    """line, step, points or reference."""
-    x: list[float]
-    """Values of x, ascending."""
-    y: list[float]
-    """Values of y."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """A claim: a statement of the paper."""
-    statement: str
-    """The statement."""
-    expected: str
-    """The conditions on the figures."""
-    simulated: str
-    """The figures: simulated, or measured if the statement or the experiment says so."""
-    holds: bool
-    """Whether the claim holds."""
-    null: str | None
-    """The null model: the figures if the statement were false."""
-    null_passes: bool | None
-    """Whether the conditions hold for the null model's figures; null without a null model."""
-    not_shown: str | None
-    """The reason that the figures cannot show the claim, which then does not hold."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Run:
-    """The document of `weft run --json FILE`. Packets sent by the software NIC, by class of the policy. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-run/1']
-    """Name and version of this schema."""
-    host: Host
-    duration_s: float
-    """Duration of the run, in seconds."""
-    classes: list[RunClass]
-    """The classes of the policy in its order."""
-    dropped: RunDropped | None = field(default=None, metadata={'required': False})
-    """Packets dropped, by reason."""
-    counters: RunCounters | None = field(default=None, metadata={'required': False})
-    """Packets of rare events at the ports, by counter."""
-    lags: list[RunLag] | None = field(default=None, metadata={'required': False})
-    """The largest lag behind the fluid schedule of the backlogged classes, for each class or queue of the policy without a rate limit. Empty for an emulated link."""
-    uplink: RunUplink | None = field(default=None, metadata={'required': False})
-    """The uplink's device."""
-    receive: RunReceive | None = field(default=None, metadata={'required': False})
-    """The receive direction, from the uplink to the port. Absent in documents of earlier versions."""
-    conservation: Conservation
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunClass:
-    """Counters of one class."""
-    class_: str = field(metadata={'key': 'class'})
-    """Name of the class."""
-    packets: int
-    """Packets sent."""
-    bytes: int
-    """Bytes sent."""
-    dropped_packets: int
-    """Packets dropped."""
-    dropped_bytes: int
-    """Bytes dropped."""
-    counters: RunClassCounters | None = field(default=None, metadata={'required': False})
-    """Packets of rare events of the class, by counter."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunClassCounters:
-    """Packets of rare events of the class, by counter."""
-    late_claims: int | None = field(default=None, metadata={'required': False})
-    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunDropped:
-    """Packets dropped, by reason."""
-    refused: int
-    """Refused by the uplink."""
-    ring_full: int
-    """Dropped at a full ring."""
-    qdisc: int
-    """A qdisc at the port dropped them: one that a user has installed, or the FIFOs of a TAP."""
-    backlog: int
-    """Dropped at the full receive backlog between the ends of the port."""
-    bound: int
-    """Refused because the class had reached its bound."""
-    moving: int
-    """Refused because the flow had changed its class and had packets in its old ring."""
-    stray: int
-    """Dropped because they were not announced by a doorbell."""
-    uplink: int
-    """Dropped by the uplink's device after it had accepted them."""
-    lost: int
-    """Posted, never arrived, and in no counter of the kernel. The accounting does not balance."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunCounters:
-    """Packets of rare events at the ports, by counter."""
-    cut_packets: int | None = field(default=None, metadata={'required': False})
-    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
-    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
-    """Packets of infrastructure beyond its share, scheduled as any other."""
-    obscured_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because their class could not be determined."""
-    strays: int | None = field(default=None, metadata={'required': False})
-    """Packets found in a ring without a doorbell."""
-    unannounced_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
-    unknown_makers: int | None = field(default=None, metadata={'required': False})
-    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunLag:
-    """weft-run/1"""
-    class_: str = field(metadata={'key': 'class'})
-    """The name of the class or of the queue that classes share."""
-    lag_bytes: int
-    """The part of its due that it did not have, in bytes on the wire."""
-    lag_s: float | None
-    """The time of these bytes at the rate of the bottleneck, in seconds; null without a known rate."""
-    bound_bytes: int
-    """The largest lag that the schedule may cause with the chunks that were sent, in bytes on the wire."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunUplink:
-    """The uplink's device."""
-    observed_bps: float | None
-    """The rate that the device last showed by its back-pressure, in bits per second; null if it was not the bottleneck at the end."""
-    waits: int
-    """Waits for room in the device."""
-    overdrawn_turns: int
-    """Turns of urgent classes that began although the link's clock was ahead of the wall clock."""
-    ahead_max_s: float
-    """The furthest that the link's clock was ahead when such a turn began, in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunReceive:
-    """The receive direction, from the uplink to the port. Absent in documents of earlier versions."""
-    by: Literal['kernel', 'thread']
-    """The carrier of received packets: the kernel, by redirect, or a thread. Beside the kernel, the thread carries what the redirect leaves."""
-    reason: str | None = field(default=None, metadata={'required': False})
-    """The reason for the thread, if it is the thread."""
-    redirected_packets: int
-    """Packets redirected by the kernel."""
-    redirected_bytes: int
-    """Their bytes."""
-    thread_packets: int
-    """Packets read by the thread."""
-    thread_bytes: int
-    """Their bytes."""
-    dropped_packets: int
-    """Packets that did not reach the port: it was down, they were above its MTU, or its receive backlog was full."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sim:
-    """The document of `weft sim --json FILE`: the outcome of a scenario. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-sim/1']
-    """Name and version of this schema."""
-    host: Host
-    seed: int
-    """The first seed."""
-    seeds: int
-    """Number of seeds."""
-    scenario: str
-    """Its name."""
-    events: int
-    """Events of all runs."""
-    wall_s: float
-    """Duration of all runs, in seconds."""
-    sim_s: float
-    """The measured part of a run, in simulated seconds."""
-    throughput_bps: float
-    """Rate of the departing frames."""
-    flows: list[Flow]
-    """Flows of the first seed."""
-    nfm: dict[str, Fairness]
-    """NFM by interval."""
-    latency_s: dict[str, Latency]
-    """Latencies by probe and group of requests."""
-    cpu: list[list[dict[str, float]]]
-    """Processors by host."""
-    spread: dict[str, Spread]
-    """Means and ranges over the seeds, by quantity."""
-    conservation: Conservation
-    class_drops: dict[str, dict[str, Drops]] | None = field(default=None, metadata={'required': False})
-    """Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC; without a policy, that of the flow. The sums over the classes are the `drops` of `conservation`. Absent without drops."""
-    counters: dict[str, int]
-    """Counters of all hosts together, first seed, warm-up included: segments handed to rings, packets sent, doorbells, retransmission_timeouts and tail_loss_probes of TCP senders, and others."""
-    policy_changes: list[PolicyChange] | None = field(default=None, metadata={'required': False})
-    """Changes of hosts' policies in the first run, in the order of hosts and times. Absent without one."""
-    stopped: bool | None = field(default=None, metadata={'required': False})
-    """Whether the user stopped the run: the document then has only the completed runs. Absent if not."""
-    unbalanced_seeds: list[int] | None = field(default=None, metadata={'required': False})
-    """Seeds of runs whose accounting does not balance. Absent without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Flow:
-    """A flow."""
-    group: str
-    """Its group."""
-    bytes: int
-    """Frame bytes sent in the measured part."""
-    bps: float
-    """Their rate."""
-    received_bytes: int
-    """Payload received."""
-    completion_s: float | None
-    """Time from start to completion, in seconds."""
-    retransmitted: int
-    """Retransmitted packets."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fairness:
-    """NFM over an interval."""
-    mean: float | None
-    """Mean over the windows."""
-    max: float | None
-    """Maximum."""
-    windows: int
-    """Number of windows."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Latency:
-    """Percentiles of a latency, in seconds."""
-    samples: int
-    """Number of samples."""
-    mean: float
-    """Mean."""
+    """The number of round trips."""
     p50: float
     """Median."""
     p90: float
@@ -2614,743 +878,2323 @@ class Latency:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
-    """Mean and range over the seeds."""
+class LatencySample:
+    """Latency in one interval."""
+    p90_s: float
+    """90th percentile (nearest rank) in the interval, in seconds."""
+    t_s: float
+    """Start of the interval in seconds since the run of the mode started."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueueSample:
+    """Backlogs at one time."""
+    bytes: dict[str, float]
+    """Tenant -> backlog below its sockets, in bytes."""
+    t_s: float
+    """Seconds since the run of the mode started."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoSample:
+    """Throughput in one window."""
+    active: list[str]
+    """The tenants (or jobs) that were backlogged in the NIC for the whole window, and T0."""
+    bps: dict[str, float]
+    """Tenant (or job) -> bits per second on the wire."""
+    steady: bool
+    """False while the set of backlogged tenants changes; such windows are shown, and not judged."""
+    t_s: float
+    """Start of the window in seconds since the run of the mode started."""
+    window_s: float
+    """Length of the window in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RateTrial:
+    """A trial on an unlimited link: the machine's throughput under the demo's heaviest load."""
+    carried_bps: float
+    """The throughput: the median of `windows_bps`, in bits per second on the wire."""
+    choices_bps: list[int]
+    """The candidate rates, in bits per second."""
+    divisor: float
+    """The divisor: the rate is the largest of `choices_bps` that is at most `carried_bps` divided by it."""
+    flows: int
+    """The number of TCP flows that sent at once."""
+    mode: Literal['sq', 'mq', 'qpf', 'loom']
+    """The mode of the NIC."""
+    requests_per_s: int
+    """The requests per second of T0 at the same time; 0 without T0."""
+    segments_per_turn: str
+    """The segmentation of super-packets."""
+    settle_s: float
+    """The time for the flows to start and settle before the first window, in seconds."""
+    windows_bps: list[float]
+    """Its windows after the settling time, in bits per second."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor:
+    """The document of `weft doctor`."""
+    facilities: list[Facility]
+    """The features in the order of the survey."""
+    host: Host
+    """The surveyed host."""
+    schema: Literal['weft-doctor/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facility:
+    """A feature of the kernel, the hardware or the build that weftline can use."""
+    brings: str
+    """Its use."""
+    detail: str
+    """The finding."""
+    id: str
+    """A short, stable name."""
+    remedy: str | None
+    """The way to enable it; null if nothing can or needs to be done."""
+    state: Literal['ready', 'limited', 'missing', 'unknown']
+    """Its availability."""
+    title: str
+    """Its title."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Playground:
+    """The answer to a question."""
+    arrivals_error: Fault | None
+    """The error in the text of the arrivals."""
+    classes: list[str]
+    """The classes of the policy."""
+    cost: str | None
+    """The price of the policy, as `weft policy cost` prints it."""
+    diagnostics: list[PolicyDiagnostic]
+    """The diagnostics of the policy, as in `weft policy check`."""
+    drawing: str | None
+    """The drawing of the policy, as SVG."""
+    error: str | None
+    """Another reason for which nothing was run."""
+    link_bps: int | None
+    """The link's rate, in bits per second."""
+    run: Outcome | None
+    """The run, if there was one."""
+    schema: Literal['weft-playground/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """An error in the text of the arrivals."""
+    column: int
+    """The column in characters, from 1."""
+    help: str
+    """The remedy; may be empty."""
+    line: int
+    """The line, from 1."""
+    message: str
+    """The error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyDiagnostic:
+    """A diagnostic of the policy compiler."""
+    code: str
+    """The stable code."""
+    column: int
+    """The column in characters, from 1."""
+    end: TextPosition | None = field(default=None, metadata={'required': False})
+    """The position after the last character; absent in a daemon's answer."""
+    file: str
+    """The policy's name, as the caller gave it."""
+    fix: PolicyFix | None = field(default=None, metadata={'required': False})
+    """The remedy as an edit of the text, where the compiler can find what was meant."""
+    help: str
+    """The remedy, in one line."""
+    line: int
+    """The line, from 1."""
+    message: str
+    """The message, in one line."""
+    notes: list[str] | None = field(default=None, metadata={'required': False})
+    """Additional facts, one line each."""
+    severity: Literal['error', 'warning', 'note']
+    """`error`, `warning` or `note`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextPosition:
+    """A place in a text."""
+    column: int
+    """The column in characters, from 1."""
+    line: int
+    """The line, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFix:
+    """An edit that removes the cause of a diagnostic."""
+    end: TextPosition
+    """The position after the last one."""
+    start: TextPosition
+    """The position of the first character that it replaces."""
+    text: str
+    """The new text; empty for a deletion."""
+    write: str | None
+    """The corrected lines; null if they are long, or if the edit removes them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The fate of the arrivals."""
+    cut: bool
+    """Whether the run was ended by a bound before all packets had left."""
+    difference: str | None
+    """The first difference from what is expected."""
+    packets: list[Packet]
+    """The packets, in the order of the text."""
+    pifo: list[Departure] | None
+    """The departures in the order that a PIFO would have; `None` where ranks depend on more than the packet."""
+    stated: bool
+    """Whether the text states the departures or the drops that are expected."""
+    turns: list[Turn]
+    """The turns in which a packet left, in their order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packet:
+    """A packet."""
+    at_ns: int
+    """The time of its arrival."""
+    bytes: int
+    """Its length."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its class."""
+    fate: Literal['sent', 'dropped', 'refused', 'waiting']
+    """`sent`, `dropped`, `refused` (its class was full), or `waiting` (the run was cut)."""
+    flow: str | None
+    """Its flow, if it states one."""
+    name: str
+    """Its name."""
+    sent_ns: int | None
+    """The time at which its transmission began."""
+    takes_ns: int
+    """The time that it takes on the link."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Departure:
+    """A departure."""
+    at_ns: int
+    """The time at which its transmission begins."""
+    packet: int
+    """The number of the packet, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """A turn: the heads that the engine chose from, and its choice."""
+    at_ns: int
+    """Its time."""
+    heads: list[Head]
+    """The next packets of the flows that waited; the one that left is the first."""
+    packet: int
+    """The number of the packet that left, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Head:
+    """The next packet of a flow."""
+    limited_ns: int | None
+    """The time until which a limit delays it."""
+    orders: list[Order]
+    """Its place in each order, from the root to its class."""
+    packet: int
+    """Its number, from 0."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """A place in an order."""
+    discipline: str
+    """The discipline or the algorithm."""
+    held: bool
+    """Whether the algorithm holds it back."""
+    node: str
+    """The node's name."""
+    rank: str
+    """The rank with its unit, or the place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCheck:
+    """The document of `weft policy check`."""
+    diagnostics: list[PolicyDiagnostic]
+    """The diagnostics in the order of the files; empty if there are none."""
+    host: Host
+    """The host of the check."""
+    places: list[PlaceAnswer]
+    """Whether each place runs each policy that has no error; with `--for`, only those places."""
+    promises: list[PlacePromise]
+    """The promises of the policies, and the places that keep them."""
+    schema: Literal['weft-policy-check/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlaceAnswer:
+    """The answer of a place about a policy."""
+    file: str
+    """The policy."""
+    instead: str | None
+    """The remedy."""
+    place: str
+    """The place: `port`, `daemon`, `sim`, `replay` or `tc`."""
+    reason: str | None
+    """The reason why not."""
+    runs: bool
+    """Whether it can run the policy."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacePromise:
+    """A statement of a policy, and the extent to which a place keeps it."""
+    file: str
+    """The policy."""
+    instead: str | None
+    """The remedy."""
+    kept: Literal['yes', 'within', 'no']
+    """`yes`, `within` or `no`."""
+    place: str
+    """The place."""
+    promise: str
+    """The statement."""
+    within: str | None
+    """The bound, the condition or the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCost:
+    """The document of `weft policy cost`: the price of a policy and of its algorithms."""
+    cost: PolicyPrice | None
+    """The price; `None` if the policy has errors."""
+    diagnostics: list[PolicyDiagnostic]
+    """The diagnostics of the policy and of the profiles, as in `weft policy check`."""
+    file: str
+    """The policy's file."""
+    host: Host
+    """The host of the count."""
+    profiles: list[ProfilePrice]
+    """The price at each place of execution; none if the policy has errors."""
+    schema: Literal['weft-policy-cost/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyPrice:
+    """The price of a policy."""
+    deepest: str
+    """The class with the longest path."""
+    depth: int
+    """The orders that a packet passes at most."""
+    flow_bytes: int
+    """The most bytes of state of a flow."""
+    held: bool
+    """Whether a packet may be held, and is then inserted twice."""
+    limits: int
+    """The rate limits."""
+    operations: int
+    """The most operations of algorithms for a packet."""
+    orders: list[OrderPrice]
+    """The orders."""
+    state_bytes: int
+    """The bytes of state of nodes and their children."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OrderPrice:
+    """The price of one order."""
+    algorithm: str
+    """The algorithm, or the native discipline."""
+    child_bytes: int
+    """The bytes of state of each child or flow."""
+    children: int | None
+    """The number of children; `None` if it orders flows."""
+    level: int
+    """The number of orders above it, with itself."""
+    native: bool
+    """Whether the engine has it natively."""
+    needs: str
+    """Its other work, in words."""
+    node: str
+    """The node's name."""
+    node_bytes: int
+    """The bytes of state of the node."""
+    parts: list[PartPrice]
+    """The operations of each part that has some."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartPrice:
+    """The operations of a part."""
+    operations: int
+    """The operations."""
+    part: str
+    """The part's word."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfilePrice:
+    """The price at a place of execution."""
+    budget_seconds: float | None
+    """The seconds that there are; `None` if any number is accepted."""
+    fits: bool
+    """Whether the place can run the policy."""
+    over: list[str]
+    """The reasons why it cannot, one line each; empty if it can."""
+    packet_seconds: float | None
+    """The seconds of a packet; `None` where nothing was measured or published."""
+    profile: str
+    """The profile's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyDiff:
+    """The document of `weft policy diff`."""
+    host: Host
+    """The host of the comparison."""
+    kept: PolicyKept | None = field(default=None, metadata={'required': False})
+    """The things that both policies have, which keep their state; absent in a daemon's answer."""
+    schema: Literal['weft-policy-diff/1']
+    """Name and version of this schema."""
+    steps: list[PolicyStep]
+    """The differences in the order in which they take place; empty if the policies are equal."""
+    warnings: list[PolicyWarning]
+    """Effects that the author may not have meant."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyKept:
+    """The numbers of things that both policies have."""
+    classes: int
+    """Classes."""
+    limits: int
+    """Rate limits."""
+    nodes: int
+    """Inner nodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyStep:
+    """A difference between two policies."""
+    kind: str | None = field(default=None, metadata={'required': False})
+    """The kind of the difference; absent in a daemon's answer."""
+    phase: Literal['added', 'adjusted', 'drained', 'moved', 'reclassified', 'removed', 'reranked'] | None = field(default=None, metadata={'required': False})
+    """The phase of the change in which it takes place; absent in a daemon's answer."""
+    text: str
+    """The difference in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyWarning:
+    """An effect that the author of a change may not have meant."""
+    help: str | None = field(default=None, metadata={'required': False})
+    """The remedy in one line, if there is one."""
+    kind: str | None = field(default=None, metadata={'required': False})
+    """The kind of the effect; absent in a daemon's answer."""
+    text: str
+    """The effect in one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyExplain:
+    """The document of `weft policy explain`: the fate of one packet under a policy."""
+    beside: list[str]
+    """The other classes in the leaf."""
+    bound_packets: int
+    """The most packets of the lane that wait."""
+    class_: str = field(metadata={'key': 'class'})
+    """The class that takes it."""
+    definition: str | None
+    """The class's definition on one line."""
+    definition_file: str | None
+    """The tenant's file that defines the class; `None` for the policy's own text."""
+    fair: bool
+    """Whether the leaf shares between its flows."""
+    file: str
+    """The policy's file."""
+    guaranteed_bps: int | None
+    """The leaf's rate while every class sends, if the link's rate is known."""
+    host: Host
+    """The host of the explanation."""
+    lane: int
+    """The number of the lane."""
+    leaf: str
+    """The leaf."""
+    limits: list[ExplainedLimit]
+    """The limits that apply."""
+    line: int | None
+    """The line of the class's definition; `None` if the policy does not write it."""
+    link_bps: int | None
+    """The link's rate, if it is known."""
+    notes: list[str]
+    """Additional facts."""
+    packet: str
+    """The packet, as it can be given again."""
+    path: list[ExplainedStep]
+    """The nodes from the root to the leaf."""
+    ranks: list[ExplainedRank]
+    """The ranks that algorithms give the packet."""
+    row: int
+    """The number of the deciding row, from 1."""
+    schema: Literal['weft-policy-explain/1']
+    """Name and version of this schema."""
+    tests: str
+    """The tests of the row."""
+    to: str | None
+    """The destination of the class that decides on the lane; `None` for that of all other packets."""
+    waiting: ExplainedWaiting | None = field(default=None, metadata={'required': False})
+    """The packets of the class that wait at the daemon, with `--live`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedLimit:
+    """A limit that applies."""
+    burst_bytes: int
+    """The bytes that may leave at once after a pause."""
+    limit_bps: int
+    """Its rate."""
+    name: str
+    """Its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedStep:
+    """A node on the path, and the turn of the packet's branch there: its place under strict priority, its weight otherwise."""
+    algorithm: str | None = field(default=None, metadata={'required': False})
+    """The algorithm of one's own, with the branch's parameters."""
+    children: int | None
+    """The number of children."""
+    node: str
+    """The node's name."""
+    place: int | None
+    """The place of the branch among the children, from 1."""
+    weight: int | None
+    """The weight of the branch."""
+    weights: int | None
+    """The sum of the children's weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedRank:
+    """The rank of the packet at an algorithm, as the first one of an idle child."""
+    algorithm: str
+    """The algorithm."""
+    first: int | None
+    """The component that is compared first; null for a shaper."""
+    from_ns: int | None
+    """The time before which it is not picked, in nanoseconds after the arrival."""
+    from_virtual: int | None
+    """The virtual time before which it is not picked."""
+    node: str
+    """The node or leaf."""
+    second: int | None
+    """The component that decides between equal first ones."""
+    sees_packet: bool
+    """Whether the algorithm sees the packet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainedWaiting:
+    """The packets of a class that wait at the daemon, and why."""
+    backlog_bytes: int
+    """The bytes that wait."""
+    bps: float
+    """The rate on the wire over the last second."""
+    entitled_bps: float | None
+    """The rate that the policy guarantees, if it is known."""
+    reasons: list[str]
+    """The reasons, the nearest to the class first."""
+    sojourn_p99_s: float | None
+    """The time within which 99 of 100 packets left; null before the first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyTest:
+    """The document of `weft policy test`."""
+    host: Host
+    """The host of the tests."""
+    schema: Literal['weft-policy-test/1']
+    """Name and version of this schema."""
+    tests: list[PolicyTestPolicyTest]
+    """The tests, file by file."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyTestPolicyTest:
+    """A test and its outcome."""
+    difference: str | None
+    """The first difference from what is expected; `None` if the test passes."""
+    dropped: list[str]
+    """The packets that were dropped or refused."""
+    file: str
+    """The file."""
+    name: str
+    """The name of the test, or its number in the file."""
+    sent: list[TestDeparture]
+    """The departures in their order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestDeparture:
+    """A departure of a test."""
+    at_ns: int
+    """The time at which its transmission begins, in nanoseconds from the begin of the test."""
+    packet: str
+    """The name of the packet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict:
+    """The document of `weft profile predict`."""
+    cells: list[Cell]
+    """The configurations."""
+    costs: str
+    """The file of costs."""
+    fitted_cells: list[str]
+    """The cells to which the costs were fitted."""
+    host: Host
+    """The host of the runs."""
+    labels: list[str]
+    """Limits of the figures."""
+    measured: bool
+    """Whether real traffic was asked for."""
+    median_error: float | None
+    """The median relative error of all figures; null if nothing was measured."""
+    null_error: float | None
+    """The median error of the null model; null without one."""
+    null_model: PredictFigures | None
+    """The null model, the means of these cells; null where the file has none."""
+    schema: Literal['weft-predict/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """A configuration."""
+    foreign_share: float | None
+    """The largest share of samples that other processes had; null if it was not measured."""
+    link_bps: float | None = field(default=None, metadata={'required': False})
+    """The rate of its link in bits per second; absent where only processors limit."""
+    measured: PredictFigures | None
+    """The figures of real traffic; null without."""
+    name: str
+    """Its name."""
+    not_measured: str | None
+    """The reason that this machine cannot measure it; null otherwise."""
+    simulated: PredictFigures
+    """The simulator's figures."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictFigures:
+    """The figures of a configuration."""
+    bps: float
+    """Throughput in payload bits per second."""
+    receiver_ns_per_byte: float
+    """Processor time of the receiver, likewise."""
+    sender_ns_per_byte: float
+    """Processor time of the sender in nanoseconds per payload byte."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileAttached:
+    """The document of `weft profile --attach`."""
+    conditions: Conditions
+    """The conditions of sampling."""
+    devices: list[Device]
+    """The devices of this namespace."""
+    host: Host
+    """The host."""
+    labels: list[str]
+    """Limits of the figures."""
+    latency_s: Latency | None
+    """Latency from the stack's entry to the copy; null where eBPF could not run, or nothing was sampled."""
+    leaf_unmapped: float
+    """Share of the time in the network stack whose innermost function the table does not have."""
+    lost_samples: int
+    """Samples that were lost."""
+    missing: dict[str, float]
+    """The same by function, in seconds: the largest."""
+    network_s: ByCategoryByDirection
+    """The subject's time in the network stack."""
+    ns_per_byte: ByCategoryByDirection
+    """The same in nanoseconds per byte of the counted devices; a direction without bytes is absent."""
+    policies: list[PolicyUse]
+    """The policies that weftline enforces; empty without it."""
+    processors: int
+    """Processors that were sampled."""
+    retransmitted: int
+    """Segments that were sent again, in all namespaces."""
+    rows: list[Row]
+    """The tasks with the most time in the network stack, then in all."""
+    schema: Literal['weft-profile-attached/1']
+    """Name and version of this schema."""
+    skb_bytes: SkbSizes | None
+    """Sizes of skbs and copies; null where eBPF could not run."""
+    span_s: float
+    """The measured time."""
+    subject: Subject
+    """The subject."""
+    tool: ToolCost
+    """The profiler's own cost."""
+    utilisation: Utilisation
+    """Processors in use, of the whole host."""
+    windows: list[Window]
+    """The parts of the span."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Conditions:
+    """The conditions of a profile, which two documents must share to be compared."""
+    categories: str
+    """The version of the table of categories."""
+    clock: Literal['cycles', 'cpu-clock', 'none']
+    """The event that took the samples: `cycles` or `cpu-clock`."""
+    sample_hz: int
+    """Samples per second and processor."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Device:
+    """A device and its counters in the span."""
+    counted: bool
+    """Whether its bytes divide the processor time."""
+    device: str
+    """Its name."""
+    rx_bytes: int
+    """Bytes received."""
+    rx_packets: int
+    """Packets received."""
+    tx_bytes: int
+    """Bytes sent."""
+    tx_packets: int
+    """Packets sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Latency:
+    """Latency from the stack's entry to the copy to the application."""
+    count: int
+    """Number of sampled packets."""
+    p50: float
+    """Median, in seconds: the upper end of its bucket, at most an eighth above."""
+    p99: float
+    """99th percentile, likewise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByCategoryByDirection:
+    """weft-profile-attached/1"""
+    not_told_apart: ByCategory | None = field(default=None, metadata={'required': False})
+    """The call chain does not tell."""
+    receive: ByCategory | None = field(default=None, metadata={'required': False})
+    """They arrive."""
+    transmit: ByCategory | None = field(default=None, metadata={'required': False})
+    """They leave, or acknowledge what has left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByCategory:
+    """weft-profile-attached/1"""
+    data_copy: float | None = field(default=None, metadata={'required': False})
+    """Copies between applications and packets."""
+    etc: float | None = field(default=None, metadata={'required': False})
+    """All other."""
+    irq_off: float | None = field(default=None, metadata={'required': False})
+    """Sections with interrupts off, whose function the clock cannot tell."""
+    lock: float | None = field(default=None, metadata={'required': False})
+    """Locks."""
+    mem: float | None = field(default=None, metadata={'required': False})
+    """Allocation of memory."""
+    netdev: float | None = field(default=None, metadata={'required': False})
+    """Devices, their drivers and queues."""
+    sched: float | None = field(default=None, metadata={'required': False})
+    """Scheduling of threads."""
+    skb: float | None = field(default=None, metadata={'required': False})
+    """Management of packets' metadata."""
+    tcpip: float | None = field(default=None, metadata={'required': False})
+    """TCP and IP."""
+    unmapped: float | None = field(default=None, metadata={'required': False})
+    """Functions that the table of categories does not have, called by none that it has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyUse:
+    """An enforced policy, and the classes to which processor time belongs."""
+    classes: list[ClassUse]
+    """The classes in the policy's order."""
+    generation: int
+    """Its number."""
+    not_told_apart_s: float
+    """Time in the network stack of processes whose packets several classes may take."""
+    policy: str
+    """The policy's name."""
+    uplink: str | None = field(default=None, metadata={'required': False})
+    """The uplink, if it has a name."""
+    without_port_s: float
+    """Time in the network stack of processes in namespaces without a port."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassUse:
+    """A class of the policy that weftline enforces on the host."""
+    bytes: int
+    """Bytes sent in the span."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its name."""
+    network_s: float
+    """Their time in the network stack."""
+    packets: int
+    """Packets sent in the span."""
+    processes: int
+    """Processes with time in the network stack all of whose packets the class takes."""
+    processor_s: float
+    """Their processor time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A task of the table."""
+    cgroup: str | None = field(default=None, metadata={'required': False})
+    """The cgroup; absent where it is not known."""
+    kind: Literal['process', 'cgroup', 'weft', 'softirq', 'tool', 'rest']
+    """The kind."""
+    name: str
+    """The name: a command, a path, a thread."""
+    pid: int | None = field(default=None, metadata={'required': False})
+    """The process; absent where the row is not one."""
+    time: TaskTime
+    """The time."""
+    user: int | None = field(default=None, metadata={'required': False})
+    """The user; absent where it is not known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskTime:
+    """Processor time of a task."""
+    kernel_s: float
+    """In the kernel, in the network stack and elsewhere."""
+    network_s: ByCategoryByDirection
+    """In the kernel's network stack."""
+    user_s: float
+    """In programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SkbSizes:
+    """Sizes of packets and calls."""
+    after_gro: Sizes
+    """skbs that came to the receiver's stack."""
+    before_gro: Sizes
+    """skbs that a driver handed to GRO, at the receiver."""
+    copies: Sizes
+    """Bytes of the receiver's copies to its application, each of one skb."""
+    transmit: Sizes
+    """skbs that the sender's device took."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """A histogram of sizes."""
+    counts: list[int]
+    """Number of sizes below each edge of [`Self::edges`] and not below the one before; the last is of all others."""
+    mean: float | None
+    """The mean size in bytes; null without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """The subject of a profile."""
+    kind: Literal['host', 'process', 'cgroup', 'device']
+    """The kind."""
+    name: str
+    """The process, the path or the device; empty for the host."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCost:
+    """The profiler's own cost."""
+    probes: float | None
+    """Share that the programs at the tracepoints had; null where none could run."""
+    processor: float
+    """Share of all processors' time that the profiler had."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Utilisation:
+    """Cores in use."""
+    softirq: float
+    """By softirqs."""
+    system: float
+    """By the kernel for processes."""
+    user: float
+    """By programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Window:
+    """A part of the span."""
+    moved: Moved
+    """The counted devices' bytes and packets in it."""
+    network_s: ByCategoryByDirection
+    """The subject's time in the network stack."""
+    span_s: float
+    """Its length."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moved:
+    """Bytes and packets of both directions."""
+    rx_bytes: int
+    """Bytes received."""
+    rx_packets: int
+    """Packets received."""
+    tx_bytes: int
+    """Bytes sent."""
+    tx_packets: int
+    """Packets sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """The document of `weft profile`."""
+    advice: list[Advice]
+    """Remarks."""
+    conditions: Conditions
+    """The conditions of sampling."""
+    configs: list[ConfigReport]
+    """The levels in their order."""
+    host: Host
+    """The host of the runs; the sender of those between two hosts."""
+    labels: list[str]
+    """Findings of the preflight, and limits of the figures."""
+    missing: dict[str, float]
+    """Kernel time by innermost functions that the table does not have, in seconds: the [`largest`] of all runs."""
+    pattern: Literal['single', 'one-to-one', 'incast', 'outcast', 'all-to-all']
+    """The pattern of traffic."""
+    peer: Peer | None = field(default=None, metadata={'required': False})
+    """The receiving host; absent if the runs were on one host."""
+    repeats: int
+    """The number of repeats of each level."""
+    rpc_bytes: int | None = field(default=None, metadata={'required': False})
+    """Bytes of a request, for requests; absent for bulk flows."""
+    schema: Literal['weft-profile/1']
+    """Name and version of this schema."""
+    tried: list[ProfileTried] | None = field(default=None, metadata={'required': False})
+    """Remarks that were tried, with `--try`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """A remark, drawn from the figures by a rule."""
+    command: str
+    """The command that would change it."""
+    evidence: str
+    """The figures that gave rise to it."""
+    level: str
+    """The level that it is about."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfigReport:
+    """A level's figures."""
+    bottleneck: Literal['sender', 'receiver'] | None
+    """The limiting side."""
+    bps: float
+    """Throughput without the instrument, in payload bits per second: the median."""
+    bps_per_busy_core: float | None
+    """Throughput per core in use, of both sides together."""
+    bps_per_core: float | None
+    """Throughput per core of the side that limits: the larger part of its cores was in use."""
+    bps_spread: list[float]
+    """Its least and most."""
+    cache_miss: float | None
+    """Share of cache accesses that missed, of the limiting side's processes; null without a counter for them."""
+    cpu_share: ByCategory
+    """The kernel's time of both sides by category, as shares of 1."""
+    flows: int
+    """The number of flows."""
+    foreign_share: float
+    """The largest share of samples that other processes had."""
+    interrupts_share: float
+    """The median share that softirqs and interrupts of nobody known had."""
+    latency_s: Latency | None
+    """Latency from the stack's entry to the copy: the median of the runs' percentiles."""
+    leaf_unmapped: float
+    """Share of kernel time whose innermost function the table does not have."""
+    level: str
+    """The level's name."""
+    lost_samples: int
+    """Samples that were lost."""
+    overhead: float | None
+    """Loss of throughput by the instrument: the median of the runs' shares. Negative if throughput was higher with it."""
+    probe_overhead: float | None
+    """Cost of the programs at the tracepoints alone, as a share of both sides' processor time: the median of the runs'."""
+    retransmitted: int
+    """Segments that were sent again, in all runs."""
+    runs: list[ProfileRun]
+    """The runs."""
+    sides: SideReportBySide
+    """The sides."""
+    skb_bytes: SkbSizes | None
+    """Sizes of skbs and calls of all runs; null where eBPF could not run."""
+    utilisation: Utilisation
+    """Cores in use, of both sides together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRun:
+    """One repeat of one level."""
+    bare_bps: float
+    """Throughput without the instrument, in payload bits per second."""
+    bps: float
+    """Throughput with it."""
+    cache_miss: KnownBySide
+    """Share of cache accesses that missed, of each side's processes; null without a counter for them."""
+    counted: CountedBytes | None = field(default=None, metadata={'required': False})
+    """The flows' bytes since they were opened, counted by both hosts; absent on one host."""
+    foreign_s: float
+    """Time of other processes."""
+    interrupts_s: float
+    """Time of softirqs and interrupts of nobody known, as timers in ksoftirqd; older documents count it as others'."""
+    latency: Latency | None
+    """Latency; null where eBPF could not run, or nothing was sampled."""
+    leaf_unmapped: float
+    """Share of the sides' kernel time whose innermost function the table does not have; callers give most of it a category."""
+    lost_samples: int
+    """Samples that were lost."""
+    probe_cores: float | None
+    """Processors that the programs at the tracepoints used, by the kernel's statistics; null where they could not run."""
+    receiver: SideTime
+    """The receiver's."""
+    repeat: int
+    """The repeat, from 1."""
+    sender: SideTime
+    """The sender's processor time."""
+    sizes: SkbSizes | None
+    """Sizes; null where eBPF could not run."""
+    span_s: float
+    """The sampled time."""
+    tool_s: float
+    """Time of this program."""
+    work: ProfileWork
+    """The traffic in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownBySide:
+    """weft-profile/1"""
+    receiver: float | None = field(default=None, metadata={'required': False})
+    """The side that receives them."""
+    sender: float | None = field(default=None, metadata={'required': False})
+    """The side that sends data, or requests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountedBytes:
+    """The flows' bytes, counted by both hosts one after the other: `acked` is at most `received`, which is at most `sent`, and the
+difference was on its way."""
+    acked: int
+    """Bytes that the receiver had acknowledged, by the sender."""
+    received: int
+    """Bytes received, by the receiver, asked after that."""
+    sent: int
+    """Bytes sent, by the sender, after the receiver's answer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideTime:
+    """Processor time of a side in one run, in seconds."""
+    categories_s: ByCategory
+    """The kernel's time, by category."""
+    softirq_s: float
+    """In the kernel, in softirqs."""
+    system_s: float
+    """In the kernel, for a process."""
+    user_s: float
+    """In programs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileWork:
+    """The traffic of a run, in counts of the kernel."""
+    acks: int
+    """TCP segments that it sent: acknowledgements, and responses."""
+    bytes: int
+    """Payload bytes received."""
+    receiver_waits: int
+    """Times that the receiver's processes gave up a processor to wait."""
+    retransmitted: int
+    """Segments that the sender sent again."""
+    segments: int
+    """TCP segments that the receiver's side received."""
+    sender_waits: int
+    """Times that the sender's processes did."""
+    skbs: int
+    """IP packets that it received, each of which may be several segments merged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideReportBySide:
+    """weft-profile/1"""
+    receiver: SideReport | None = field(default=None, metadata={'required': False})
+    """The side that receives them."""
+    sender: SideReport | None = field(default=None, metadata={'required': False})
+    """The side that sends data, or requests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SideReport:
+    """A side's figures."""
+    bps_per_core: float | None
+    """Throughput per core in use by this side."""
+    cache_miss: float | None
+    """Share of cache accesses that missed; null without a counter for them."""
+    cores: int
+    """The number of cores that the side's processes were given."""
+    cpu_share: ByCategory
+    """The kernel's time by category, as shares of 1."""
+    ns_per_byte: ByCategory
+    """The kernel's time by category, in nanoseconds per payload byte."""
+    utilisation: Utilisation
+    """Cores in use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Peer:
+    """The receiving host of a measurement between two hosts."""
+    address: str
+    """Its address."""
+    kernel: str
+    """Its kernel's release."""
+    name: str
+    """Its name, as the user gave it."""
+    processors: int
+    """The processors that its server could use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileTried:
+    """A remark that was tried in turns: trials without what it asks for, and with it."""
+    bps: Effect | None = field(default=None, metadata={'required': False})
+    """Throughput without the instrument, in payload bits per second."""
+    command: str
+    """The command whose effect was made; the remark's if it was not tried."""
+    evidence: str
+    """The figures that gave rise to the remark."""
+    level: str
+    """The level."""
+    not_tried: str | None = field(default=None, metadata={'required': False})
+    """The reason that it was not tried."""
+    ns_per_byte: Effect | None = field(default=None, metadata={'required': False})
+    """Processor time of both sides, in nanoseconds per payload byte."""
+    with_: list[ProfileRun] = field(metadata={'key': 'with'})
+    """The runs with."""
+    without: list[ProfileRun]
+    """The runs without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Effect:
+    """A figure without a change and with it."""
+    half_width: float | None
+    """Half of the 95 % interval of the difference, Welch's over the runs; null with one run of each."""
+    with_: float = field(metadata={'key': 'with'})
+    """The mean with."""
+    without: float
+    """The mean without."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """The document of `weft replay`."""
+    classes: list[ReplayClass]
+    """The classes in the policy's order."""
+    conservation: Conservation
+    """Whether every packet and byte is accounted for."""
+    host: Host
+    """The host of the replay."""
+    schema: Literal['weft-replay/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayClass:
+    """The departures and drops of one class."""
+    bytes: int
+    """Bytes that left."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its name."""
+    dropped: dict[str, Counted]
+    """Packets and bytes dropped, by reason."""
+    first_s: float | None
+    """The first departure, in seconds since the trace's first packet; null if there was none."""
+    last_s: float | None
+    """The last departure, in seconds since the trace's first packet; null if there was none."""
+    packets: int
+    """Packets that left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce:
+    """The document of `weft reproduce`."""
+    experiments: list[Experiment]
+    """The experiments in the order in which they ran."""
+    host: Host
+    """The host of the run."""
+    schema: Literal['weft-reproduce/1']
+    """Name and version of this schema."""
+    seed: int
+    """The first seed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """An experiment: a table or a figure."""
+    cells: list[TableCell]
+    """Cells of its table."""
+    claims: list[Claim]
+    """The paper's claims in words."""
+    events: int
+    """The simulated events of all its runs."""
+    id: str
+    """Its id, such as `titan-tr-table3`."""
+    measured_on: str | None
+    """The host and time of the measured values; absent if the document's own host measured them in this run."""
+    median_relative_error: float | None
+    """Median of |simulated - published| / published over all cells with both values, with the column's floor as the least
+denominator."""
+    notes: list[str]
+    """Notes for readers."""
+    scores: list[Score]
+    """Scores by column."""
+    series: list[Series]
+    """The series of its plots."""
+    source: str
+    """Paper and table or figure."""
+    tau: dict[str, float | None]
+    """Kendall's tau by column, over all rows and flow counts with both values; null with fewer than two."""
+    title: str
+    """Its title."""
+    wall_s: float
+    """The duration, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableCell:
+    """A cell: a row (configuration) and column (metric) at a number of flows."""
+    band: list[float] | None
+    """5th and 95th percentile of the mean of as many runs as the paper averaged."""
+    column: str
+    """Metric."""
+    floor: float
+    """The least denominator of the relative error; smaller differences are meaningless."""
+    flows: int
+    """Number of flows, or value of the parameter that the experiment varies."""
+    measured: float | None
+    """The measured value, from this machine or the one that the measurement names; the mean of several runs."""
+    measured_runs: list[float]
+    """The measured runs, in the order of their seeds."""
+    measured_spread: list[float] | None
+    """The smallest and the largest of the measured runs."""
+    note: str | None
+    """The reason for a deviation, if known."""
+    published: float | None
+    """The published value."""
+    row: str
+    """Configuration."""
+    runs: int
+    """The number of runs in the paper."""
+    seeds: int
+    """The number of simulated runs."""
+    simulated: float | None
+    """Mean over the simulated runs."""
+    unit: str
+    """Unit of the values."""
+    verdict: Literal['inside band', 'within 25 %', 'off', 'not comparable']
+    """The verdict."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A claim of the paper, with the corresponding figures."""
+    expected: str
+    """The condition on the figures."""
+    holds: bool
+    """Whether it holds."""
+    not_shown: str | None
+    """The reason why these figures cannot show the claim, such as that its null model would pass too. The claim then does not hold."""
+    null: str | None
+    """The null model: the figures that would result if the claim were false; absent for exact counts."""
+    null_passes: bool | None
+    """Whether the conditions hold for the null model's figures; absent without a null model."""
+    simulated: str
+    """The figures: simulated, or measured where the statement or the experiment says so."""
+    statement: str
+    """The statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """Scores of a column."""
+    cells: int
+    """The number of cells with both values."""
+    close: int
+    """Cells in the band or within 25 %."""
+    column: str
+    """The column."""
+    inside_band: int
+    """Cells whose published value lies in the band."""
+    median_relative_error: float | None
+    """Median relative error."""
+    pairs_distinguishable: int
+    """The number of such pairs."""
+    tau: float | None
+    """Kendall's tau-b over all pairs of these cells."""
+    tau_distinguishable: float | None
+    """The same over pairs of equal flow count whose published difference exceeds both cells' bands and floors: pairs that a
+perfect model would order as published."""
+    within_25_percent: int
+    """Cells within 25 %, in the band or not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Series:
+    """A series of a plot."""
+    kind: str
+    """`line`, `step`, `points` or `reference`."""
+    name: str
+    """Its name."""
+    plot: str
+    """The plot that contains it."""
+    x: list[float]
+    """x, ascending."""
+    x_label: str
+    """The quantity on x."""
+    y: list[float]
+    """y."""
+    y_label: str
+    """The quantity on y."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The document of `weft run`."""
+    classes: list[RunClass]
+    """The classes in the policy's order."""
+    conservation: Conservation
+    """Whether every packet and byte is accounted for."""
+    counters: PortEvents
+    """Packets of rare events at the ports, by counter."""
+    dropped: PathDrops
+    """Packets dropped, by reason."""
+    duration_s: float
+    """The duration, in seconds."""
+    host: Host
+    """The host of the run."""
+    lags: list[RunLag]
+    """The largest lag of each leaf of the policy without a rate limit behind the fluid schedule."""
+    receive: RunReceive | None = field(default=None, metadata={'required': False})
+    """The receive direction, from the uplink to the port. Absent in documents of earlier versions."""
+    schema: Literal['weft-run/1']
+    """Name and version of this schema."""
+    uplink: RunUplink
+    """The uplink's device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunClass:
+    """The counters of one class."""
+    bytes: int
+    """Bytes sent."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its name."""
+    counters: ClassEvents
+    """Packets of rare events of the class, by counter."""
+    dropped_bytes: int
+    """Bytes dropped."""
+    dropped_packets: int
+    """Packets dropped."""
+    packets: int
+    """Packets sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassEvents:
+    """Packets of rare events of a class."""
+    late_claims: int
+    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
+    untracked: int
+    """Packets of flows beyond the flow bound, which share the rings of others."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortEvents:
+    """Packets of rare events at a port, or at all ports together."""
+    cut_packets: int
+    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
+    infrastructure_excess: int
+    """Packets of infrastructure beyond its share, scheduled as any other."""
+    obscured_drops: int
+    """Packets dropped because their class could not be determined."""
+    strays: int
+    """Packets found in a ring without a doorbell."""
+    unannounced_drops: int
+    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
+    unknown_makers: int
+    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathDrops:
+    """Packets dropped on the path, by reason."""
+    backlog: int
+    """The receive backlog between the ends of the port was full."""
+    bound: int
+    """Their class had reached its bound."""
+    lost: int
+    """Their doorbell was posted, they never arrived, and no counter of the kernel records them. The accounting does not balance."""
+    moving: int
+    """Their flow was changing its class, and its old ring still had packets."""
+    qdisc: int
+    """A qdisc at the port dropped them: one that a user has installed, or the FIFOs of a TAP."""
+    refused: int
+    """The uplink refused them: it is down, or does not support such packets. A full uplink is waited for."""
+    ring_full: int
+    """Their ring was full."""
+    stray: int
+    """No doorbell announced them, or their class could not be determined."""
+    uplink: int
+    """The uplink's device dropped them after accepting them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunLag:
+    """The largest lag of a class, or of classes that share a queue, behind the fluid schedule of the backlogged ones."""
+    bound_bytes: int
+    """The largest lag that the schedule may cause with the chunks that were sent, in bytes on the wire."""
+    class_: str = field(metadata={'key': 'class'})
+    """The name of the class or of the leaf of the policy."""
+    lag_bytes: int
+    """The part of its due that it did not have at that time, in bytes on the wire."""
+    lag_s: float | None
+    """The time of these bytes at the rate of the bottleneck; null without a known rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunReceive:
+    """Received packets, by carrier."""
+    by: Literal['kernel', 'thread']
+    """The carrier."""
+    dropped_packets: int
+    """Packets that did not reach the port: it was down, they were above its MTU, or its receive backlog was full."""
+    reason: str | None = field(default=None, metadata={'required': False})
+    """The reason for the thread, if it is the thread."""
+    redirected_bytes: int
+    """Their bytes."""
+    redirected_packets: int
+    """Packets redirected by the kernel."""
+    thread_bytes: int
+    """Their bytes."""
+    thread_packets: int
+    """Packets read by the thread."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunUplink:
+    """The treatment of the uplink's device."""
+    ahead_max_s: float
+    """The furthest that the link's clock was ahead when such a turn began."""
+    observed_bps: float | None
+    """The rate that the device last showed by its back-pressure; null if it was not the bottleneck at the end."""
+    overdrawn_turns: int
+    """Turns of urgent classes that began although the link's clock was ahead."""
+    waits: int
+    """Waits for room in the device."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sim:
+    """The document of `weft sim`. Flows, latencies and processors are those of the first seed; `spread` covers all seeds."""
+    class_drops: dict[str, dict[str, Counted]] | None = field(default=None, metadata={'required': False})
+    """Class -> reason -> packets and bytes dropped, first seed, warm-up included. The class is that of the policy of the sender's NIC;
+without a policy, that of the flow. The sums over the classes are the drops of `conservation`."""
+    conservation: Conservation
+    """The accounting."""
+    counters: dict[str, int]
+    """Counters of all hosts together, first seed, warm-up included."""
+    cpu: list[list[dict[str, float]]]
+    """Busy seconds by host, core and category."""
+    events: int
+    """The events of all runs."""
+    flows: list[SimFlow]
+    """Flows of the first seed."""
+    host: Host
+    """The host of the run."""
+    latency_s: dict[str, SimLatency]
+    """Round-trip times of probes, and latencies of requests by group, in seconds."""
+    nfm: dict[str, SimFairness]
+    """NFM by interval."""
+    policy_changes: list[SimPolicyChange] | None = field(default=None, metadata={'required': False})
+    """Changes of hosts' policies, first seed."""
+    scenario: str
+    """The scenario's name."""
+    schema: Literal['weft-sim/1']
+    """Name and version of this schema."""
+    seed: int
+    """The first seed."""
+    seeds: int
+    """The number of seeds."""
+    sim_s: float
+    """The measured part of one run, in simulated seconds."""
+    spread: dict[str, SimSpread]
+    """Means and ranges over the seeds, by quantity."""
+    stopped: bool | None = field(default=None, metadata={'required': False})
+    """Whether the user stopped the run: more seeds than `seeds` were requested, and the document has only the completed ones."""
+    throughput_bps: float
+    """The rate of departing frames of flows, in bits per second."""
+    unbalanced_seeds: list[int] | None = field(default=None, metadata={'required': False})
+    """Seeds of runs with packets or bytes unaccounted for, which is a defect of the simulator."""
+    wall_s: float
+    """The duration of all runs, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimFlow:
+    """A flow."""
+    bps: float
+    """Their rate in bits per second."""
+    bytes: int
+    """Frame bytes that departed in the measured part."""
+    completion_s: float | None
+    """From start to completion in seconds, for a finite flow that completed."""
+    group: str
+    """Its group."""
+    received_bytes: int
+    """Payload received, in bytes."""
+    retransmitted: int
+    """Retransmitted packets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimLatency:
+    """Percentiles of a latency, in seconds."""
     mean: float
     """Mean."""
-    min: float
-    """Minimum."""
-    max: float
-    """Maximum."""
+    p50: float
+    """Median."""
+    p90: float
+    """90th percentile."""
+    p99: float
+    """99th percentile."""
+    p999: float
+    """99.9th percentile."""
+    samples: int
+    """Number of samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drops:
-    """Packets and bytes dropped for one reason."""
-    packets: int
-    """Packets."""
-    bytes: int
-    """Bytes."""
+class SimFairness:
+    """NFM over an interval."""
+    max: float | None
+    """Largest value."""
+    mean: float | None
+    """Mean over windows; null without a window."""
+    windows: int
+    """Number of windows."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyChange:
+class SimPolicyChange:
     """A change of a host's policy."""
     at_s: float
     """Its time, from the start of the run, in seconds."""
+    classes: list[SimPolicyClass]
+    """The classes of the policies before and after."""
     host: int
     """The index of the host."""
-    what: str
-    """The tenant and its file, or the policy."""
     refused: str | None = field(default=None, metadata={'required': False})
-    """The reason why it was refused, so that what was in force stayed. Absent if it took place."""
+    """The reason why it was refused, so that what was in force stayed."""
     steps: list[str]
     """The differences, in the policy's words."""
     warnings: list[str]
     """Tenants that do without their files, and effects that the author may not have meant."""
-    classes: list[PolicyClass]
-    """The classes of the policies before and after."""
+    what: str
+    """The tenant and its file, or the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyClass:
+class SimPolicyClass:
     """A class of a policy that changes."""
+    after_bps: float | None
+    """The rate from this change to the next, or to the end of the run; `None` for a class that is gone."""
+    before_bps: float | None
+    """The rate of its departing frames from the change before, or the start of the run, to this one; `None` for a class that is new."""
     class_: str = field(metadata={'key': 'class'})
     """Its name."""
-    before_bps: float | None
-    """The rate of its departing frames from the change before, or the start of the run, to this one; null for a class that is new."""
-    after_bps: float | None
-    """The rate from this change to the next, or to the end of the run; null for a class that is gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimSpread:
+    """Mean and range over seeds."""
+    max: float
+    """Largest value."""
+    mean: float
+    """Mean."""
+    min: float
+    """Smallest value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The document of `weft status --json FILE`: the counters of a running daemon. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-status/1']
-    """Name and version of this schema."""
-    host: Host
-    generation: int
-    """Number of the policy in force: 1 at the start of the daemon, one more with each replacement."""
-    policy_hash: str
-    """SHA-256 of the policy's text, in hexadecimal digits."""
-    policy: str
-    """Name of the policy."""
-    uptime_s: float
-    """Time since the daemon started."""
-    worker: Literal['waiting', 'running', 'ended']
-    """State of the transmit worker; it waits while there is no port."""
-    worker_bound: bool | None = field(default=None, metadata={'required': False})
-    """Whether the worker, not the link, is the bottleneck."""
-    policy_change_pause_s: float | None = field(default=None, metadata={'required': False})
-    """Longest time for which a replacement of the policy kept the worker from sending, in seconds; 0 before the first."""
-    draining: StatusDraining | None = field(default=None, metadata={'required': False})
-    """Rings that flows wait for, since they have left packets there before they changed their class; absent without one."""
-    uplink: StatusUplink
-    """The interface through which packets leave."""
+    """The document of `weft status`."""
+    backlogged_rings: int
+    """Rings with packets that wait."""
     classes: list[StatusClass]
     """The classes in the policy's order."""
-    limits: list[StatusLimit] | None = field(default=None, metadata={'required': False})
+    counters: PortEvents
+    """Packets of rare events at the ports, by counter."""
+    draining: StatusDraining | None = field(default=None, metadata={'required': False})
+    """The drains under way; absent without one."""
+    dropped: PathDrops
+    """Packets dropped, by reason."""
+    failed_readings: int
+    """Failed readings of the kernel's counters."""
+    generation: int
+    """The number of the policy in force: 1 at the start of the daemon, one more with each replacement."""
+    host: Host
+    """The host of the daemon."""
+    limits: list[StatusLimit]
     """The rate limits in the policy's order."""
+    policy: str
+    """The name of the policy."""
+    policy_change_pause_s: float
+    """The longest time for which a replacement of the policy kept the worker from sending, in seconds; 0 before the first."""
+    policy_hash: str
+    """The SHA-256 of the policy's text, in hexadecimal digits."""
     ports: list[StatusPort]
     """The ports."""
-    dropped: dict[str, int] | None = field(default=None, metadata={'required': False})
-    """Packets dropped, by reason."""
-    counters: StatusCounters | None = field(default=None, metadata={'required': False})
-    """Packets of rare events at the ports, by counter."""
-    failed_readings: int | None = field(default=None, metadata={'required': False})
-    """Failed readings of the kernel's counters."""
-    tenants: list[Tenant] | None = field(default=None, metadata={'required': False})
-    """Tenants of the policy, each before those below it; absent if it has none."""
-    uplinks: list[StatusStatus] | None = field(default=None, metadata={'required': False})
-    """The counters of each uplink, where there are several and none was asked for; the rest are then those of the default uplink, or of the first."""
+    received_packets: int
+    """Packets received through the uplink."""
+    schema: Literal['weft-status/1']
+    """Name and version of this schema."""
     steer: StatusSteer | None = field(default=None, metadata={'required': False})
-    """The receive steering of the host's NIC, where the configuration wants it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusDraining:
-    """Rings that flows wait for, since they have left packets there before they changed their class; absent without one."""
-    rings: int
-    """The rings."""
-    longest_s: float
-    """Time for which the first of them has been waited for."""
-    limit_s: float
-    """Time after which the class that takes the flow sends what stands before."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusUplink:
+    """The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for."""
+    tenants: list[StatusTenant] | None = field(default=None, metadata={'required': False})
+    """The tenants of the policy, each before those below it."""
+    uplink: StatusUplink
     """The interface through which packets leave."""
-    name: str | None = field(default=None, metadata={'required': False})
-    """Name of the uplink; absent where the configuration has one without a name."""
-    interface: str
-    """Name of the interface."""
-    netns: str | None = field(default=None, metadata={'required': False})
-    """Network namespace; null for the daemon's."""
-    up: bool
-    """Whether it has a carrier."""
-    rate_bps: float | None = field(default=None, metadata={'required': False})
-    """Rate of the link, where one is given."""
-    observed_bps: float | None = field(default=None, metadata={'required': False})
-    """Rate that the device shows by its back-pressure; null while it is not the bottleneck."""
+    uplinks: list[ServiceStatus] | None = field(default=None, metadata={'required': False})
+    """The counters of each uplink, where there are several and none was asked for; the others are then those of the default
+uplink, or of the first."""
+    uptime_s: float
+    """The time since the daemon started, in seconds."""
+    worker: Literal['waiting', 'running', 'ended']
+    """The state of the transmit worker."""
+    worker_bound: bool
+    """Whether the transmit worker, not the link, is the bottleneck."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusClass:
-    """Counters of one class."""
-    class_: str = field(metadata={'key': 'class'})
-    """Name of the class."""
-    bytes: int
-    """Bytes sent."""
-    packets: int
-    """Packets sent."""
-    dropped: dict[str, int]
-    """Packets dropped, by reason."""
-    counters: StatusClassCounters | None = field(default=None, metadata={'required': False})
-    """Packets of rare events of the class, by counter."""
+    """The counters of a class."""
     backlog_bytes: int
     """Bytes that wait."""
     bps: float
-    """Rate on the wire over the last second."""
-    entitled_bps: float | None
-    """Rate that the policy guarantees while every class is backlogged; null where it cannot be known."""
-    entitled_reason: str | None = field(default=None, metadata={'required': False})
-    """Reason for an unknown entitlement."""
-    sojourn_s: StatusClassSojournS | None
-    """Percentiles of the waiting time since the class began, in seconds; null before its first packet has left."""
-    sojourn_reason: str | None = field(default=None, metadata={'required': False})
-    """Reason for absent waiting times."""
-    sojourn_histogram: StatusClassSojournHistogram | None = field(default=None, metadata={'required': False})
-    """Histogram of the waiting time since the class began."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusClassCounters:
+    """The rate on the wire over the last second."""
+    bytes: int
+    """Bytes sent."""
+    class_: str = field(metadata={'key': 'class'})
+    """Its name."""
+    counters: ClassEvents
     """Packets of rare events of the class, by counter."""
-    late_claims: int | None = field(default=None, metadata={'required': False})
-    """Packets that asked for a time too late for a ring that flows share, and were sent as if they asked for none."""
+    dropped: ClassDrops
+    """Packets dropped, by reason."""
+    entitled_bps: float | None
+    """The rate that the policy guarantees; null where it cannot be known."""
+    entitled_reason: str | None = field(default=None, metadata={'required': False})
+    """The reason for an unknown entitlement."""
+    packets: int
+    """Packets sent."""
+    sojourn_histogram: Histogram | None = field(default=None, metadata={'required': False})
+    """The histogram of the waiting time since the class began; absent before its first packet has left."""
+    sojourn_reason: str | None = field(default=None, metadata={'required': False})
+    """The reason for absent waiting times."""
+    sojourn_s: Percentiles | None
+    """Percentiles of the waiting time since the class began; null before its first packet has left."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusClassSojournS:
-    """Percentiles of the waiting time since the class began, in seconds; null before its first packet has left."""
-    p50: float
-    """The percentile."""
-    p90: float
-    """The percentile."""
-    p99: float
-    """The percentile."""
-    p999: float
-    """The percentile."""
+class ClassDrops:
+    """Packets of a class dropped, by reason."""
+    bound: int
+    """The class had reached its bound."""
+    moving: int
+    """Their flow was changing its class, and its old ring still had packets."""
+    refused: int
+    """The uplink refused them."""
+    ring_full: int
+    """Their ring was full."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusClassSojournHistogram:
-    """Histogram of the waiting time since the class began."""
+class Histogram:
+    """A histogram of times."""
     bounds_s: list[float]
-    """Upper bounds of the buckets."""
-    counts: list[int]
-    """Packets in each bucket; the last is above all bounds."""
-    sum_s: float
-    """Sum of all times."""
+    """The upper bounds of the buckets, in seconds, ascending."""
     count: int
-    """Number of packets."""
+    """The number of packets."""
+    counts: list[int]
+    """The packets in each bucket. One more than there are bounds: the last counts the packets above all bounds."""
+    sum_s: float
+    """The sum of all times, in seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Percentiles:
+    """Percentiles of a time, in seconds."""
+    p50: float
+    """The median."""
+    p90: float
+    """The 90th percentile."""
+    p99: float
+    """The 99th percentile."""
+    p999: float
+    """The 99.9th percentile."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusDraining:
+    """Rings that flows wait for, since they have left packets there before they changed their class."""
+    limit_s: float
+    """The time after which the class that takes the flow sends what stands before, in seconds."""
+    longest_s: float
+    """The time for which the first of them has been waited for, in seconds."""
+    rings: int
+    """The rings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusLimit:
     """A rate limit."""
+    bps: float | None
+    """The rate through it over the last second; null where classes send with and without it."""
+    classes: list[str]
+    """The classes with traffic below it."""
     limit: str
-    """Name of the limit."""
+    """Its name."""
     limit_bps: float
     """Its rate."""
-    bps: float | None
-    """Rate through it over the last second; null where classes send with and without it."""
-    classes: list[str]
-    """Classes with traffic below it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusPort:
     """A port."""
-    port: str
-    """Name."""
-    netns: str | None = field(default=None, metadata={'required': False})
-    """Network namespace; null for the daemon's."""
-    kind: str
-    """Kind of device."""
-    mac: str
-    """Hardware address."""
     addresses: list[str]
-    """Addresses with their prefix lengths."""
-    owner_uid: int
-    """User who added it."""
+    """Its addresses, each with its prefix length."""
     configured: bool
-    """Whether it comes from the configuration."""
-    rings: int
-    """Descriptor rings."""
-    receive: str
-    """Carrier of received packets."""
-    sent_packets: int
-    """Packets sent."""
-    sent_bytes: int
-    """Bytes sent."""
-    received_packets: int
-    """Packets received."""
+    """Whether it comes from the daemon's configuration."""
+    counters: PortEvents
+    """Packets of rare events at the port, by counter."""
     dropped_packets: int
     """Packets dropped on their way to or from the port."""
-    counters: StatusPortCounters | None = field(default=None, metadata={'required': False})
-    """Packets of rare events at the port, by counter."""
+    egress_limit: PortLimit | None = field(default=None, metadata={'required': False})
+    """The limit of what it sends, beside those of the policy."""
+    ingress_limit: PortLimit | None = field(default=None, metadata={'required': False})
+    """The limit of what it receives."""
+    kind: str
+    """The kind of device."""
+    mac: str
+    """Its hardware address."""
+    netns: str | None
+    """Its namespace; null for the daemon's."""
+    owner_uid: int
+    """The user who added it."""
+    port: str
+    """Its name."""
+    receive: str
+    """The carrier of received packets."""
+    received_packets: int
+    """Packets received."""
+    rings: int
+    """The number of its descriptor rings."""
+    sent_bytes: int
+    """Bytes sent."""
+    sent_packets: int
+    """Packets sent."""
     uplink: str | None = field(default=None, metadata={'required': False})
-    """The uplink, where the configuration names its uplinks."""
+    """The uplink, if the configuration names its uplinks."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatusPortCounters:
-    """Packets of rare events at the port, by counter."""
-    cut_packets: int | None = field(default=None, metadata={'required': False})
-    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
-    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
-    """Packets of infrastructure beyond its share, scheduled as any other."""
-    obscured_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because their class could not be determined."""
-    strays: int | None = field(default=None, metadata={'required': False})
-    """Packets found in a ring without a doorbell."""
-    unannounced_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
-    unknown_makers: int | None = field(default=None, metadata={'required': False})
-    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusCounters:
-    """Packets of rare events at the ports, by counter."""
-    cut_packets: int | None = field(default=None, metadata={'required': False})
-    """Segments of super-packets that were cut behind their doorbell, posted before the ring."""
-    infrastructure_excess: int | None = field(default=None, metadata={'required': False})
-    """Packets of infrastructure beyond its share, scheduled as any other."""
-    obscured_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because their class could not be determined."""
-    strays: int | None = field(default=None, metadata={'required': False})
-    """Packets found in a ring without a doorbell."""
-    unannounced_drops: int | None = field(default=None, metadata={'required': False})
-    """Packets dropped because they bypassed the program at the egress, so that no doorbell announced them."""
-    unknown_makers: int | None = field(default=None, metadata={'required': False})
-    """Packets of sockets of which it is not known which process made them, while the policy tests that."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tenant:
-    """A tenant of the policy."""
-    tenant: str
-    """Name in the operator's policy."""
-    cgroup: str | None
-    """Cgroup to which its packets are restricted; null if they are not."""
-    file: str | None
-    """Name of the file in force; null without one, so that its packets share one FIFO."""
-    hash: str | None
-    """SHA-256 of the file's text, in hexadecimal digits."""
-    origin: Literal['policy', 'attached', 'detached']
-    """Origin of the file or of its absence: the operator's policy, or a call while the daemon ran."""
-    owner_uid: int | None
-    """User who attached or detached the file; null if nobody did."""
-    since_unix_s: int
-    """Time from which the file, or the FIFO, is in force, in seconds since 1970."""
-    quotas: list[TenantQuota]
-    """Quotas with their use."""
-    refusal: TenantRefusal | None
-    """Last file that was refused since the one in force was accepted; null without one."""
-    uplink: str | None = field(default=None, metadata={'required': False})
-    """The uplink, where the configuration names its uplinks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TenantQuota:
-    """A quota."""
-    quota: Literal['classes', 'nodes', 'limits', 'flows', 'cost']
-    """Word of the language."""
-    most: int
-    """Most that the tenant may use; of cost in nanoseconds."""
-    used: int
-    """Use of the file in force; 0 without one."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TenantRefusal:
-    """Last file that was refused since the one in force was accepted; null without one."""
-    at_unix_s: int
-    """Time, in seconds since 1970."""
-    error: str
-    """First error, in a line with its place."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StatusStatus:
-    """The counters of an uplink."""
-    generation: int
-    policy_hash: str
-    policy: str
-    uptime_s: float
-    worker: Literal['waiting', 'running', 'ended']
-    worker_bound: bool | None = field(default=None, metadata={'required': False})
-    policy_change_pause_s: float | None = field(default=None, metadata={'required': False})
-    draining: StatusDraining | None = field(default=None, metadata={'required': False})
-    uplink: StatusUplink
-    classes: list[StatusClass]
-    limits: list[StatusLimit] | None = field(default=None, metadata={'required': False})
-    ports: list[StatusPort]
-    dropped: dict[str, int] | None = field(default=None, metadata={'required': False})
-    counters: StatusCounters | None = field(default=None, metadata={'required': False})
-    failed_readings: int | None = field(default=None, metadata={'required': False})
-    tenants: list[Tenant] | None = field(default=None, metadata={'required': False})
-    """Tenants of the policy, each before those below it; absent if it has none."""
+class PortLimit:
+    """A limit of a port's packets in one direction."""
+    burst_bytes: int
+    """The bytes that pass at once after a pause."""
+    rate_bps: int
+    """The rate on the wire, in bits per second."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatusSteer:
-    """The receive steering of the host's NIC, where the configuration wants it."""
+    """The receive steering that the daemon keeps."""
+    changes: int
+    """The changes made so far."""
+    degraded: list[str]
+    """The wishes of the policy that were given up, as sentences."""
+    error: str | None
+    """The reason for which the plan is not applied at present."""
+    flows: int
+    """The flows of the plan."""
     interface: str
     """The interface."""
-    netns: str | None = field(default=None, metadata={'required': False})
-    """Its network namespace; null for the daemon's."""
+    netns: str | None
+    """Its namespace; null for the daemon's."""
     nic: str
     """The model of the NIC."""
     policy: str
     """The steering policy."""
-    flows: int
-    """The flows of the plan."""
     rules: int
     """The rules that are set."""
     table: bool
     """Whether the main table is set."""
-    changes: int
-    """The changes made so far."""
-    degraded: list[str] | None = field(default=None, metadata={'required': False})
-    """The wishes of the policy that were given up."""
-    error: str | None = field(default=None, metadata={'required': False})
-    """The reason for which the plan is not applied at present."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusTenant:
+    """A tenant of the policy in force."""
+    cgroup: str | None
+    """The cgroup to which its packets are restricted; null if they are not."""
+    file: str | None
+    """The name of the file in force; null without one, so that its packets share one FIFO."""
+    hash: str | None
+    """The SHA-256 of the file's text, in hexadecimal digits."""
+    origin: Literal['policy', 'attached', 'detached']
+    """The origin of the file, or of its absence."""
+    owner_uid: int | None
+    """The user who attached or detached the file; null if nobody did."""
+    quotas: list[StatusQuota]
+    """Its quotas, with their use."""
+    refusal: StatusRefusal | None
+    """The last file that was refused since the one in force was accepted."""
+    since_unix_s: int
+    """The time from which the file, or the FIFO, is in force, in seconds since 1970."""
+    tenant: str
+    """Its name in the operator's policy."""
+    uplink: str | None = field(default=None, metadata={'required': False})
+    """The uplink, if the configuration names its uplinks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusQuota:
+    """A quota of a tenant."""
+    most: int
+    """The most that the tenant may use."""
+    quota: Literal['classes', 'nodes', 'limits', 'flows', 'cost']
+    """The word of the language: `classes`, `nodes`, `limits`, `flows`, or `cost` in nanoseconds."""
+    used: int
+    """The use of the file in force; 0 without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusRefusal:
+    """A tenant's file that was refused."""
+    at_unix_s: int
+    """The time, in seconds since 1970."""
+    error: str
+    """The first error, in a line with its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusUplink:
+    """The interface through which packets leave."""
+    interface: str
+    """The name of the interface."""
+    name: str | None = field(default=None, metadata={'required': False})
+    """The name of the uplink; absent where the configuration has one without a name."""
+    netns: str | None
+    """Its namespace; null for the daemon's."""
+    observed_bps: float | None
+    """The rate that the device shows by its back-pressure; null while it is not the bottleneck."""
+    rate_bps: float | None
+    """The rate of the link, if the policy or the configuration gives one."""
+    up: bool
+    """Whether it has a carrier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceStatus:
+    """The counters of a running daemon."""
+    backlogged_rings: int
+    """Rings with packets that wait."""
+    classes: list[StatusClass]
+    """The classes in the policy's order."""
+    counters: PortEvents
+    """Packets of rare events at the ports, by counter."""
+    draining: StatusDraining | None = field(default=None, metadata={'required': False})
+    """The drains under way; absent without one."""
+    dropped: PathDrops
+    """Packets dropped, by reason."""
+    failed_readings: int
+    """Failed readings of the kernel's counters."""
+    generation: int
+    """The number of the policy in force: 1 at the start of the daemon, one more with each replacement."""
+    limits: list[StatusLimit]
+    """The rate limits in the policy's order."""
+    policy: str
+    """The name of the policy."""
+    policy_change_pause_s: float
+    """The longest time for which a replacement of the policy kept the worker from sending, in seconds; 0 before the first."""
+    policy_hash: str
+    """The SHA-256 of the policy's text, in hexadecimal digits."""
+    ports: list[StatusPort]
+    """The ports."""
+    received_packets: int
+    """Packets received through the uplink."""
+    steer: StatusSteer | None = field(default=None, metadata={'required': False})
+    """The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for."""
+    tenants: list[StatusTenant] | None = field(default=None, metadata={'required': False})
+    """The tenants of the policy, each before those below it."""
+    uplink: StatusUplink
+    """The interface through which packets leave."""
+    uplinks: list[ServiceStatus] | None = field(default=None, metadata={'required': False})
+    """The counters of each uplink, where there are several and none was asked for; the others are then those of the default
+uplink, or of the first."""
+    uptime_s: float
+    """The time since the daemon started, in seconds."""
+    worker: Literal['waiting', 'running', 'ended']
+    """The state of the transmit worker."""
+    worker_bound: bool
+    """Whether the transmit worker, not the link, is the bottleneck."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerImport:
-    """The document of `weft steer import --json FILE`. The configuration of a device. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-steer-import/1']
-    """Name and version of this schema."""
-    host: Host
+    """The document of `weft steer import`: a device's current configuration."""
+    contexts: list[SteerContext]
+    """RSS contexts; the main one is 0."""
     device: str
     """The interface."""
+    filters: list[SteerFilter]
+    """Rules that the model supports."""
+    foreign: list[ForeignRule]
+    """Rules that the model does not support, which are left alone."""
+    host: Host
+    """The host of the run."""
+    locations: list[int | None]
+    """The location of each of them, in the same order; null if unknown."""
     nic: str
     """Name of the NIC's model."""
-    filters: list[SteerImportFilter]
-    """The rules that the model can express."""
-    locations: list[int | None]
-    """The locations of these rules, in the same order."""
-    foreign: list[SteerImportForeignItem]
-    """The rules that the model cannot express, which are not changed."""
-    contexts: list[SteerImportContext]
-    """RSS contexts; the main one is 0."""
     notes: list[str]
-    """Remarks on unreadable settings."""
+    """Settings that could not be read, in sentences."""
+    schema: Literal['weft-steer-import/1']
+    """Name and version of this schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerImportFilter:
-    """A rule."""
-    table: str
-    """The table's name."""
-    match: str
-    """Header fields."""
-    priority: int
-    """Precedence."""
-    action: str
-    """Queue, context or drop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerImportForeignItem:
-    """A rule."""
-    location: int
-    """Its location."""
-    rule: str
-    """The rule as ethtool writes it."""
-    reason: str
-    """The reason that the model cannot express it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerImportContext:
-    """A context."""
+class SteerContext:
+    """An RSS context."""
     context: int
     """Its number."""
     indirection: list[int]
     """The indirection table."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteerFilter:
+    """A rule."""
+    action: str
+    """`queue 3`, `context 1`, `drop`."""
+    match: str
+    """Header fields, in the syntax of model files."""
+    priority: int
+    """Precedence."""
+    table: str
+    """The table's name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForeignRule:
+    """A rule that a model does not support."""
+    location: int
+    """Its location."""
+    reason: str
+    """The reason why the model does not support it."""
+    rule: str
+    """The rule in ethtool's syntax."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerModels:
-    """The document of `weft steer models --json FILE`. NIC models. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
+    """The document of `weft steer models`."""
+    host: Host
+    """The host of the run."""
+    models: list[SteerModel]
+    """The models."""
     schema: Literal['weft-steer-models/1']
     """Name and version of this schema."""
-    host: Host
-    models: list[SteerModelsModel]
-    """The models."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerModelsModel:
-    """A NIC."""
+class SteerModel:
+    """A NIC model."""
+    contexts: int
+    """RSS contexts besides the main one."""
+    facts: list[SteerFact]
+    """Facts about the model, with sources."""
+    indirection: int | None
+    """Entries of RSS's indirection table; null without RSS."""
     name: str
     """Its name on the command line."""
-    title: str
-    """Its name for users."""
     queues: int
     """Receive queues."""
-    tables: list[SteerModelsModelTable]
-    """Filter tables."""
-    indirection: int | None
-    """Number of entries of the indirection table; null without RSS."""
-    contexts: int
-    """Number of additional RSS contexts."""
-    facts: list[SteerModelsModelFact]
-    """Statements about the model."""
+    tables: list[SteerTable]
+    """Filter tables: name and entries, in the order of the graph if the model has one."""
+    title: str
+    """Its name for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerModelsModelTable:
-    """A filter table."""
-    name: str
-    """Its name."""
-    entries: int
-    """Number of rules that fit."""
-    interface: str
-    """The interface by which it is set."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerModelsModelFact:
-    """A statement."""
-    text: str
-    """The statement."""
+class SteerFact:
+    """A statement with its source."""
     source: str
     """Its source."""
+    text: str
+    """The statement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteerTable:
+    """A filter table of a model."""
+    entries: int
+    """Entries."""
+    interface: str
+    """Its interface for configuration: `ethtool ntuple rules`, `tc flower`, and so on."""
+    name: str
+    """Its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerPlan:
-    """The document of `weft steer plan --json FILE`. The planned configuration of a NIC. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-steer-plan/1']
-    """Name and version of this schema."""
+    """The document of `weft steer plan`."""
+    changes: list[str]
+    """The changes from the previous configuration, in order, in sentences."""
+    contexts: list[SteerContext]
+    """RSS contexts; the main one is 0."""
+    cost: float | None
+    """The plan's cost by the policy; null if the policy rejects it."""
+    degraded: list[str]
+    """The compromises of the plan, in sentences."""
+    filters: list[SteerFilter]
+    """Rules of the filter tables."""
+    flows: list[SteerFlow]
+    """The queue of each flow, in the order of the flow file."""
     host: Host
+    """The host of the run."""
     nic: str
     """Name of the NIC's model."""
     policy: str
-    """The policy as text."""
-    cost: float | None
-    """The cost of the plan by the policy; null if rejected."""
+    """The policy, as written."""
+    queues: list[SteerQueue]
+    """The queues and their flows."""
     rejected: str | None
-    """The reason that the policy rejects the plan."""
-    queues: list[SteerPlanQueue]
-    """The queues with their flows."""
-    filters: list[SteerPlanFilter]
-    """Rules of the filter tables."""
-    contexts: list[SteerPlanContext]
-    """RSS contexts; the main one is 0."""
-    degraded: list[str]
-    """Unmet parts of the policy, in sentences."""
+    """The reason for the rejection, if rejected."""
+    schema: Literal['weft-steer-plan/1']
+    """Name and version of this schema."""
     unverified: list[str]
-    """Unverified facts of the model on which the plan depends, in sentences."""
-    changes: list[str]
-    """Changes from the previous configuration, in order."""
-    flows: list[SteerPlanFlow]
-    """The queue of each flow, in the order of the flow file."""
+    """Unverified facts of the model on which this plan depends, in sentences."""
     wall_s: float
-    """Duration of the search, in seconds."""
+    """The duration of the search, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerPlanQueue:
-    """A queue."""
-    queue: int
-    """Its number."""
-    flows: int
-    """Number of flows that certainly go to this queue."""
-    weight: int
-    """The sum of their weights."""
-    classes: dict[str, int]
-    """Flows by class."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerPlanFilter:
-    """A rule."""
-    table: str
-    """The table's name."""
-    match: str
-    """Header fields."""
-    priority: int
-    """Precedence."""
-    action: str
-    """Queue, context or drop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerPlanContext:
-    """A context."""
-    context: int
-    """Its number."""
-    indirection: list[int]
-    """The indirection table."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SteerPlanFlow:
+class SteerFlow:
     """A flow."""
-    match: str
-    """Its header fields."""
+    by: Literal['rule', 'hash', 'spread', 'default']
+    """The mechanism that selects the queue: `rule`, `hash`, `spread`, `default`."""
     class_: str | None = field(metadata={'key': 'class'})
     """Its class."""
+    match: str
+    """Its header fields."""
     queue: int | None
-    """Its queue; null if its packets may go to several."""
-    by: Literal['rule', 'hash', 'spread', 'default']
-    """The steering entry."""
+    """Its queue; null if its packets may use several."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SteerQueue:
+    """A queue."""
+    classes: dict[str, int]
+    """Flows by class, without those that have no class."""
+    flows: int
+    """Flows that certainly use this queue."""
+    queue: int
+    """Its number."""
+    weight: int
+    """The sum of their weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerProbe:
-    """The document of `weft steer probe --json FILE`. The rules that a driver accepts. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-steer-probe/1']
-    """Name and version of this schema."""
-    host: Host
+    """The document of `weft steer probe`: the rules that a driver accepts."""
     device: str
     """The interface."""
+    host: Host
+    """The host of the run."""
+    left: list[int]
+    """Locations of rules that could not be deleted afterwards."""
     nic: str
     """Name of the NIC's model."""
-    probes: list[SteerProbeProbe]
-    """The tried rules."""
-    left: list[int]
-    """Locations of rules that could not be deleted."""
+    probes: list[ProbedRule]
+    """The attempted rules."""
+    schema: Literal['weft-steer-probe/1']
+    """Name and version of this schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerProbeProbe:
-    """A rule."""
-    table: str
-    """The table's name."""
-    what: str
-    """Description of the rule."""
+class ProbedRule:
+    """An attempted rule."""
     expected: bool
-    """Whether the model supports the rule."""
-    taken: bool
-    """Whether the driver accepted the rule."""
+    """Whether the model predicts that it works."""
     refusal: str | None
     """The driver's refusal."""
+    table: str
+    """The table's name."""
+    taken: bool
+    """Whether the driver accepted it."""
+    what: str
+    """The rule in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SteerVerify:
-    """The document of `weft steer verify --json FILE`. Packets of flows, counted in the queues of the software NIC. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-steer-verify/1']
-    """Name and version of this schema."""
+    """The document of `weft steer verify`."""
+    flows: list[VerifiedFlow]
+    """The flows sent."""
     host: Host
+    """The host of the run."""
     nic: str
     """Name of the NIC's model."""
+    ok: bool
+    """Whether every packet of every flow arrived at the predicted queue."""
     packets_per_flow: int
     """Packets sent of each flow."""
-    flows: list[SteerVerifyFlow]
-    """The sent flows."""
-    ok: bool
-    """Whether every packet was counted where it was predicted."""
+    schema: Literal['weft-steer-verify/1']
+    """Name and version of this schema."""
     wall_s: float
-    """Duration, in seconds."""
+    """The duration, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SteerVerifyFlow:
-    """A flow."""
-    match: str
-    """Its header fields."""
-    predicted: list[int]
-    """The queues predicted by the model: one, several for a flow that RSS spreads, none for a drop."""
+class VerifiedFlow:
+    """A flow that was sent."""
     counted: dict[str, int]
-    """Packets counted, by queue."""
+    """Packets received, by queue."""
     dropped: int
     """Packets dropped by a rule."""
+    match: str
+    """Its header fields."""
     ok: bool
-    """Whether all packets were counted in the predicted queues, and the planner agrees."""
+    """Whether all packets arrived as predicted, and the planner agrees."""
     planned_elsewhere: str | None
-    """The planner's placement if it differs from the model's; null otherwise."""
+    """The planner's prediction if it differs from the model's; null if they agree."""
+    predicted: list[int]
+    """The queues that the model predicts: one, several for a flow with wildcards that is spread, none for a drop."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tenants:
-    """The document of `weft tenant list --json FILE`: the tenants of the policy that a running daemon enforces."""
+    """The document of `weft tenant list`."""
+    generation: int
+    """The number of the policy in force; with several uplinks, of the default one."""
+    host: Host
+    """The host of the daemon."""
     schema: Literal['weft-tenants/1']
     """Name and version of this schema."""
-    host: Host
-    generation: int
-    """Number of the policy in force; with several uplinks, of the default one."""
-    tenants: list[Tenant]
-    """Tenants, each before those below it."""
+    tenants: list[StatusTenant]
+    """The tenants."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TitanStatus:
-    """The document of `weft titan status --json FILE`. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
+    """The document of `weft titan status`."""
+    devices: list[TitanDevice]
+    """The devices with queue assignment enabled."""
+    host: Host
+    """The host of the run."""
     schema: Literal['weft-titan-status/1']
     """Name and version of this schema."""
-    host: Host
-    devices: list[TitanStatusDevice]
-    """The devices with queue assignment."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TitanStatusDevice:
+class TitanDevice:
     """A device."""
+    assignment: str
+    """The method of choosing a queue."""
+    attached_s: float
+    """The time since it was enabled, in seconds."""
+    departures: str
+    """The source of departures: `destructors` or `tracepoints`."""
     device: str
     """Its name."""
-    netns: str
-    """Its network namespace."""
-    parts: list[str]
-    """The parts in use: `dqa`, `dqwa`, `dsos`."""
-    assignment: str
-    """The method of assignment."""
-    departures: str
-    """The source of departure events: `destructors` or `tracepoints`."""
-    attached_s: float
-    """Time since the attachment, in seconds."""
-    window_s: float
-    """The window of rates and fairness, in seconds."""
-    queues: list[TitanStatusDeviceQueue]
-    """The queues."""
+    events: TitanEvents
+    """The events since it was enabled."""
     flows: int
     """Flows that sent in the window."""
-    unfairness: float | None
-    """Difference of the largest and the smallest rate per weight of the flows that were active throughout, over their mean: 0 is fair. Null with fewer than two such flows."""
     jain: float | None
     """Jain's index of the same rates: 1 is fair."""
-    program_ns: float | None
-    """Nanoseconds of our programs per packet, departures included; null unless the kernel's statistics are enabled."""
-    events: TitanStatusDeviceEvents
-    """Counters since the attachment."""
+    netns: str
+    """Its network namespace."""
     notes: list[str]
-    """Remarks on unavailable parts, with reasons."""
+    """Features that do not work here, with reasons."""
+    parts: list[str]
+    """The enabled parts: `dqa`, `dqwa`, `dsos`."""
+    program_ns: float | None
+    """Time in weftline's programs per packet, in nanoseconds, departures included; null unless the kernel's statistics are on."""
+    queues: list[TitanQueue]
+    """The queues."""
+    unfairness: float | None
+    """Difference between the largest and the smallest rate of the flows that were active throughout, each divided by its weight,
+over their mean: 0 is fair. Null with fewer than two such flows."""
+    window_s: float
+    """The window for rates and fairness, in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TitanStatusDeviceQueue:
-    """A queue."""
-    queue: int
-    """Its number."""
-    flows: int
-    """Active flows."""
-    weight: int
-    """The sum of their weights."""
-    packets: int
-    """Packets assigned so far, in segments."""
-    bytes: int
-    """Bytes assigned so far."""
-    bps: int
-    """Rate in the window."""
-    standing_bytes: int
-    """Backlog in bytes: assigned and not departed."""
-    moves: int
-    """Moves of flows from another queue."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TitanStatusDeviceEvents:
-    """Counters since the attachment."""
+class TitanEvents:
+    """The events at a device."""
     activations: int
     """Flows that became active."""
-    moves: int
-    """Activations on another queue than before."""
-    kept: int
-    """Activations kept on their queue because the NIC held a packet of the flow."""
     beyond: int
-    """Packets left to the device's choice because the maximum number of flows was reached."""
-    without_socket: int
-    """Packets without a TCP or UDP socket, left to the device's choice."""
+    """Activations left to the device's own choice, because the limit on active flows was reached."""
+    kept: int
+    """Activations that kept the queue because the NIC still held a packet of the flow."""
+    moves: int
+    """Activations that moved the flow to another queue."""
     passed: int
-    """Packets of flows that were active at the attachment, left to the device's choice."""
+    """Packets of flows that were active when it was enabled, left to the device's own choice."""
     repaired: int
-    """Flows whose last departure was missed, counted out late."""
+    """Flows whose last departure was not observed, and that were counted out later."""
+    without_socket: int
+    """Packets without a TCP or UDP socket, left to the device's own choice."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TitanQueue:
+    """A queue."""
+    bps: int
+    """The rate in the window."""
+    bytes: int
+    """Bytes assigned to it so far."""
+    flows: int
+    """Active flows."""
+    moves: int
+    """Flows that moved to it from another queue."""
+    packets: int
+    """Segments assigned to it so far."""
+    queue: int
+    """Its number."""
+    standing_bytes: int
+    """Bytes assigned to it that have not departed."""
+    weight: int
+    """The sum of their weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tune:
-    """The document of `weft tune --json FILE`. A host's facts, candidates for other transmit settings, and a verdict. All numbers in SI base units (bits per second, bytes, seconds) unless the name says otherwise."""
-    schema: Literal['weft-tune/1']
-    """Name and version of this schema."""
-    host: Host
-    seed: int
-    """The first seed."""
-    wish: Literal['fairness', 'latency', 'throughput', 'processor']
-    """The wish."""
-    device: str
-    """The device."""
-    facts: list[TuneFact]
-    """Facts about the host."""
+    """The document of `weft tune`."""
     assumed: list[str]
     """Values of the scenario that no fact gives."""
-    unknown: list[str]
-    """Facts that decide and are unknown or not modelled; with one nothing is simulated."""
+    candidates: list[Candidate]
+    """The present setting first, then the candidates, the best first; those that were not simulated at the end."""
     costs: str
     """The costs of the processors' work."""
-    seeds: int
-    """Seeds of the ranking."""
-    candidates: list[TuneCandidate]
-    """The present setting, then the candidates, the best first; those that were not simulated at the end."""
-    tried_at: str | None
-    """The place of the trials with real traffic; null without trials."""
-    verdict: TuneVerdict
-    """The verdict."""
+    device: str
+    """The device."""
+    facts: list[Fact]
+    """The facts."""
+    host: Host
+    """The host."""
     labels: list[str]
     """Limits of the figures."""
+    schema: Literal['weft-tune/1']
+    """Name and version of this schema."""
+    seed: int
+    """The first seed."""
+    seeds: int
+    """Seeds of the ranking."""
+    tried_at: str | None
+    """The place of the trials with real traffic; null without trials."""
+    unknown: list[str]
+    """Facts that decide and are unknown, or that the simulator has no model of, with what to do. With one nothing is simulated."""
+    verdict: TuneVerdict
+    """The verdict."""
+    wish: Literal['fairness', 'latency', 'throughput', 'processor']
+    """The wish."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneFact:
-    """A fact."""
+class Candidate:
+    """A setting of the host: the present one, or another."""
+    change: str
+    """The difference to the present setting."""
+    commands: list[str]
+    """The commands that set it."""
+    deciding: list[TuneFigures]
+    """Further runs, of the present setting and of the best candidate."""
+    effect: Effect | None
+    """The difference of the wish's figure to the present setting; null for that itself, and without runs."""
+    name: str
+    """Its name."""
+    not_simulated: str | None
+    """The reason that it was not simulated; null if it was."""
+    present: bool
+    """Whether it is the present setting."""
+    ranking: list[TuneFigures]
+    """The runs of the ranking."""
+    source: str
+    """The source of the reason to try it."""
+    tried: TuneTried | None
+    """Real traffic; null if none was asked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneFigures:
+    """The figures of one run."""
+    bps: float
+    """Payload received per second, in bits."""
+    latency_s: float | None
+    """The 90th percentile of round trips of small messages; null without an answer."""
+    nfm: float | None
+    """NFM over the measured part: the difference of the flows with the most and the fewest bytes, over the fair share; null without flows."""
+    ns_per_byte: float | None
+    """Processor time of the sender in nanoseconds per payload byte; null without costs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneTried:
+    """Runs of real traffic, and the simulator's figures for the same testbed."""
+    measured: list[TuneFigures]
+    """Runs of real traffic."""
+    not_tried: str | None
+    """The reason that it was not tried; null if it was."""
+    simulated: list[TuneFigures]
+    """Runs in the simulator."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """A fact about the host."""
     name: str
     """Its name."""
     value: str | None
@@ -3358,89 +3202,18 @@ class TuneFact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuneCandidate:
-    """A setting."""
-    name: str
-    """Its name."""
-    present: bool
-    """Whether it is the present setting."""
-    change: str
-    """The difference to the present setting."""
-    source: str
-    """The source of the reason to try it; empty for the present setting and where there is none."""
-    commands: list[str]
-    """The commands that set it."""
-    not_simulated: str | None
-    """The reason that it was not simulated; null if it was."""
-    ranking: list[TuneFigures]
-    """Runs of the ranking, by seed."""
-    deciding: list[TuneFigures]
-    """Further runs, of the present setting and of the best candidate, by which the verdict is made."""
-    effect: TuneCandidateEffect | None
-    """The wish's figure against the present setting, over the ranking; null for the present setting, and without runs."""
-    tried: TuneCandidateTried | None
-    """Real traffic between two namespaces; null if none was asked for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneFigures:
-    """The figures of a run."""
-    nfm: float | None
-    """Bytes of the flow with the most less those of the one with the fewest, over a fair share, in the measured part; null without flows."""
-    latency_s: float | None
-    """90th percentile of round trips of 1 KB pings; null without an answer."""
-    bps: float
-    """Payload received per second, in bits."""
-    ns_per_byte: float | None
-    """Processor time of the sender in nanoseconds per payload byte; null without costs."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneCandidateEffect:
-    """The wish's figure against the present setting, over the ranking; null for the present setting, and without runs."""
-    without: float
-    """Mean of the present setting."""
-    with_: float = field(metadata={'key': 'with'})
-    """Mean of the candidate."""
-    half_width: float | None
-    """Half of the 95 % interval of the difference, Welch's; null with one run of each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneCandidateTried:
-    """Real traffic between two namespaces; null if none was asked for."""
-    simulated: list[TuneFigures]
-    """Runs of the testbed in the simulator."""
-    measured: list[TuneFigures]
-    """Runs of real traffic."""
-    not_tried: str | None
-    """The reason that it was not tried; null if it was."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class TuneVerdict:
-    """The verdict."""
-    conclusion: Literal['advice', 'nothing-better', 'does-not-know']
-    """Its kind: exit codes 0, 1 and 3."""
+    """The verdict of a document."""
+    because: str
+    """The reason, as a sentence."""
     candidate: str | None
     """The candidate that is advised; null without advice."""
-    effect: TuneVerdictEffect | None
-    """The difference that decides; null where no runs decide."""
-    because: str
-    """The reason."""
+    conclusion: Literal['advice', 'nothing-better', 'does-not-know']
+    """Its kind."""
+    effect: Effect | None
+    """The difference of the wish's figure that decides; null where no runs decide."""
     price: list[str]
     """Other figures that the advised candidate makes worse."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneVerdictEffect:
-    """The difference that decides; null where no runs decide."""
-    without: float
-    """Mean of the present setting."""
-    with_: float = field(metadata={'key': 'with'})
-    """Mean of the candidate."""
-    half_width: float | None
-    """Half of the 95 % interval of the difference, Welch's; null with one run of each."""
 
 
 DOCUMENTS: dict[str, type[Any]] = {

@@ -1,14 +1,14 @@
 //! The document of `weft sim`, computed from the outcomes of runs.
 
 use std::collections::BTreeMap;
-use weft_report::record::{Balance, Conservation, Document, Drops, Host, Stage};
+use weft_facts::record::{Balance, Conservation, Document, Host, Stage};
 use weft_report::sim::{
     SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
 };
 use weft_sim::cost::Category;
-use weft_sim::outcome::{self, Amount, DropCounts, DropPlace, Latencies, Outcome, PolicyPhase};
+use weft_sim::outcome::{self, DropCounts, DropPlace, Latencies, Outcome, PolicyPhase};
 use weft_sim::scenario::Scenario;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// A run with its seed.
 #[derive(Debug)]
@@ -158,38 +158,26 @@ const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 /// Returns the accounting of a run for reports. The total is the whole path, from the qdiscs to the receivers'
 /// stacks.
 pub fn conservation(outcome: &Outcome) -> Conservation {
-    let stages: Vec<Stage> = outcome
-        .balances
-        .iter()
-        .map(|stage| Stage { name: stage.name.clone(), balance: balance(stage) })
-        .collect();
+    let stages = outcome.balances.clone();
     let mut sums = [Balance::default(); PATH.len()];
-    let mut ports = Drops::default();
+    let mut ports = Counted::ZERO;
     for Stage { name, balance } in &stages {
         match place(name) {
             Some(place) => sums[place].add(balance),
-            None => {
-                ports.packets += balance.dropped_packets;
-                ports.bytes += balance.dropped_bytes;
-            }
+            None => ports += balance.dropped(),
         }
     }
     let [qdiscs, rings, network, receive] = sums;
-    let mut drops: BTreeMap<String, Drops> = BTreeMap::new();
-    let lost = Drops {
-        packets: network.dropped_packets.saturating_sub(ports.packets),
-        bytes: network.dropped_bytes.saturating_sub(ports.bytes),
-    };
-    let of = |balance: Balance| Drops { packets: balance.dropped_packets, bytes: balance.dropped_bytes };
+    let mut drops: BTreeMap<String, Counted> = BTreeMap::new();
     for (reason, dropped) in [
-        (DropPlace::Qdiscs, of(qdiscs)),
+        (DropPlace::Qdiscs, qdiscs.dropped()),
         // Nothing but a dropper of the policy drops from a ring.
-        (DropPlace::Dropper, of(rings)),
+        (DropPlace::Dropper, rings.dropped()),
         (DropPlace::SwitchBuffers, ports),
-        (DropPlace::Links, lost),
-        (DropPlace::ReceiveRings, of(receive)),
+        (DropPlace::Links, network.dropped().saturating_sub(ports)),
+        (DropPlace::ReceiveRings, receive.dropped()),
     ] {
-        if dropped != Drops::default() {
+        if dropped != Counted::ZERO {
             drops.insert(reason.name().to_owned(), dropped);
         }
     }
@@ -197,30 +185,16 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
 }
 
 /// Returns the drops by class and reason, without zeros.
-fn class_drops(outcome: &Outcome) -> BTreeMap<String, BTreeMap<String, Drops>> {
-    let drops = |amount: Amount| Drops { packets: amount.packets.0, bytes: amount.bytes.0 };
+fn class_drops(outcome: &Outcome) -> BTreeMap<String, BTreeMap<String, Counted>> {
     let by_reason = |dropped: DropCounts| {
-        let all = DropPlace::ALL.into_iter().map(|place| (place.name().to_owned(), drops(dropped.at(place))));
-        all.filter(|(_, dropped)| *dropped != Drops::default()).collect()
+        let all = DropPlace::ALL.into_iter().map(|place| (place.name().to_owned(), dropped.at(place)));
+        all.filter(|(_, dropped)| *dropped != Counted::ZERO).collect()
     };
     outcome
         .drops_by_class()
         .into_iter()
         .map(|(class, dropped)| (class.to_owned(), by_reason(dropped)))
         .collect()
-}
-
-fn balance(stage: &outcome::StageBalance) -> Balance {
-    Balance {
-        in_packets: stage.entered.packets.0,
-        in_bytes: stage.entered.bytes.0,
-        out_packets: stage.left.packets.0,
-        out_bytes: stage.left.bytes.0,
-        dropped_packets: stage.dropped.packets.0,
-        dropped_bytes: stage.dropped.bytes.0,
-        held_packets: stage.held.packets.0,
-        held_bytes: stage.held.bytes.0,
-    }
 }
 
 /// Returns a stage's position on the path.
@@ -284,12 +258,10 @@ mod tests {
     }
 
     /// The drops by reason, summed over the classes.
-    fn of_all_classes(outcome: &Outcome) -> BTreeMap<String, Drops> {
-        let mut sums: BTreeMap<String, Drops> = BTreeMap::new();
+    fn of_all_classes(outcome: &Outcome) -> BTreeMap<String, Counted> {
+        let mut sums: BTreeMap<String, Counted> = BTreeMap::new();
         for (reason, dropped) in class_drops(outcome).into_values().flatten() {
-            let sum = sums.entry(reason).or_default();
-            sum.packets += dropped.packets;
-            sum.bytes += dropped.bytes;
+            *sums.entry(reason).or_default() += dropped;
         }
         sums
     }
@@ -333,7 +305,7 @@ class = "bulk"
         let reasons = |class: &str| drops[class].keys().map(String::as_str).collect::<Vec<_>>();
         assert_eq!(drops.keys().collect::<Vec<_>>(), ["bulk", "web"]);
         assert_eq!((reasons("web"), reasons("bulk")), (vec!["dropper"], vec!["links"]));
-        assert!(drops["web"]["dropper"].packets > 300, "{drops:?}");
+        assert!(drops["web"]["dropper"].packets.get() > 300, "{drops:?}");
         assert_eq!(of_all_classes(&outcome), conservation(&outcome).drops);
         // Of segments with several packets a dropper may take some, and the run ends between them.
         let outcome = with_policy("codel target 1ms interval 10ms", "count = 24");
@@ -396,10 +368,10 @@ class = "bulk"
         assert!(stages > 3);
         for stage in 0..stages {
             let name = &simulate(&scenario, 1).expect("runs").balances[stage].name;
-            let used = run(&|outcome| outcome.balances[stage].dropped.packets.0 += 1);
+            let used = run(&|outcome| outcome.balances[stage].balance.dropped_packets += 1);
             assert_eq!(used, [7], "{name} dropped a packet more than is missing");
-            assert_eq!(run(&|outcome| outcome.balances[stage].entered.packets.0 += 1), [7], "{name}");
-            assert_eq!(run(&|outcome| outcome.balances[stage].entered.bytes.0 += 1), [7], "{name}");
+            assert_eq!(run(&|outcome| outcome.balances[stage].balance.in_packets += 1), [7], "{name}");
+            assert_eq!(run(&|outcome| outcome.balances[stage].balance.in_bytes += 1), [7], "{name}");
         }
     }
 

@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 use thiserror::Error;
+use weft_report::campaign::{CampaignResults, CampaignRun};
 use weft_sim::MODEL_VERSION;
 use weft_trace::table::{self, Cell, Column, Kind, Table, TableError};
 
-/// The schema of the JSON document (docs/schemas).
-pub const SCHEMA: &str = "weft-campaign/1";
+/// The schema of the document.
+const SCHEMA: &str = CampaignResults::SCHEMA;
 
 /// The form of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -244,8 +245,8 @@ fn document(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Resul
     let mut separator = "\n";
     for row in &index.rows {
         let Some(record) = record(store, row)? else { continue };
-        let run = json!({ "parameters": row.parameters, "seed": row.seed, "figures": record.figures });
-        write!(out, "{separator}{run}")?;
+        let run = CampaignRun { parameters: row.parameters.clone(), seed: row.seed, figures: record.figures };
+        write!(out, "{separator}{}", json!(run))?;
         separator = ",\n";
     }
     writeln!(out, "\n]}}")?;

@@ -1,7 +1,7 @@
 //! The figures of a run that a campaign keeps.
 
 use crate::record::Figures;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::outcome::{FlowOutcome, Latencies, Outcome};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
@@ -52,7 +52,7 @@ pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
         put(format!("backlog_bytes.{class}"), Some(backlog.0 as f64));
     }
     let counters = &outcome.counters;
-    let dropped: u64 = outcome.balances.iter().map(|stage| stage.dropped.packets.0).sum();
+    let dropped: u64 = outcome.balances.iter().map(|stage| stage.balance.dropped().packets.0).sum();
     for (name, count) in [
         ("events", outcome.events),
         ("packets", counters.packets),

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`experiments`] | experiments on this machine, by paper |
 //! | [`traffic`] | senders and receivers: iperf3, flows that come and go, flows whose order is checked |
-//! | `testbed` | namespaces and links of tests, waits for a core |
+//! | `testbed` | namespaces and links of tests, HTB, waits for a core |
 //! | [`catalogue`] | the files of experiments, and changes to them |
 //! | [`simulate`] | `weft sim`: runs of scenarios, and their records |
 //! | [`reproduce`] | `weft reproduce`: runs, cells, scores and claims beside what was published |

@@ -102,7 +102,7 @@ function diagnostic(one, editor = policy) {
   place.type = "button";
   place.addEventListener("click", () => editor.go(one));
   if (one.code) item.append(make("span", "code", one.code));
-  item.append(one.message, make("span", "help", [one.help, ...one.notes].filter(Boolean).join(" · ")));
+  item.append(one.message, make("span", "help", [one.help, ...(one.notes ?? [])].filter(Boolean).join(" · ")));
   if (one.fix && editor === policy) {
     const button = item.appendChild(make("button", "fix"));
     button.type = "button";

@@ -1,15 +1,16 @@
 //! The form of an answer. Times are in nanoseconds since the begin of the arrivals.
 
+use schemars::JsonSchema;
 use serde::Serialize;
-use weft_policy::Diagnostic;
+use weft_facts::diagnostic::PolicyDiagnostic;
 
 /// The answer to a question.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Answer {
     /// `weft-playground/1`.
     pub schema: &'static str,
     /// The diagnostics of the policy, as in `weft policy check`.
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
     /// The error in the text of the arrivals.
     pub arrivals_error: Option<Fault>,
     /// Another reason for which nothing was run.
@@ -47,7 +48,7 @@ impl Answer {
 }
 
 /// An error in the text of the arrivals.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Fault {
     /// The line, from 1.
     pub line: usize,
@@ -60,7 +61,7 @@ pub struct Fault {
 }
 
 /// The fate of the arrivals.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Outcome {
     /// The packets, in the order of the text.
     pub packets: Vec<Packet>,
@@ -77,7 +78,7 @@ pub struct Outcome {
 }
 
 /// A packet.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Packet {
     /// Its name.
     pub name: String,
@@ -92,13 +93,14 @@ pub struct Packet {
     /// The time that it takes on the link.
     pub takes_ns: u64,
     /// `sent`, `dropped`, `refused` (its class was full), or `waiting` (the run was cut).
+    #[schemars(extend("enum" = ["sent", "dropped", "refused", "waiting"]))]
     pub fate: &'static str,
     /// The time at which its transmission began.
     pub sent_ns: Option<u64>,
 }
 
 /// A turn: the heads that the engine chose from, and its choice.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Turn {
     /// Its time.
     pub at_ns: u64,
@@ -109,7 +111,7 @@ pub struct Turn {
 }
 
 /// The next packet of a flow.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Head {
     /// Its number, from 0.
     pub packet: usize,
@@ -120,7 +122,7 @@ pub struct Head {
 }
 
 /// A place in an order.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Order {
     /// The node's name.
     pub node: String,
@@ -133,7 +135,7 @@ pub struct Order {
 }
 
 /// A departure.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Departure {
     /// The number of the packet, from 0.
     pub packet: usize,

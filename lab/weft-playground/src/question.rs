@@ -74,7 +74,7 @@ fn compiled(question: &Question, link: Option<BitsPerSec>, found: &mut Answer) -
     let source = Source { name: "policy", text: &question.policy };
     let options = CompileOptions { link, ..CompileOptions::default() };
     let compilation = compile(source, &options);
-    found.diagnostics = compilation.diagnostics;
+    found.diagnostics = compilation.diagnostics.iter().map(weft_policy::Diagnostic::stated).collect();
     let policy = compilation.policy?;
     found.classes = policy.classes.iter().map(|class| class.name.clone()).collect();
     found.link_bps = Some(policy.link.unwrap_or(weft_policy::trial::run::LINK).get());

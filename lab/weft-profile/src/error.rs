@@ -11,7 +11,7 @@ use weft_host::perf_event::SampleError;
 use weft_host::process::ProcessError;
 use weft_host::sock_diag::SockDiagError;
 use weft_host::sysctl::SysctlError;
-use weft_host::tbf::TbfError;
+use weft_host::tc::TcError;
 use weft_host::{OsError, RightsError};
 
 /// The reason that a profile could not be made.
@@ -31,7 +31,7 @@ pub enum ProfileError {
     Level(#[from] LevelError),
     /// The link's qdisc could not be set.
     #[error(transparent)]
-    Tbf(#[from] TbfError),
+    Tbf(#[from] TcError),
     /// A setting of the sender's namespace could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
@@ -70,6 +70,9 @@ pub enum ProfileError {
         /// Its last words.
         said: String,
     },
+    /// iperf3 failed, or wrote an unreadable result.
+    #[error("iperf3: {0}")]
+    Iperf(String),
     /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),

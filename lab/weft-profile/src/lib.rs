@@ -23,13 +23,16 @@
 //! the user names: [`journal`] restores those, also after a kill.
 
 mod advice;
+mod applications;
 pub mod attach;
 pub mod attribution;
 pub mod categories;
+mod connections;
 pub mod coverage;
 pub mod error;
 pub mod fit;
 pub mod hosts;
+pub mod iperf;
 pub mod journal;
 pub mod level;
 pub mod pattern;
@@ -44,3 +47,5 @@ pub mod statements;
 mod testbed;
 pub mod traffic;
 pub mod trial;
+
+pub use connections::wait_until_listening;

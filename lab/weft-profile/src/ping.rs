@@ -2,9 +2,9 @@
 
 use core::net::IpAddr;
 use core::time::Duration;
+use weft_facts::stats;
 use weft_host::process::{Output, ProcessError, Signal};
 use weft_host::{NetNs, Process, Spawn};
-use weft_report::stats;
 
 /// Interval between pings: a thousand in 10 s, and less than a thousandth of the link.
 const INTERVAL_S: &str = "0.01";

@@ -1,11 +1,11 @@
 //! Sizes of skbs and the latency to the copy, from tracepoints: `bpf/profile.bpf.c`.
 
+use weft_facts::stats;
 use weft_host::bpf::{BpfError, Object, ObjectOptions, RunStats, TracingLink};
 use weft_host::bpf_stats::BpfStats;
 use weft_host::netns::NetNsError;
 use weft_host::{NetNs, OsError, clock};
 use weft_report::profile::{Latency, Sizes, SkbSizes};
-use weft_report::stats;
 use weft_units::{Instant, Nanos};
 
 /// The compiled program.

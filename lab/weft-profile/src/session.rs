@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use weft_facts::record::{Document, Host};
 use weft_host::kallsyms::KernelSymbols;
 use weft_host::perf_event::{Clock, SampleRate, Sampler};
 use weft_host::{clock, require_network_rights};
 use weft_report::profile::{
     Category, Conditions, ConfigReport, FOREIGN_MAX, Flame, ProfileReport, Run, Side, largest,
 };
-use weft_report::record::{Document, Host};
 use weft_units::Nanos;
 
 use crate::advice;

@@ -3,7 +3,7 @@
 //! They belong to the sender's namespace and its devices, so nothing has to be restored.
 
 use weft_host::link;
-use weft_host::tbf::{self, Tbf, TbfError};
+use weft_host::tc::{self, Device, Handle, Tbf, TcObject};
 use weft_host::{NetNs, sysctl};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -76,10 +76,11 @@ impl Setup {
                 burst: link.rate.bytes_in(BURST).max(BURST_MIN),
                 limit: QUEUE,
             };
-            tbf::install(ns, device, &tbf)?;
-            if let Some(kind) = link.qdisc.kind() {
-                tbf::set_inner(ns, device, kind)?;
-            }
+            let mut objects = vec![TcObject::tbf(tbf)];
+            objects.extend(link.qdisc.kind().map(|kind| {
+                TcObject::leaf(Handle::FIRST.class(1), Handle::qdisc(2), tc::Qdisc::decode(kind, &[]))
+            }));
+            Device::open(ns, device)?.install(objects)?;
         }
         Ok(())
     }
@@ -87,7 +88,8 @@ impl Setup {
     /// Whether an error means that this kernel cannot have the settings or the level.
     pub fn lacks(error: &ProfileError) -> bool {
         match error {
-            ProfileError::Tbf(TbfError::NoQdisc | TbfError::NoInner(_)) | ProfileError::Sysctl(_) => true,
+            ProfileError::Tbf(error) => error.is_missing_kind(),
+            ProfileError::Sysctl(_) => true,
             ProfileError::Level(level) => level.is_not_followed(),
             _ => false,
         }

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
 use weft_report::profile::{Category, ConfigReport, ProfileReport, Run, Side};
-use weft_report::stats;
 
 /// A statement, judged.
 #[derive(Clone, PartialEq, Debug)]

@@ -3,36 +3,29 @@
 //! One process per flow, as the study has it, up to `MAX_PROCESSES` pairs; beyond, the flows of two cores share a pair, as
 //! many as a process can have.
 
-use core::net::IpAddr;
-use core::time::Duration;
+use core::net::{IpAddr, Ipv4Addr};
 use std::collections::BTreeMap;
 use std::fs;
 
 use weft_host::net_counters::{CounterError, NetCounters};
-use weft_host::process::{Output, ProcessError, Signal};
+use weft_host::process::{Output, ProcessError};
 use weft_host::sock_diag::{SockDiag, State};
-use weft_host::{NetNs, OsError, Process, Spawn, clock, programs};
-use weft_units::{Bytes, Instant, Nanos};
+use weft_host::{NetNs, Process, Spawn, clock, programs};
+use weft_units::{Bytes, Instant};
 
+use crate::applications::Applications;
 use crate::attribution::Traffic;
+use crate::connections::{CONNECT_WAIT, Connections, pause};
 use crate::error::ProfileError;
+use crate::iperf::{self, FIRST_PORT, IPERF, MAX_STREAMS};
 use crate::pattern::Layout;
 use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 
 /// The most pairs of processes, while fewer pairs of cores have flows.
 pub(crate) const MAX_PROCESSES: usize = 128;
-/// The most streams of one iperf3 process (`MAX_STREAMS` in its `iperf.h`).
-const MAX_STREAMS: u32 = 128;
-/// The TCP port of the first server; the others follow.
-pub(crate) const FIRST_PORT: u16 = 5201;
-/// Time limit for servers to listen, and for flows to connect.
-pub(crate) const CONNECT_WAIT: Nanos = Nanos::from_secs(15);
 /// Payload bytes after which the flows count as sending.
 pub(crate) const FLOWING: u64 = 20_000;
-/// States in `/proc/net/tcp`: `TCP_ESTABLISHED` and `TCP_LISTEN`.
-const ESTABLISHED: &str = "01";
-const LISTEN: &str = "0A";
 
 /// The flows' kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +55,7 @@ impl Load {
 
     const fn program(self) -> &'static str {
         match self {
-            Self::Bulk => "iperf3",
+            Self::Bulk => IPERF,
             Self::Requests(_) => "sockperf",
         }
     }
@@ -86,13 +79,6 @@ pub(crate) struct Cores {
     pub(crate) flows: u32,
 }
 
-/// Running applications of one side. They are killed when the value is dropped.
-#[derive(Debug)]
-pub(crate) struct Applications {
-    program: &'static str,
-    processes: Vec<Process>,
-}
-
 impl Applications {
     /// No application yet, of the program that makes `load`.
     ///
@@ -105,12 +91,12 @@ impl Applications {
                 return Err(ProcessError::NotInstalled { program: program.to_owned(), package });
             }
         }
-        Ok(Self { program: load.program(), processes: Vec::new() })
+        Ok(Self::none(load.program()))
     }
 
     /// Starts the receiving application of a pair.
     pub(crate) fn serve(&mut self, ns: &NetNs, load: Load, pair: &Pair) -> Result<(), ProcessError> {
-        self.processes.push(start(ns, pair.receiver, &server(load, pair))?);
+        self.processes.push(start(ns, pair.receiver, self.program, &server(load, pair))?);
         Ok(())
     }
 
@@ -125,38 +111,8 @@ impl Applications {
     ) -> Result<(), ProcessError> {
         let mut command = client(load, pair, seconds);
         command.extend(more.iter().map(|option| (*option).to_owned()));
-        self.processes.push(start(ns, pair.sender, &command)?);
+        self.processes.push(start(ns, pair.sender, self.program, &command)?);
         Ok(())
-    }
-
-    /// Fails if an application has ended, which it must not do by itself.
-    pub(crate) fn check(&mut self) -> Result<(), ProfileError> {
-        for process in &mut self.processes {
-            if process.try_wait()?.is_some() {
-                let said = [process.stderr().text(), process.stdout().text()].concat();
-                // sockperf says why, and then that it ends.
-                let why = said.lines().find(|line| line.contains("ERROR"));
-                let last = || said.lines().rev().find(|line| !line.trim().is_empty());
-                let said = why.or_else(last).unwrap_or("without a message").trim().to_owned();
-                return Err(ProfileError::Ended { program: self.program.to_owned(), said });
-            }
-        }
-        Ok(())
-    }
-
-    /// The processes.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        let raw = self.processes.iter().map(|process| process.pid().as_raw_nonzero().get());
-        raw.filter_map(|pid| u32::try_from(pid).ok()).collect()
-    }
-}
-
-impl Drop for Applications {
-    fn drop(&mut self) {
-        // All are signalled before any is waited for: otherwise each would take its grace period in turn.
-        for process in &self.processes {
-            let _ = process.signal(Signal::KILL);
-        }
     }
 }
 
@@ -183,15 +139,15 @@ impl Flows {
         for pair in &pairs {
             flows.servers.serve(&testbed.receiver, load, pair)?;
         }
-        flows.wait(&testbed.receiver, "the servers to listen", stop, |table| {
-            pairs.iter().all(|pair| connections(table, pair.port, LISTEN) > 0)
+        flows.wait(&testbed.receiver, "the servers to listen", stop, |seen| {
+            pairs.iter().all(|pair| seen.listens(pair.port))
         })?;
         for pair in &pairs {
             let more: &[&str] = if change == Some(Remedy::NoCopy) { &["--zerocopy"] } else { &[] };
             flows.clients.send(&testbed.sender, (load, more), pair, seconds)?;
         }
-        flows.wait(&testbed.receiver, "all flows to connect", stop, |table| {
-            pairs.iter().all(|pair| connections(table, pair.port, ESTABLISHED) >= pair.flows)
+        flows.wait(&testbed.receiver, "all flows to connect", stop, |seen| {
+            pairs.iter().all(|pair| seen.established(pair.port) >= pair.flows)
         })?;
         flows.wait_for_payload(&testbed.receiver, stop)?;
         Ok(flows)
@@ -225,16 +181,14 @@ impl Flows {
         receiver: &NetNs,
         what: &'static str,
         stop: &dyn Fn() -> bool,
-        ready: impl Fn(&str) -> bool,
+        ready: impl Fn(&Connections) -> bool,
     ) -> Result<(), ProfileError> {
         let deadline = clock::now() + CONNECT_WAIT;
-        loop {
-            let table = receiver.run(|| fs::read_to_string("/proc/thread-self/net/tcp"))?;
-            if ready(&table.map_err(|e| OsError::new("read the receiver's TCP connections", e))?) {
-                return Ok(());
-            }
+        // The testbed's addresses are those of IPv4.
+        while !ready(&Connections::read(receiver, Ipv4Addr::UNSPECIFIED.into())?) {
             self.pause(stop, deadline, what)?;
         }
+        Ok(())
     }
 
     /// Fails if an application has ended, which it must not do by itself.
@@ -267,22 +221,6 @@ impl Flows {
     }
 }
 
-/// Sleeps shortly, unless the caller asks to stop or the deadline has passed.
-pub(crate) fn pause(
-    stop: &dyn Fn() -> bool,
-    deadline: Instant,
-    what: &'static str,
-) -> Result<(), ProfileError> {
-    if stop() {
-        return Err(ProfileError::Stopped);
-    }
-    if clock::now() > deadline {
-        return Err(ProfileError::Late(what));
-    }
-    std::thread::sleep(Duration::from_millis(10));
-    Ok(())
-}
-
 /// The pairs of processes of a layout.
 fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
     let to = |cpu| testbed.paths.iter().find(|path| path.cpu == cpu).map(|path| path.to);
@@ -307,48 +245,39 @@ pub(crate) fn cores(layout: &Layout) -> Vec<Cores> {
     grouped.into_iter().map(pair).collect()
 }
 
+/// The receiving application's arguments.
 fn server(load: Load, pair: &Pair) -> Vec<String> {
     let (to, port) = (pair.to.to_string(), pair.port.to_string());
-    let args: Vec<&str> = match load {
-        Load::Bulk => vec!["iperf3", "--server", "--one-off", "--bind", &to, "--port", &port],
-        Load::Requests(_) => vec!["sockperf", "server", "--tcp", "-i", &to, "-p", &port],
-    };
-    args.into_iter().map(str::to_owned).collect()
+    match load {
+        Load::Bulk => iperf::server(pair.to, pair.port),
+        Load::Requests(_) => ["server", "--tcp", "-i", &to, "-p", &port].map(str::to_owned).to_vec(),
+    }
 }
 
+/// The sending application's arguments.
 fn client(load: Load, pair: &Pair, seconds: u64) -> Vec<String> {
-    let (to, port, flows) = (pair.to.to_string(), pair.port.to_string(), pair.flows.to_string());
-    let (size, seconds) = (load.request().to_string(), seconds.to_string());
-    let args: Vec<&str> = match load {
+    let (to, port, size) = (pair.to.to_string(), pair.port.to_string(), load.request().to_string());
+    match load {
         Load::Bulk => {
-            let ends = ["--client", &to, "--port", &port, "--parallel", &flows, "--time", &seconds];
-            [&["iperf3"], &ends[..], &["--interval", "0", "--connect-timeout", "10000"]].concat()
+            let mut client = iperf::client((pair.to, pair.port), pair.flows, seconds);
+            client.extend(["--interval", "0"].map(str::to_owned));
+            client
         }
         Load::Requests(_) => {
-            vec!["sockperf", "ping-pong", "--tcp", "-i", &to, "-p", &port, "-m", &size, "-t", &seconds]
+            let to = ["ping-pong", "--tcp", "-i", &to, "-p", &port, "-m", &size, "-t", &seconds.to_string()];
+            to.map(str::to_owned).to_vec()
         }
-    };
-    args.into_iter().map(str::to_owned).collect()
+    }
 }
 
-fn start(ns: &NetNs, cpu: u32, command: &[String]) -> Result<Process, ProcessError> {
-    let pinned = ["--cpu-list".to_owned(), cpu.to_string()];
+fn start(ns: &NetNs, cpu: u32, program: &str, args: &[String]) -> Result<Process, ProcessError> {
     Spawn::new("taskset")
-        .args(pinned.iter().chain(command))
+        .args(["--cpu-list", &cpu.to_string(), program])
+        .args(args)
         .netns(ns)
         .stdout(Output::Capture)
         .stderr(Output::Capture)
         .start()
-}
-
-/// The number of the table's connections with this local port and state.
-fn connections(table: &str, port: u16, state: &str) -> u32 {
-    let port = format!(":{port:04X}");
-    let matches = |line: &&str| {
-        let mut fields = line.split_whitespace().skip(1);
-        fields.next().is_some_and(|local| local.ends_with(&port)) && fields.nth(1) == Some(state)
-    };
-    u32::try_from(table.lines().filter(matches).count()).unwrap_or(u32::MAX)
 }
 
 /// Times that threads of the processes gave up a processor to wait, since they started.
@@ -389,11 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_and_waits_are_read_from_the_kernel_s_tables() {
-        let table = "  sl  local_address rem_address   st\n   0: 0100610A:1451 00000000:0000 0A 0\n   \
-                     1: 0200610A:1451 0100610A:A001 01 0\n";
-        assert_eq!((connections(table, 5201, LISTEN), connections(table, 5201, ESTABLISHED)), (1, 1));
-        assert_eq!(connections(table, 5202, LISTEN), 0);
+    fn waits_are_read_from_the_kernel_s_table() {
         let status = "Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t7\n";
         assert_eq!(voluntary(status), Some(12));
         assert_eq!(waits(&[]), 0);

@@ -3,17 +3,17 @@
 //! Passing packets are counted as they pass. Held packets are found at the end by walking the queues. The two sides share no
 //! counter, so an unreported loss of a stage becomes visible.
 
-use crate::outcome::{Amount, StageBalance};
 use crate::packet::Packet;
 use crate::segment::Segment;
-use weft_units::{Bytes, Packets};
+use weft_facts::record::{self, Balance};
+use weft_units::Counted;
 
 /// The counters of a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Passed {
-    pub(crate) entered: Amount,
-    pub(crate) left: Amount,
-    pub(crate) dropped: Amount,
+    pub(crate) entered: Counted,
+    pub(crate) left: Counted,
+    pub(crate) dropped: Counted,
 }
 
 /// A part that holds packets. A host lists its stages in `Host::stages`, whose pattern names every field of a host: a new field
@@ -26,42 +26,23 @@ pub(crate) trait Stage {
     fn passed(&self) -> &Passed;
 
     /// Returns the held packets, found by a walk over all of its queues.
-    fn held(&self) -> Amount;
+    fn held(&self) -> Counted;
 }
 
 /// Returns the balance of a stage.
-pub(crate) fn balance(place: &str, stage: &dyn Stage) -> StageBalance {
+pub(crate) fn balance(place: &str, stage: &dyn Stage) -> record::Stage {
     let Passed { entered, left, dropped } = *stage.passed();
-    StageBalance { name: format!("{place} {}", stage.name()), entered, left, dropped, held: stage.held() }
+    let balance = Balance::of(entered, left, dropped, stage.held());
+    record::Stage { name: format!("{place} {}", stage.name()), balance }
 }
 
-impl Amount {
-    /// The amount of one packet.
-    pub(crate) fn of_packet(packet: &Packet) -> Self {
-        Self { packets: Packets(1), bytes: packet.bytes() }
-    }
+/// Returns the count of a packet.
+pub(crate) fn of_packet(packet: &Packet) -> Counted {
+    Counted::one(packet.bytes())
+}
 
-    /// Adds packets and bytes.
-    #[inline]
-    pub(crate) fn count(&mut self, packets: u64, bytes: u64) {
-        self.packets += Packets(packets);
-        self.bytes += Bytes(bytes);
-    }
-
-    /// Adds a segment.
-    #[inline]
-    pub(crate) fn count_segment(&mut self, segment: &Segment) {
-        self.count(segment.packets.into(), segment.len.into());
-    }
-
-    pub(crate) fn add(&mut self, other: Self) {
-        self.packets += other.packets;
-        self.bytes += other.bytes;
-    }
-
-    /// Removes a part.
-    pub(crate) fn remove(&mut self, part: Self) {
-        self.packets -= part.packets;
-        self.bytes -= part.bytes;
-    }
+/// Returns the count of a segment.
+#[inline]
+pub(crate) fn of_segment(segment: &Segment) -> Counted {
+    Counted::new(segment.packets.into(), segment.len.into())
 }

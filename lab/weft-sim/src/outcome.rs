@@ -2,7 +2,8 @@
 
 use crate::cost::{Category, PerCategory};
 use std::collections::BTreeMap;
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+use weft_facts::record::Stage;
+use weft_units::{BitsPerSec, Bytes, Counted, Nanos};
 
 /// All measurements of a run, after its warm-up unless stated otherwise.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -24,7 +25,7 @@ pub struct Outcome {
     /// Counters of the sending hosts and receivers, whole run.
     pub counters: Counters,
     /// By stage: the balance of its packets, whole run.
-    pub balances: Vec<StageBalance>,
+    pub balances: Vec<Stage>,
     /// By host whose NIC has a policy tree, and by change of its policy: what each class sent and lost, whole run.
     pub policies: Vec<PolicyPhase>,
     /// By class of the scenario: packets of hosts whose NIC has no policy tree that were dropped, whole run.
@@ -65,7 +66,7 @@ pub struct ClassSent {
     /// Its name.
     pub class: String,
     /// Frames put on the wire.
-    pub sent: Amount,
+    pub sent: Counted,
     /// Its frames that were dropped on their way. What a dropper drops of a segment is counted when the NIC has fetched all of it.
     pub dropped: DropCounts,
 }
@@ -113,17 +114,17 @@ impl DropPlace {
 
 /// Dropped packets, by place.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct DropCounts([Amount; DropPlace::ALL.len()]);
+pub struct DropCounts([Counted; DropPlace::ALL.len()]);
 
 impl DropCounts {
     /// Returns what was dropped at a place.
-    pub const fn at(&self, place: DropPlace) -> Amount {
+    pub const fn at(&self, place: DropPlace) -> Counted {
         self.0[place as usize]
     }
 
     /// Adds what is dropped at a place.
-    pub(crate) fn count(&mut self, place: DropPlace, amount: Amount) {
-        self.0[place as usize].add(amount);
+    pub(crate) fn count(&mut self, place: DropPlace, amount: Counted) {
+        self.0[place as usize] += amount;
     }
 }
 
@@ -218,43 +219,6 @@ pub struct Counters {
     pub receive_skb: [u64; 13],
     /// By class, the time average of the backlog in senders' qdiscs and rings over the measured part.
     pub backlog_bytes: Vec<Bytes>,
-}
-
-/// The balance of a stage of the packets' path, over the whole run.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct StageBalance {
-    /// Its name, such as `host 0 qdisc`.
-    pub name: String,
-    /// Packets that entered.
-    pub entered: Amount,
-    /// Packets that left.
-    pub left: Amount,
-    /// Packets dropped in the stage.
-    pub dropped: Amount,
-    /// Packets held at the end, counted by a walk over its queues.
-    pub held: Amount,
-}
-
-impl StageBalance {
-    /// Whether all entered packets have left, were dropped, or are held.
-    pub fn is_balanced(&self) -> bool {
-        self.entered.packets == self.left.packets + self.dropped.packets + self.held.packets
-            && self.entered.bytes == self.left.bytes + self.dropped.bytes + self.held.bytes
-    }
-}
-
-/// Packets and their bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Amount {
-    /// Number of packets on the wire.
-    pub packets: Packets,
-    /// Number of bytes.
-    pub bytes: Bytes,
-}
-
-impl Amount {
-    /// The empty amount.
-    pub const ZERO: Self = Self { packets: Packets(0), bytes: Bytes(0) };
 }
 
 impl Counters {

@@ -4,10 +4,10 @@ use anyhow::{Context, anyhow};
 use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Seek, Write};
 use std::path::{Path, PathBuf};
+use weft_facts::json::to_json_pretty;
+use weft_facts::record::Document;
+use weft_facts::table::{Table, render_all};
 use weft_policy::Style;
-use weft_report::json::to_json_pretty;
-use weft_report::record::Document;
-use weft_report::table::{Table, render_all};
 
 /// Writes `text` to standard output. A closed pipe is returned as an error of that kind, on which the program ends
 /// silently.

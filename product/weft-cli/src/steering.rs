@@ -9,7 +9,7 @@ pub struct Problem {
     /// The NIC: a model's name, or a file.
     #[arg(long, value_name = "NIC")]
     pub nic: String,
-    /// The goals: a file with a policy that has `steer` clauses, a steering policy's file, or its text.
+    /// The goals, or the file of a policy that has `steer` clauses.
     #[arg(long, value_name = "POLICY")]
     pub policy: String,
     /// The most queues to use [default: all of the NIC].

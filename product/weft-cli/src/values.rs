@@ -49,7 +49,7 @@ pub fn rate(text: &str) -> Result<BitsPerSec, ValueError> {
 pub fn port_limit(text: &str) -> Result<PortLimit, ValueError> {
     match weft_service::config::parse_limit(text)? {
         limit if limit.rate == BitsPerSec::ZERO => Err(ValueError::ZeroRate),
-        limit => Ok(PortLimit { rate_bps: limit.rate.get(), burst_bytes: limit.burst.get() }),
+        limit => Ok(limit),
     }
 }
 

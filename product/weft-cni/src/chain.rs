@@ -18,10 +18,10 @@ use crate::error::{CniError, Code};
 use crate::port::open;
 use crate::result;
 use serde_json::Value;
+use weft_host::NetNs;
 use weft_host::bpf::{Object, ObjectOptions};
 use weft_host::link::{self, Link};
-use weft_host::tbf::{self, Tbf};
-use weft_host::{NetNs, tc_filter};
+use weft_host::tc::{self, Device, FilterFound, Handle, Tbf, TcObject};
 use weft_units::{Bytes, Nanos};
 
 /// The compiled bpf/mark.bpf.c.
@@ -99,11 +99,13 @@ pub(crate) fn add(config: &Config, target: &Target) -> Result<Value, CniError> {
     };
     let ends = ends(previous, target)?;
     if let Some(limit) = config.bandwidth.egress {
-        tbf::install(&ends.container, &ends.inner.name, &bucket(limit, &ends.inner))
+        Device::open(&ends.container, &ends.inner.name)
+            .and_then(|mut device| device.add(&TcObject::tbf(bucket(limit, &ends.inner))))
             .map_err(|e| failed("limit what the container sends", e))?;
     }
     if let Some(limit) = config.bandwidth.ingress {
-        tbf::install(&ends.host, &ends.outer.name, &bucket(limit, &ends.outer))
+        Device::open(&ends.host, &ends.outer.name)
+            .and_then(|mut device| device.add(&TcObject::tbf(bucket(limit, &ends.outer))))
             .map_err(|e| failed("limit what the container receives", e))?;
     }
     if let Some(mark) = config.mark {
@@ -123,14 +125,14 @@ pub(crate) fn check(config: &Config, target: &Target) -> Result<(), CniError> {
         (config.bandwidth.ingress, &ends.host, &ends.outer, "receives"),
     ];
     for (_, ns, link, does) in limits.into_iter().filter(|(limit, ..)| limit.is_some()) {
-        let counters = tbf::Reader::open(ns, &link.name).and_then(|mut reader| reader.read());
+        let counters = Device::open(ns, &link.name).and_then(|mut device| device.qdisc(Handle::FIRST));
         counters.map_err(|e| failed(&format!("find the limit of what the container {does}"), e))?;
     }
     if config.mark.is_some() {
-        let filters = tc_filter::ingress_filters(&ends.host, &ends.outer.name)
+        let filters = tc::filters(&ends.host, &ends.outer.name, Handle::INGRESS)
             .map_err(|e| failed("find the mark of the container's packets", e))?;
         let ours =
-            |filter: &tc_filter::Filter| filter.program.as_ref().is_some_and(|p| p.name.starts_with(PROGRAM));
+            |filter: &FilterFound| filter.program.as_ref().is_some_and(|p| p.name.starts_with(PROGRAM));
         if !filters.iter().any(ours) {
             let text = format!("nothing marks the container's packets at {} any longer", ends.outer.name);
             return Err(CniError::new(Code::Failed, text));

@@ -5,7 +5,7 @@ use crate::daemon::{Connected, Daemon, DaemonError, NewPort, State};
 use std::path::{Path, PathBuf};
 use weft_control::interface::{AddPort, PortLimit};
 use weft_control::{Client, ClientError, ControlError};
-use weft_report::status::WorkerState;
+use weft_facts::status::WorkerState;
 use weft_units::Bytes;
 
 /// The largest frame on the wire, which gives the least burst: 1500 bytes and Ethernet's framing.
@@ -47,7 +47,7 @@ fn translate(error: ClientError, socket: &Path) -> DaemonError {
 }
 
 fn limit(limit: Limit) -> PortLimit {
-    PortLimit { rate_bps: limit.rate.0, burst_bytes: limit.depth(FRAME).0 }
+    PortLimit { rate: limit.rate, burst: limit.depth(FRAME) }
 }
 
 impl Control {

@@ -2,34 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-/// One message of the policy compiler.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Diagnostic {
-    /// The policy's name, as the caller gave it.
-    pub file: String,
-    /// The line, from 1.
-    pub line: u64,
-    /// The column in characters, from 1.
-    pub column: u64,
-    /// `error`, `warning` or `note`.
-    pub severity: String,
-    /// The stable code.
-    pub code: String,
-    /// The message, in one line.
-    pub message: String,
-    /// The remedy, in one line.
-    #[serde(default)]
-    pub help: String,
-}
-
-impl core::fmt::Display for Diagnostic {
-    /// `FILE:LINE:COLUMN: error[CODE]: text`.
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { file, line, column, severity, code, message, .. } = self;
-        write!(f, "{file}:{line}:{column}: {severity}[{code}]: {message}")
-    }
-}
+use weft_facts::diagnostic::PolicyDiagnostic;
 
 /// An error that the daemon returns.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
@@ -42,7 +15,7 @@ pub enum ControlError {
         /// The generation in force.
         generation: u64,
         /// The messages of the compiler.
-        diagnostics: Vec<Diagnostic>,
+        diagnostics: Vec<PolicyDiagnostic>,
     },
     /// The file of a tenant is refused; what the tenant has stays in force.
     #[error("{}", refusal(diagnostics))]
@@ -55,7 +28,7 @@ pub enum ControlError {
         /// The file that stays in force; `None` for a FIFO.
         keeps: Option<String>,
         /// The errors of the compiler.
-        diagnostics: Vec<Diagnostic>,
+        diagnostics: Vec<PolicyDiagnostic>,
     },
     /// The policy has no tenant of this name.
     #[error("the policy has no tenant {tenant}; {}", there_are(tenants))]
@@ -186,9 +159,9 @@ pub enum ControlError {
 }
 
 /// The first error of a refused policy, in one line.
-fn refusal(diagnostics: &[Diagnostic]) -> String {
+fn refusal(diagnostics: &[PolicyDiagnostic]) -> String {
     let first = diagnostics.iter().find(|d| d.severity == "error").or(diagnostics.first());
-    first.map_or_else(|| "the policy is refused".to_owned(), Diagnostic::to_string)
+    first.map_or_else(|| "the policy is refused".to_owned(), PolicyDiagnostic::to_string)
 }
 
 /// The tenants of a policy in words.
@@ -239,7 +212,7 @@ mod tests {
                 keeps: None,
                 diagnostics: Vec::new(),
             },
-            ControlError::PolicyRefused { generation: 1, diagnostics: vec![Diagnostic::default()] },
+            ControlError::PolicyRefused { generation: 1, diagnostics: vec![PolicyDiagnostic::default()] },
         ] {
             let (name, parameters) = error.to_wire();
             assert_eq!(ControlError::from_wire(&name, Some(parameters)), error);
@@ -256,15 +229,15 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_line_with_a_place() {
-        let note = Diagnostic { severity: "note".to_owned(), ..Diagnostic::default() };
-        let bad = Diagnostic {
+        let note = PolicyDiagnostic { severity: "note".to_owned(), ..PolicyDiagnostic::default() };
+        let bad = PolicyDiagnostic {
             file: "p.weft".to_owned(),
             line: 2,
             column: 8,
             severity: "error".to_owned(),
             code: "E0101".to_owned(),
             message: "no class `x`".to_owned(),
-            help: String::new(),
+            ..PolicyDiagnostic::default()
         };
         let error = ControlError::PolicyRefused { generation: 1, diagnostics: vec![note, bad] };
         assert_eq!(error.to_string(), "p.weft:2:8: error[E0101]: no class `x`");

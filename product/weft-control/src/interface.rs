@@ -1,6 +1,6 @@
 //! The methods of `io.weft`: parameters and replies.
 
-use crate::error::{ControlError, Diagnostic};
+use crate::error::ControlError;
 pub use crate::tenants::{
     ConfigTenant, ListTenantsReply, StatusTenant, TenantFile, TenantName, TenantOrigin, TenantReply,
     TenantText,
@@ -9,7 +9,9 @@ use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-pub use weft_report::status::{ServiceStatus, StatusPort};
+use weft_facts::diagnostic::PolicyDiagnostic;
+pub use weft_facts::ports::PortLimit;
+pub use weft_facts::status::{ServiceStatus, StatusPort};
 
 /// The shortest interval of [`Request::Monitor`], in milliseconds.
 pub const MONITOR_MIN_MS: u64 = 100;
@@ -60,16 +62,6 @@ pub struct LoadPolicy {
     /// The time that flows that change their class wait for packets that they have left, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_ms: Option<u64>,
-}
-
-/// A limit of a port's traffic in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PortLimit {
-    /// The rate in bits per second.
-    pub rate_bps: u64,
-    /// The bytes that pass at once after a pause.
-    pub burst_bytes: u64,
 }
 
 /// The parameters of `AddPort`.
@@ -340,7 +332,7 @@ pub struct ChangeReply {
     pub warnings: Vec<String>,
     /// The messages of the compiler, warnings and notes.
     #[serde(default)]
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
     /// The uplink, if the configuration names its uplinks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<String>,

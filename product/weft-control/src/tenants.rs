@@ -1,20 +1,9 @@
 //! Tenants in calls and replies: their files, and their state.
 
-use crate::error::Diagnostic;
 use serde::{Deserialize, Serialize};
-pub use weft_report::tenants::{StatusTenant, TenantOrigin};
-
-/// The text of a tenant's file.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TenantText {
-    /// The tenant's name in the operator's policy, such as `vm1` or `vm1.db`.
-    pub tenant: String,
-    /// The file's name in diagnostics.
-    pub name: String,
-    /// Its text.
-    pub text: String,
-}
+pub use weft_facts::config::ConfigTenant;
+use weft_facts::diagnostic::PolicyDiagnostic;
+pub use weft_facts::tenants::{StatusTenant, TenantOrigin, TenantText};
 
 /// The parameters of `AttachTenant` and `ReplaceTenant`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -46,28 +35,6 @@ pub struct TenantName {
     pub uplink: Option<String>,
 }
 
-/// A tenant of the policy in force.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct ConfigTenant {
-    /// The tenant's name.
-    pub tenant: String,
-    /// The name of its file; `None` if it has none, so that its packets share one FIFO.
-    #[serde(default)]
-    pub file: Option<String>,
-    /// The SHA-256 of the file's text, in hexadecimal digits.
-    #[serde(default)]
-    pub hash: Option<String>,
-    /// The origin of the file, or of its absence.
-    #[serde(default)]
-    pub origin: TenantOrigin,
-    /// The user who attached or detached the file.
-    #[serde(default)]
-    pub owner_uid: Option<u32>,
-    /// The text of a file that was attached, if there is room for it in the answer.
-    #[serde(default)]
-    pub text: Option<String>,
-}
-
 /// The reply of `AttachTenant`, `ReplaceTenant` and `DetachTenant`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TenantReply {
@@ -83,7 +50,7 @@ pub struct TenantReply {
     pub warnings: Vec<String>,
     /// The messages of the compiler that the change adds, warnings and notes.
     #[serde(default)]
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
 }
 
 /// The reply of `ListTenants`.

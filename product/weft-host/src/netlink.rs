@@ -139,6 +139,24 @@ pub(crate) fn attributes(bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
+/// Consecutive attributes, each padded to four bytes.
+#[derive(Default)]
+pub(crate) struct Attributes(Vec<u8>);
+
+impl Attributes {
+    pub(crate) fn with(mut self, kind: u16, value: &[u8]) -> Self {
+        self.0.extend_from_slice(&(value.len() as u16 + 4).to_ne_bytes());
+        self.0.extend_from_slice(&kind.to_ne_bytes());
+        self.0.extend_from_slice(value);
+        self.0.resize(self.0.len().next_multiple_of(4), 0);
+        self
+    }
+
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        self.0
+    }
+}
+
 /// The text of an attribute up to its terminating zero.
 pub(crate) fn c_string(bytes: &[u8]) -> String {
     let end = bytes.iter().position(|b| *b == 0).unwrap_or(bytes.len());

@@ -147,8 +147,9 @@ impl Bench {
             "{kind:?}: {} doorbells ahead, {} sleeps, {dropped} drops",
             totals.doorbell_ahead, totals.sleeps
         );
-        let bad = totals.lost != dropped || totals.strays > 0 || (kind == Kind::Tap && dropped > 0);
-        let found = (totals.lost, totals.strays, totals.drops);
+        let bad =
+            totals.lost != dropped || totals.events.strays.get() > 0 || (kind == Kind::Tap && dropped > 0);
+        let found = (totals.lost, totals.events.strays.get(), totals.drops);
         if bad { Err(format!("{kind:?}: lost, strays, drops: {found:?}").into()) } else { Ok(()) }
     }
 }
@@ -165,7 +166,7 @@ fn round_of(kind: Kind, slots: u32) -> Done<Round> {
         std::thread::sleep(Duration::from_millis(500));
         let loaded = pings(bench)?;
         let totals = bench.nic.totals()?;
-        let inside = totals.sum(|c| c.posted).minus(totals.sum(|c| c.sent)).bytes;
+        let inside = totals.sum(|c| c.posted).saturating_sub(totals.sum(|c| c.sent)).bytes;
         Ok((loaded, inside))
     })?;
     bench.end(kind)?;

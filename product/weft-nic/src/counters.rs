@@ -2,7 +2,7 @@
 
 use crate::sojourn::SojournHistogram;
 use core::sync::atomic::{AtomicU64, Ordering};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Counted, Nanos};
 
 /// The wait of flows that change their class for packets that they have left, unless the operator gives another.
 pub const DRAIN: Nanos = Nanos::from_secs(30);
@@ -12,32 +12,6 @@ pub const DRAIN: Nanos = Nanos::from_secs(30);
 pub struct Counter {
     packets: AtomicU64,
     bytes: AtomicU64,
-}
-
-/// A reading of a [`Counter`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Count {
-    /// Packets.
-    pub packets: Packets,
-    /// Frame bytes.
-    pub bytes: Bytes,
-}
-
-impl Count {
-    /// The sum of two counts.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
-    }
-
-    /// The difference of two counts; zero where `other` is larger.
-    #[must_use]
-    pub fn minus(self, other: Self) -> Self {
-        Self {
-            packets: self.packets.saturating_sub(other.packets),
-            bytes: self.bytes.saturating_sub(other.bytes),
-        }
-    }
 }
 
 /// A number set by one thread and read by any.
@@ -70,11 +44,8 @@ impl Counter {
     }
 
     /// Reads the counter. Packets and bytes may differ by one packet while the writer runs.
-    pub fn get(&self) -> Count {
-        Count {
-            packets: Packets(self.packets.load(Ordering::Relaxed)),
-            bytes: Bytes(self.bytes.load(Ordering::Relaxed)),
-        }
+    pub fn get(&self) -> Counted {
+        Counted::new(self.packets.load(Ordering::Relaxed), self.bytes.load(Ordering::Relaxed))
     }
 }
 

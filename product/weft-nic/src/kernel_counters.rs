@@ -1,6 +1,5 @@
 //! The kernel's counters, as they were read last, for the devices and programs of a port, and for the uplink.
 
-use crate::counters::Count;
 use crate::doorbell::Doorbells;
 use crate::port::{Deliveries, Port, PortDrops, Uplink};
 use crate::redirect::ReceivePath;
@@ -8,7 +7,7 @@ use crate::sync::Ordering;
 use std::sync::{Mutex, PoisonError};
 use weft_host::bpf::RunStats;
 use weft_host::clock;
-use weft_units::{Instant, Nanos};
+use weft_units::{Counted, Instant, Nanos};
 
 /// The kernel's counters of a port, as they were read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,7 +19,7 @@ pub(crate) struct KernelCounters {
     /// The run-time cost of the program at the port's far end.
     pub(crate) guard: RunStats,
     /// Packets redirected to the port.
-    pub(crate) redirected: Count,
+    pub(crate) redirected: Counted,
     /// Packets delivered to the port, and those dropped before it.
     pub(crate) deliveries: Deliveries,
     /// The number of failed readings.
@@ -114,16 +113,16 @@ impl KernelCounterCache {
 /// The last reading of the uplink's device: the packets that it counts as arrived and as dropped, and the number of
 /// failed readings.
 #[derive(Debug)]
-pub(crate) struct UplinkCounterCache(Mutex<((Count, u64), u64)>);
+pub(crate) struct UplinkCounterCache(Mutex<((Counted, u64), u64)>);
 
 impl UplinkCounterCache {
     /// Starts with the baseline `before`.
-    pub(crate) fn new(before: Count) -> Self {
+    pub(crate) fn new(before: Counted) -> Self {
         Self(Mutex::new(((before, 0), 0)))
     }
 
     /// Reads the counters.
-    pub(crate) fn read(&self, uplink: &Uplink) -> ((Count, u64), u64) {
+    pub(crate) fn read(&self, uplink: &Uplink) -> ((Counted, u64), u64) {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (arrived, failed) = &mut *last;
         take(failed, arrived, uplink.arrived());

@@ -31,7 +31,7 @@ mod port;
 mod ports;
 mod workers;
 
-use crate::counters::{Count, Counters, LagGauge};
+use crate::counters::{Counters, LagGauge};
 use crate::departures::{DepartureLog, Departures};
 use crate::doorbell::{CgroupEntry, EgressError, NicMaps, PrepareError, TableError, TapProgramError, check};
 use crate::kernel_counters::{UplinkCounterCache, rest_of};
@@ -57,7 +57,7 @@ use weft_host::clock;
 use weft_policy::CompiledPolicy;
 use weft_sched::queues::Staleness;
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, Instant, Nanos, Packets};
 #[cfg(test)]
 pub(crate) use workers::limited;
 pub use workers::{Samples, WORKERS, WorkersError};
@@ -324,7 +324,7 @@ pub enum OnFailure {
 struct UplinkWatch {
     device: Uplink,
     /// The device's counters when the NIC started.
-    before: Count,
+    before: Counted,
     counters: UplinkCounterCache,
 }
 
@@ -554,7 +554,10 @@ impl SoftwareNic {
             let dropped = Packets(dropped.saturating_sub(self.refused_writes()));
             let written = self.counters.count(|c| &c.uplink_writes).packets;
             let is_gone = failed_before.is_some_and(|before| failed > before);
-            if is_gone || arrived.minus(*before).packets + dropped >= written || clock::now() >= until {
+            if is_gone
+                || arrived.saturating_sub(*before).packets + dropped >= written
+                || clock::now() >= until
+            {
                 return;
             }
             failed_before = Some(failed);
@@ -573,6 +576,7 @@ impl SoftwareNic {
         self.ports.iter().for_each(|port| ports.add(&of(port)));
         let ((arrived, device_dropped), failed) =
             self.uplink_device.counters.read(&self.uplink_device.device);
+        ports.unread += failed;
         let c = &self.counters;
         let uplink_failed = c.count(|c| &c.uplink_failed);
         Ok(Totals {
@@ -588,9 +592,8 @@ impl SoftwareNic {
             overdrawn: c.packets(|c| &c.overdrawn),
             ahead_max: Nanos(c.max(|c| &c.ahead_max)),
             observed_rate: self.observed_rate(),
-            uplink_arrived: arrived.minus(self.uplink_device.before),
+            uplink_arrived: arrived.saturating_sub(self.uplink_device.before),
             uplink_dropped: device_dropped.saturating_sub(self.refused_writes()),
-            unread: ports.unread + failed,
             wakeups: self.wakeups(),
             sleeps: c.packets(|c| &c.sleeps),
             wakeups_lost: c.packets(|c| &c.wakeups_lost),
@@ -604,7 +607,7 @@ impl SoftwareNic {
                 sum: Nanos(c.sum(|c| &c.weights_age)),
                 max: Nanos(c.max(|c| &c.weights_age_max)),
             },
-            ..Totals::from(ports)
+            ports,
         })
     }
 

@@ -24,7 +24,6 @@ pub use tap::{RING_SLOTS, TapConfig};
 pub(crate) use uplink::UplinkRole;
 pub use uplink::{Receive, Uplink};
 
-use crate::counters::Count;
 use core::ops::RangeInclusive;
 use kernel_side::Near;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -34,11 +33,11 @@ use veth::Veth;
 use weft_host::ethtool::EthtoolError;
 use weft_host::link::{LinkError, Mac, Numbered};
 use weft_host::macvtap::MacvtapError;
-use weft_host::mq::MqError;
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
 use weft_host::tap::{Carrier, TapError};
-use weft_host::tbf::{self, Tbf, TbfError};
+use weft_host::tc::{Device, Handle, Tbf, TcError, TcObject};
+use weft_units::Counted;
 
 /// Errors from creating a port or an uplink.
 #[derive(Debug, thiserror::Error)]
@@ -55,15 +54,12 @@ pub enum PortError {
     /// The receive backlogs between the ends of a port.
     #[error(transparent)]
     Backlog(#[from] BacklogError),
-    /// The qdiscs above a TAP's rings.
+    /// The qdiscs above a TAP's rings, or the limit of a port's received packets.
     #[error(transparent)]
-    Qdisc(#[from] MqError),
+    Qdisc(#[from] TcError),
     /// The features of a port.
     #[error(transparent)]
     Ethtool(#[from] EthtoolError),
-    /// The limit of a port's received packets.
-    #[error(transparent)]
-    Tbf(#[from] TbfError),
     /// A port that is a TAP has one end only.
     #[error("port {0} is a TAP, which has no far end")]
     NoFarEnd(String),
@@ -186,7 +182,7 @@ impl PortDrops {
 pub struct Deliveries {
     /// Packets delivered to the near end: `tx_packets` of a veth's far end, or `rx_packets` of a TAP, which counts what
     /// was written to its queues and passed to the stack (`tun_get_user`, drivers/net/tun.c).
-    pub delivered: Count,
+    pub delivered: Counted,
     /// Packets dropped on the way to it.
     pub dropped: DeliveryDrops,
 }
@@ -249,7 +245,8 @@ impl Port {
         let near = Near::new(Numbered::at(kept.app, kept.near, kept.name)?)?;
         let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
-        let bucket = tbf::Reader::open(&veth.nic, &veth.far.show()?.name).and_then(|mut of| of.read());
+        let bucket = Device::open(&veth.nic, &veth.far.show()?.name)
+            .and_then(|mut device| device.qdisc(Handle::FIRST));
         let received = if bucket.is_ok() { Received::Limited } else { Received::Unlimited };
         let port = Self { near, mac, rings, ring_packets, behind: Behind::Veth(veth), received };
         // It may have been moved while no process served it.
@@ -343,7 +340,9 @@ impl Port {
     /// When the kernel refuses it, or the port is a TAP.
     pub fn limit_received(&mut self, bucket: &Tbf) -> Result<(), PortError> {
         match &self.behind {
-            Behind::Veth(veth) => tbf::install(&veth.nic, &veth.far.show()?.name, bucket)?,
+            Behind::Veth(veth) => {
+                Device::open(&veth.nic, &veth.far.show()?.name)?.add(&TcObject::tbf(*bucket))?
+            }
             Behind::Tap(_) => return Err(PortError::NoFarEnd(self.name().to_owned())),
         }
         self.received = Received::Limited;

@@ -19,14 +19,13 @@
 //! The thread always runs: it moves what passes the program, and everything where no program exists. A refused program is
 //! no error unless [`Receive::Kernel`] requires it; [`ReceivePath`] has the reason.
 
-use crate::counters::Count;
 use crate::port::{Port, PortError, Receive, Uplink};
 use core::fmt;
 use core::time::Duration;
 use weft_host::Mac;
 use weft_host::bpf::{BpfError, FilterId, MapFd, Object, ObjectOptions};
 use weft_host::netns::NetNsError;
-use weft_units::{Bytes, Packets};
+use weft_units::Counted;
 
 /// The compiled eBPF object, built from `bpf/receive.bpf.c` by this crate's build script.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/receive.bpf.o"));
@@ -114,10 +113,10 @@ impl ReceivePath {
     ///
     /// # Errors
     /// When the kernel refuses to read the counters.
-    pub(crate) fn redirected(&self) -> Result<Count, BpfError> {
+    pub(crate) fn redirected(&self) -> Result<Counted, BpfError> {
         match self {
             Self::Kernel(redirect) => redirect.count(),
-            Self::Thread(_) => Ok(Count::default()),
+            Self::Thread(_) => Ok(Counted::default()),
         }
     }
 
@@ -189,9 +188,9 @@ impl Redirect {
     }
 
     /// The sum of the cores' counters.
-    fn count(&self) -> Result<Count, BpfError> {
+    fn count(&self) -> Result<Counted, BpfError> {
         let cores = self.object.per_cpu(MAP, 0)?;
-        Ok(cores.iter().map(|core| element(core)).fold(Count::default(), Count::plus))
+        Ok(cores.iter().map(|core| element(core)).sum())
     }
 }
 
@@ -227,11 +226,11 @@ const RECEIVER: usize = 12;
 const AT: [usize; 2] = [0, 8];
 
 /// One core's element of the map.
-fn element(bytes: &[u8]) -> Count {
+fn element(bytes: &[u8]) -> Counted {
     let number = |at: usize| {
         bytes.get(at..).and_then(|rest| rest.first_chunk()).copied().map_or(0, u64::from_ne_bytes)
     };
-    Count { packets: Packets(number(AT[0])), bytes: Bytes(number(AT[1])) }
+    Counted::new(number(AT[0]), number(AT[1]))
 }
 
 #[cfg(test)]
@@ -248,7 +247,7 @@ mod tests {
         let offsets = [receiver.offset("far_end"), receiver.offset("mac")];
         assert_eq!((offsets, receiver.size), ([Some(0), Some(4)], RECEIVER));
         let bytes: Vec<u8> = [7_u64, 600].iter().flat_map(|n| n.to_ne_bytes()).collect();
-        assert_eq!(element(&bytes), Count { packets: Packets(7), bytes: Bytes(600) });
+        assert_eq!(element(&bytes), Counted::new(7, 600));
     }
 
     #[test]

@@ -1,51 +1,51 @@
 //! The totals of a NIC, stage by stage.
 
-use crate::counters::{Count, Counters};
+use crate::counters::Counters;
 use crate::port::{DeliveryDrops, PortDrops};
 use crate::sojourn::Sojourns;
+use core::ops::{Deref, DerefMut};
+use weft_facts::counters::{ClassEvents, PortEvents};
 use weft_host::bpf::RunStats;
 use weft_sched::queues::Staleness;
-use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, Nanos};
 
 /// The totals of a class, stage by stage.
 #[derive(Clone, Debug, Default)]
 pub struct ClassTotals {
     /// Packets posted at the port's egress.
-    pub posted: Count,
+    pub posted: Counted,
     /// Packets fetched from the rings.
-    pub fetched: Count,
+    pub fetched: Counted,
     /// Packets sent.
-    pub sent: Count,
+    pub sent: Counted,
     /// Packets refused by the uplink.
-    pub refused: Count,
+    pub refused: Counted,
     /// Packets left in the rings at the end.
-    pub held: Count,
+    pub held: Counted,
     /// MTU-size frames and wire bytes.
-    pub wire: Count,
-    /// Packets of flows beyond the flow bound.
-    pub untracked: Packets,
-    /// Packets that requested a time too late for a ring that flows share, and were sent as if they requested none.
-    pub late_claims: Packets,
+    pub wire: Counted,
+    /// Packets of rare events.
+    pub events: ClassEvents,
     /// Packets refused at the port's egress, before their doorbell: the class had reached its packet bound.
-    pub bound: Count,
+    pub bound: Counted,
     /// Packets refused at the port's egress because the ring was full.
-    pub full: Count,
+    pub full: Counted,
     /// Packets refused at the port's egress because their flow had packets left in the ring of another class.
-    pub moving: Count,
+    pub moving: Counted,
 }
 
 /// The packets that have passed the far ends of the ports, as the program there counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
     /// Packets and bytes, as the rings hold them.
-    pub count: Count,
+    pub count: Counted,
     /// Ports without such a count: a TAP, a NIC without classes, a port that was taken over from a former process.
     pub unseen_ports: u64,
 }
 
 impl Arrivals {
     /// Those of one port; `None` if they are not counted.
-    pub(crate) fn of_port(count: Option<Count>) -> Self {
+    pub(crate) fn of_port(count: Option<Counted>) -> Self {
         Self { count: count.unwrap_or_default(), unseen_ports: count.is_none().into() }
     }
 }
@@ -90,25 +90,14 @@ impl Draining {
 /// The totals of a NIC at one time; exact after [`SoftwareNic::stop`](crate::nic::SoftwareNic::stop).
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// By class.
-    pub classes: Vec<ClassTotals>,
-    /// Packets dropped by the kernel between egress and ring, from its own counters.
-    pub drops: PortDrops,
-    /// Packets that have passed the far ends of the ports.
-    pub arrivals: Arrivals,
-    /// Packets announced beyond one for each super-packet that the kernel cuts before the ring: a drop that the kernel counts
-    /// once may be several of them.
-    pub cut: u64,
-    /// The run-time cost of the program at the egress.
-    pub bpf: RunStats,
+    /// The sum of its ports.
+    pub ports: PortTotals,
     /// Wake-ups sent by the posting side.
     pub wakeups: u64,
-    /// Metadata records.
-    pub records: u64,
     /// Writes to the uplink.
-    pub uplink_writes: Count,
+    pub uplink_writes: Counted,
     /// Failed writes to the uplink: no room yet, so that the chunk was kept, or refused.
-    pub uplink_failed: Count,
+    pub uplink_failed: Counted,
     /// Sojourns of the worker for room in the uplink.
     pub uplink_waits: u64,
     /// Changes of the policy.
@@ -128,50 +117,9 @@ pub struct Totals {
     /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
     pub observed_rate: Option<BitsPerSec>,
     /// Packets that the uplink device counts as arrived.
-    pub uplink_arrived: Count,
+    pub uplink_arrived: Counted,
     /// Packets dropped by the uplink device.
     pub uplink_dropped: u64,
-    /// Packets redirected to the port by the kernel (rx).
-    pub rx_redirected: Count,
-    /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nothing counts them behind it.
-    pub rx_limited: Count,
-    /// Packets delivered to the other ports (rx), by their devices' own counters.
-    pub rx_delivered: Count,
-    /// Packets dropped by the kernel before the port (rx).
-    pub rx_dropped: DeliveryDrops,
-    /// Packets read from the uplink by the thread (rx).
-    pub rx: Count,
-    /// Packets written to the port by the thread (rx).
-    pub rx_passed: Count,
-    /// Packets of the thread refused by the port (rx).
-    pub rx_refused: Count,
-    /// Failed reads from the uplink (rx). Reads of an empty queue do not count.
-    pub rx_read_failed: u64,
-    /// Whether the rx thread ended before the NIC was stopped, since the uplink's device no longer exists.
-    pub rx_ended: bool,
-    /// Fetches that found the doorbell ahead of its packet.
-    pub doorbell_ahead: u64,
-    /// Packets posted and lost before their ring.
-    pub lost: u64,
-    /// Packets found without a doorbell.
-    pub strays: u64,
-    /// Segments of super-packets that were cut behind their doorbell, since the port's offloads are off: posted before the ring.
-    pub cut_packets: u64,
-    /// Packets dropped because they bypassed the program at the egress, so that no doorbell announced them.
-    pub unannounced_drops: u64,
-    /// Packets dropped because their class cannot be determined: a fragment whose first fragment has not passed, or
-    /// more headers than the program parses.
-    pub obscured_drops: u64,
-    /// Packets of infrastructure beyond its share, which were scheduled as any other.
-    pub infrastructure_excess: u64,
-    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
-    pub unknown_makers: u64,
-    /// The run-time cost of the program at the port's far end.
-    pub guard: RunStats,
-    /// Failed reads of the kernel's counters. The last successful reading is reported instead.
-    pub unread: u64,
-    /// Packets of rings that classes share whose flow had no record; they are counted for the default class.
-    pub unrecorded: u64,
     /// Sleeps that waited for a doorbell.
     pub sleeps: u64,
     /// Wake-ups lost: the sleeper found the doorbell when its sleep timed out.
@@ -210,19 +158,19 @@ pub struct PortTotals {
     /// Metadata records.
     pub records: u64,
     /// Packets redirected to the port by the kernel (rx).
-    pub rx_redirected: Count,
+    pub rx_redirected: Counted,
     /// Packets passed to the token bucket of a port whose received packets are limited (rx). Nothing counts them behind it.
-    pub rx_limited: Count,
+    pub rx_limited: Counted,
     /// Packets delivered to the other ports (rx), by their devices' own counters.
-    pub rx_delivered: Count,
+    pub rx_delivered: Counted,
     /// Packets dropped by the kernel before the port (rx).
     pub rx_dropped: DeliveryDrops,
     /// Packets read from the uplink by the thread (rx).
-    pub rx: Count,
+    pub rx: Counted,
     /// Packets written to the port by the thread (rx).
-    pub rx_passed: Count,
+    pub rx_passed: Counted,
     /// Packets of the thread refused by the port (rx).
-    pub rx_refused: Count,
+    pub rx_refused: Counted,
     /// Failed reads from the uplink (rx).
     pub rx_read_failed: u64,
     /// Whether the rx thread gave the port up before it was removed.
@@ -231,19 +179,9 @@ pub struct PortTotals {
     pub doorbell_ahead: u64,
     /// Packets posted and lost before their ring.
     pub lost: u64,
-    /// Packets found without a doorbell.
-    pub strays: u64,
-    /// Segments of super-packets that were cut behind their doorbell, since the port's offloads are off: posted before the ring.
-    pub cut_packets: u64,
-    /// Packets dropped because they bypassed the program at the egress.
-    pub unannounced_drops: u64,
-    /// Packets dropped because their class cannot be determined.
-    pub obscured_drops: u64,
-    /// Packets of infrastructure beyond its share.
-    pub infrastructure_excess: u64,
-    /// Packets of sockets of which it is not known which process made them, while the policy tests that.
-    pub unknown_makers: u64,
-    /// Failed reads of the kernel's counters.
+    /// Packets of rare events.
+    pub events: PortEvents,
+    /// Failed reads of the kernel's counters. The last successful reading is reported instead.
     pub unread: u64,
     /// Packets of rings that classes share whose flow had no record.
     pub unrecorded: u64,
@@ -254,17 +192,16 @@ impl ClassTotals {
     #[must_use]
     pub fn minus(&self, base: &Self) -> Self {
         Self {
-            posted: self.posted.minus(base.posted),
-            fetched: self.fetched.minus(base.fetched),
-            sent: self.sent.minus(base.sent),
-            refused: self.refused.minus(base.refused),
-            held: self.held.minus(base.held),
-            wire: self.wire.minus(base.wire),
-            untracked: self.untracked.saturating_sub(base.untracked),
-            late_claims: self.late_claims.saturating_sub(base.late_claims),
-            bound: self.bound.minus(base.bound),
-            full: self.full.minus(base.full),
-            moving: self.moving.minus(base.moving),
+            posted: self.posted.saturating_sub(base.posted),
+            fetched: self.fetched.saturating_sub(base.fetched),
+            sent: self.sent.saturating_sub(base.sent),
+            refused: self.refused.saturating_sub(base.refused),
+            held: self.held.saturating_sub(base.held),
+            wire: self.wire.saturating_sub(base.wire),
+            events: self.events.since(base.events),
+            bound: self.bound.saturating_sub(base.bound),
+            full: self.full.saturating_sub(base.full),
+            moving: self.moving.saturating_sub(base.moving),
         }
     }
 
@@ -281,9 +218,8 @@ impl ClassTotals {
             (&mut self.full, other.full),
             (&mut self.moving, other.moving),
         ];
-        of.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
-        self.untracked += other.untracked;
-        self.late_claims += other.late_claims;
+        of.into_iter().for_each(|(sum, more)| *sum += more);
+        self.events += other.events;
     }
 }
 
@@ -306,7 +242,7 @@ impl PortTotals {
             (&mut self.rx_passed, other.rx_passed),
             (&mut self.rx_refused, other.rx_refused),
         ];
-        counts.into_iter().for_each(|(sum, more)| *sum = sum.plus(more));
+        counts.into_iter().for_each(|(sum, more)| *sum += more);
         let numbers = [
             (&mut self.drops.qdisc, other.drops.qdisc),
             (&mut self.drops.backlog, other.drops.backlog),
@@ -319,73 +255,36 @@ impl PortTotals {
             (&mut self.rx_read_failed, other.rx_read_failed),
             (&mut self.doorbell_ahead, other.doorbell_ahead),
             (&mut self.lost, other.lost),
-            (&mut self.strays, other.strays),
-            (&mut self.cut_packets, other.cut_packets),
-            (&mut self.unannounced_drops, other.unannounced_drops),
-            (&mut self.obscured_drops, other.obscured_drops),
-            (&mut self.infrastructure_excess, other.infrastructure_excess),
-            (&mut self.unknown_makers, other.unknown_makers),
             (&mut self.unread, other.unread),
             (&mut self.unrecorded, other.unrecorded),
         ];
         numbers.into_iter().for_each(|(sum, more)| *sum += more);
+        self.events += other.events;
         self.rx_ended |= other.rx_ended;
     }
 
     /// The sum over the classes.
-    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
-        self.classes.iter().map(pick).fold(Count::default(), Count::plus)
+    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Counted) -> Counted {
+        self.classes.iter().map(pick).sum()
     }
 
     /// Packets received through the uplink, by the thread and by the kernel.
-    pub fn received(&self) -> Count {
-        self.rx.plus(self.rx_redirected)
+    pub fn received(&self) -> Counted {
+        self.rx + self.rx_redirected
     }
 }
 
-impl From<PortTotals> for Totals {
-    /// The totals of the ports, without the NIC's own.
-    fn from(ports: PortTotals) -> Self {
-        Self {
-            classes: ports.classes,
-            drops: ports.drops,
-            arrivals: ports.arrivals,
-            cut: ports.cut,
-            bpf: ports.bpf,
-            guard: ports.guard,
-            records: ports.records,
-            rx_redirected: ports.rx_redirected,
-            rx_delivered: ports.rx_delivered,
-            rx_limited: ports.rx_limited,
-            rx_dropped: ports.rx_dropped,
-            rx: ports.rx,
-            rx_passed: ports.rx_passed,
-            rx_refused: ports.rx_refused,
-            rx_read_failed: ports.rx_read_failed,
-            rx_ended: ports.rx_ended,
-            doorbell_ahead: ports.doorbell_ahead,
-            lost: ports.lost,
-            strays: ports.strays,
-            cut_packets: ports.cut_packets,
-            unannounced_drops: ports.unannounced_drops,
-            obscured_drops: ports.obscured_drops,
-            infrastructure_excess: ports.infrastructure_excess,
-            unknown_makers: ports.unknown_makers,
-            unread: ports.unread,
-            unrecorded: ports.unrecorded,
-            ..Self::default()
-        }
+/// The counters of its ports together read as its own.
+impl Deref for Totals {
+    type Target = PortTotals;
+
+    fn deref(&self) -> &PortTotals {
+        &self.ports
     }
 }
 
-impl Totals {
-    /// Packets received through the uplink, by the thread and by the kernel.
-    pub fn received(&self) -> Count {
-        self.rx.plus(self.rx_redirected)
-    }
-
-    /// The sum over the classes.
-    pub fn sum(&self, pick: impl Fn(&ClassTotals) -> Count) -> Count {
-        self.classes.iter().map(pick).fold(Count::default(), Count::plus)
+impl DerefMut for Totals {
+    fn deref_mut(&mut self) -> &mut PortTotals {
+        &mut self.ports
     }
 }

@@ -36,9 +36,10 @@ use crate::validate::shape::{Shape, find_cycles};
 use crate::validate::{algorithms, build, rows, rules, terms};
 use crate::{lowering, steering, syntax};
 use std::collections::BTreeSet;
+use weft_facts::ports::LimitedPort;
 use weft_steer::policy::PolicyFile;
 use weft_text::{LineIndex, Span, nearest, quoted};
-use weft_units::{BitsPerSec, Bytes};
+use weft_units::BitsPerSec;
 
 /// A policy's text, and its name in diagnostics.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,7 @@ pub struct CompileOptions {
     /// The link's rate, in place of the one that the policy states.
     pub link: Option<BitsPerSec>,
     /// Limits of ports, which hold for all packets of the ports beside the policy's own limits.
-    pub port_limits: Vec<PortLimit>,
+    pub port_limits: Vec<LimitedPort>,
     /// The host's users, by whose names a policy may test them.
     pub users: Users,
     /// The most steps.
@@ -70,17 +71,6 @@ impl CompileOptions {
     pub fn of_simulated(rate: Option<BitsPerSec>) -> Self {
         Self { link: rate, ..Self::default() }
     }
-}
-
-/// A limit of a port's packets that is not part of the policy's text.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PortLimit {
-    /// The port's name.
-    pub port: String,
-    /// The rate.
-    pub rate: BitsPerSec,
-    /// The burst; `None` for that of a limit without one.
-    pub burst: Option<Bytes>,
 }
 
 /// The result of a compilation.
@@ -448,7 +438,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Puts the limits of ports between the link and the root. Returns the new shape.
-    fn limit_ports(&mut self, limits: &[PortLimit], policy: &mut Policy, graph: &mut Graph) -> Option<Shape> {
+    fn limit_ports(
+        &mut self,
+        limits: &[LimitedPort],
+        policy: &mut Policy,
+        graph: &mut Graph,
+    ) -> Option<Shape> {
         let mut branches = Vec::with_capacity(limits.len());
         for limit in limits {
             let Some(number) = port_number(&mut policy.ports, &limit.port) else {
@@ -459,7 +454,7 @@ impl<'a> Pass<'a> {
                 return None;
             };
             let of = Region { to: None, port: Some(number) };
-            let (rate, burst, label) = (limit.rate, limit.burst, Some(limit.port.clone()));
+            let (rate, burst, label) = (limit.limit.rate, Some(limit.limit.burst), Some(limit.port.clone()));
             branches.push(Branch { of, rate, burst, span: Span::default(), label });
         }
         program::limit_root(graph, branches);

@@ -14,6 +14,12 @@ use weft_units::{BitsPerSec, ClassId, LaneId, Nanos, PacketMeta};
 /// policy's tree, unless the policy has a class of this name.
 pub const INFRASTRUCTURE: &str = "infrastructure";
 
+/// The share of the host's infrastructure on a link of `rate`: a hundredth, at least 1 Mb/s, but no more than a tenth.
+pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
+    const LEAST: u64 = 1_000_000;
+    BitsPerSec((rate.get() / 100).max(LEAST.min(rate.get() / 10)).max(1))
+}
+
 /// A traffic class of the policy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassInfo {

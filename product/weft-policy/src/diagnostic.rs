@@ -2,7 +2,7 @@
 
 use crate::code::{Code, Severity};
 use core::fmt;
-use serde::ser::{Serialize, SerializeStruct, Serializer};
+use weft_facts::diagnostic::{PolicyDiagnostic, PolicyFix, TextPosition};
 use weft_text::{LineIndex, ParseError, Position, Span, printable};
 
 /// One diagnostic.
@@ -78,17 +78,6 @@ impl Fix {
     }
 }
 
-impl Serialize for Fix {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("Fix", 4)?;
-        object.serialize_field("start", &self.start)?;
-        object.serialize_field("end", &self.end)?;
-        object.serialize_field("text", &self.text)?;
-        object.serialize_field("write", &self.write)?;
-        object.end()
-    }
-}
-
 /// An edit without line numbers, as the compiler's passes propose it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Edit {
@@ -113,10 +102,37 @@ impl Edit {
     }
 }
 
+fn position(Position { line, column }: Position) -> TextPosition {
+    TextPosition { line: line as u64, column: column as u64 }
+}
+
 impl Diagnostic {
     /// `FILE:LINE:COLUMN: error[CODE]: text`, always a single line.
     pub fn one_line(&self) -> String {
         self.to_string()
+    }
+
+    /// The diagnostic as documents have it.
+    pub fn stated(&self) -> PolicyDiagnostic {
+        let fix = |fix: &Fix| PolicyFix {
+            start: position(fix.start),
+            end: position(fix.end),
+            text: fix.text.clone(),
+            write: fix.write.clone(),
+        };
+        let TextPosition { line, column } = position(self.start);
+        PolicyDiagnostic {
+            file: self.file.clone(),
+            line,
+            column,
+            end: Some(position(self.end)),
+            severity: self.severity.as_str().to_owned(),
+            code: self.code.as_str().to_owned(),
+            message: self.message.clone(),
+            help: self.help.clone(),
+            notes: self.notes.clone(),
+            fix: self.fix.as_ref().map(fix),
+        }
     }
 
     /// Whether it refuses the policy.
@@ -129,23 +145,6 @@ impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Position { line, column } = self.start;
         write!(f, "{}:{line}:{column}: {}[{}]: {}", self.file, self.severity, self.code, self.message)
-    }
-}
-
-impl Serialize for Diagnostic {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = serializer.serialize_struct("Diagnostic", 10)?;
-        object.serialize_field("file", &self.file)?;
-        object.serialize_field("line", &self.start.line)?;
-        object.serialize_field("column", &self.start.column)?;
-        object.serialize_field("end", &self.end)?;
-        object.serialize_field("severity", self.severity.as_str())?;
-        object.serialize_field("code", self.code.as_str())?;
-        object.serialize_field("message", &self.message)?;
-        object.serialize_field("help", &self.help)?;
-        object.serialize_field("notes", &self.notes)?;
-        object.serialize_field("fix", &self.fix)?;
-        object.end()
     }
 }
 
@@ -256,16 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn the_object_form_has_the_promised_fields() {
-        let json = serde_json::to_value(diagnostic()).expect("serializes");
-        assert_eq!(json["file"], "a.weft");
-        assert_eq!((&json["line"], &json["column"]), (&2.into(), &9.into()));
-        assert_eq!(json["end"], serde_json::json!({ "line": 2, "column": 10 }));
-        assert_eq!((&json["severity"], &json["code"]), (&"error".into(), &"E0002".into()));
-        assert_eq!((&json["help"], &json["notes"][0]), (&"leave it out".into(), &"a note".into()));
-        let fix = serde_json::json!({
-            "start": { "line": 2, "column": 8 }, "end": { "line": 2, "column": 10 }, "text": "", "write": "root ="
-        });
-        assert_eq!(json["fix"], fix);
+    fn documents_have_its_place_its_words_and_its_correction() {
+        let stated = diagnostic().stated();
+        assert_eq!(stated.to_string(), diagnostic().one_line());
+        assert_eq!(stated.end, Some(TextPosition { line: 2, column: 10 }));
+        assert_eq!(
+            (stated.help.as_str(), stated.notes.as_slice()),
+            ("leave it out", &["a note".to_owned()][..])
+        );
+        let fix = PolicyFix {
+            start: TextPosition { line: 2, column: 8 },
+            end: TextPosition { line: 2, column: 10 },
+            text: String::new(),
+            write: Some("root =".to_owned()),
+        };
+        assert_eq!(stated.fix, Some(fix));
     }
 }

@@ -46,6 +46,8 @@ pub mod export;
 pub mod files;
 mod format;
 mod fuzz;
+mod goals;
+pub mod kernel;
 pub mod library;
 mod lowering;
 mod program;
@@ -69,10 +71,12 @@ pub use change::{
 };
 pub use code::{Code, Severity};
 pub use compile::{
-    Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, PortLimit, Source, TooManyRefused, compile,
-    compile_with, compile_with_fallback, draw, parse, price, price_with, steer_with,
+    Compilation, CompileOptions, DIAGNOSTICS_MAX, Fallback, Source, TooManyRefused, compile, compile_with,
+    compile_with_fallback, draw, parse, price, price_with, steer_with,
 };
-pub use compiled::{ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause};
+pub use compiled::{
+    ClassInfo, CompiledPolicy, Destination, INFRASTRUCTURE, Rule, SteerClause, infrastructure_rate,
+};
 pub use decode::decode;
 pub use describe::{describe, describe_infrastructure, describe_match, to_dot};
 pub use diagnostic::{Diagnostic, Fix};
@@ -83,6 +87,7 @@ pub use files::{
 };
 pub use format::reformat;
 pub use fuzz::fuzz_policy;
+pub use goals::{fuzz_goals, read_goals};
 pub use lowering::model::default_burst;
 pub use program::BOUND_DEFAULT;
 pub use render::render;

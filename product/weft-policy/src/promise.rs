@@ -85,6 +85,8 @@ pub enum About {
     Lanes,
     /// The rows of the match table.
     Rows,
+    /// A class, a node or a limit of this name.
+    Named(String),
     /// Nothing that is in the text, such as the rate of the link.
     Surroundings,
 }
@@ -129,11 +131,18 @@ pub fn refused_with(
                 of_place.map(|order| order.span)
             }
             About::Lanes => widest_limit(graph),
+            About::Named(name) => named(graph, name),
             About::Rows | About::Surroundings => None,
         };
         diagnostic(span.or_else(root).unwrap_or_default())
     });
     found
+}
+
+/// The class, node or limit of this name; that of a limit has its destination or port in brackets.
+fn named(graph: &Graph, name: &str) -> Option<Span> {
+    let node = name.split_once('[').map_or(name, |(node, _)| node);
+    graph.nodes.iter().find(|of| of.name == name || of.name == node).map(|node| node.span)
 }
 
 /// The node with the most limits, if one has several.

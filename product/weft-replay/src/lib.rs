@@ -5,7 +5,7 @@
 //! by the policy's packet bounds and not by the file.
 //!
 //! **Time.** A packet arrives at its timestamp. A timestamp before that of the preceding packet counts as the same time
-//! ([`ReplayReport::late_timestamps`]). A packet departs when its last bit and the gap after it have passed. The
+//! ([`ReplayOutcome::late_timestamps`]). A packet departs when its last bit and the gap after it have passed. The
 //! written timestamp is the capture's first timestamp plus that virtual time.
 //!
 //! **Bytes.** Classes, limits and weights count the frame as it was on the wire (`orig_len`, without check sequence),
@@ -21,7 +21,7 @@
 //! that it marks is written with the mark of RFC 3168 if its transport is capable of ECN, and as it came otherwise.
 //!
 //! **Unreadable input.** A packet whose headers are damaged or truncated is scheduled as one that is not IP, usually in
-//! class `default`. It is counted in [`ReplayReport::unreadable`] and not dropped. A capture file that ends inside a
+//! class `default`. It is counted in [`ReplayOutcome::unreadable`] and not dropped. A capture file that ends inside a
 //! packet, or is damaged, ends the run. The packets before are still sent and written; then the error is returned, with
 //! the report of the written packets.
 
@@ -30,12 +30,14 @@ use crate::link::{Departure, Fate, Framing, Scheduler, VirtualLink};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use thiserror::Error;
+use weft_facts::record::{Balance, Conservation};
+use weft_facts::replay::ReplayClass;
 use weft_packet::ecn::mark_congestion;
 use weft_packet::headers::parse_headers;
 use weft_packet::pcap::{CapturedPacket, PcapError, PcapReader, PcapWriter};
 use weft_policy::CompiledPolicy;
 use weft_sched::PacketScheduler;
-use weft_units::{BitsPerSec, Bytes, ClassId, Instant, LaneId, PacketMeta};
+use weft_units::{BitsPerSec, Bytes, ClassId, Counted, Instant, LaneId, PacketMeta};
 
 mod engine;
 mod flows;
@@ -44,7 +46,7 @@ mod order;
 mod report;
 
 pub use order::{Arrival, Departed, Order, order};
-pub use report::{ClassReport, Conservation, Count, ReplayReport};
+pub use report::ReplayOutcome;
 
 /// The default number of flows of a class with their own queue.
 pub const FLOWS_PER_CLASS: usize = 65_536;
@@ -108,7 +110,7 @@ pub enum ReplayError {
         /// The error.
         source: PcapError,
         /// The report of the packets written before; `None` when the file header could not be read.
-        report: Option<Box<ReplayReport>>,
+        report: Option<Box<ReplayOutcome>>,
     },
     /// The output cannot be written.
     #[error("{0}")]
@@ -154,11 +156,14 @@ struct Sink<W: Write> {
     waiting: Waiting,
     /// The class of each lane.
     class_of_lane: Vec<usize>,
-    classes: Vec<ClassReport>,
+    classes: Vec<ReplayClass>,
     /// The capture's first timestamp.
     origin: Instant,
-    out: Count,
-    conservation: Conservation,
+    entered: Counted,
+    left: Counted,
+    dropped: Counted,
+    /// The drops by reason, counted beside their sum.
+    drops: BTreeMap<String, Counted>,
     error: Option<PcapError>,
 }
 
@@ -176,16 +181,15 @@ impl<W: Write> Sink<W> {
 
     /// Counts a packet that is dropped.
     fn drop(&mut self, lane: LaneId, len: Bytes, reason: &'static str) {
-        self.conservation.dropped_packets += 1;
-        self.conservation.dropped_bytes += len.0;
-        self.conservation.dropped_by_reason.entry(reason).or_default().add(len);
+        self.dropped += Counted::one(len);
+        *self.drops.entry(reason.to_owned()).or_default() += Counted::one(len);
         if let Some(class) = self.class(lane) {
-            class.dropped.entry(reason).or_default().add(len);
+            *class.dropped.entry(reason.to_owned()).or_default() += Counted::one(len);
         }
     }
 
     /// The class of a lane.
-    fn class(&mut self, lane: LaneId) -> Option<&mut ClassReport> {
+    fn class(&mut self, lane: LaneId) -> Option<&mut ReplayClass> {
         self.classes.get_mut(*self.class_of_lane.get(lane.index())?)
     }
 
@@ -202,7 +206,7 @@ impl<W: Write> Sink<W> {
             self.error = Some(error);
         }
         let len = held.orig_len;
-        self.out.add(len);
+        self.left += Counted::one(len);
         if let Some(class) = self.class(departure.lane) {
             let at = departure.end.as_secs_f64();
             class.packets += 1;
@@ -236,22 +240,17 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
         let lookup = Lookup::new(policy, port)?;
         let flows = Flows::new(policy, &mut scheduler, flow_bound)?;
         let link = VirtualLink::new(scheduler, rate, Framing::ETHERNET).ok_or(ReplayError::ZeroRate)?;
-        let class = |name: &String| ClassReport {
-            class: name.clone(),
-            packets: 0,
-            bytes: 0,
-            dropped: BTreeMap::new(),
-            first_s: None,
-            last_s: None,
-        };
+        let class = |name: &String| ReplayClass { class: name.clone(), ..ReplayClass::default() };
         let sink = Sink {
             writer: PcapWriter::new(output).map_err(ReplayError::Output)?,
             waiting: Waiting::default(),
             class_of_lane: policy.program.lanes.iter().map(|lane| lane.class.index()).collect(),
             classes: policy.classes.iter().map(|info| class(&info.name)).collect(),
             origin: Instant::ZERO,
-            out: Count::default(),
-            conservation: Conservation::default(),
+            entered: Counted::ZERO,
+            left: Counted::ZERO,
+            dropped: Counted::ZERO,
+            drops: BTreeMap::new(),
             error: None,
         };
         Ok(Self { lookup, link, flows, sink, unreadable: 0, late_timestamps: 0, last: Instant::ZERO })
@@ -259,12 +258,11 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
 
     /// Offers one packet to the link.
     fn packet(&mut self, packet: &CapturedPacket<'_>) -> Result<(), ReplayError> {
-        if self.sink.conservation.in_packets == 0 {
+        if self.sink.entered == Counted::ZERO {
             self.sink.origin = packet.timestamp;
             self.last = packet.timestamp;
         }
-        self.sink.conservation.in_packets += 1;
-        self.sink.conservation.in_bytes += packet.orig_len.0;
+        self.sink.entered += Counted::one(packet.orig_len);
         self.late_timestamps += u64::from(packet.timestamp < self.last);
         self.last = self.last.max(packet.timestamp);
         let at = self.last.saturating_since(self.sink.origin);
@@ -294,30 +292,29 @@ impl<'a, S: Scheduler, W: Write> Replay<'a, S, W> {
     }
 
     /// Sends the waiting packets and closes the output.
-    fn finish(mut self, rate: BitsPerSec) -> Result<ReplayReport, ReplayError> {
+    fn finish(mut self, rate: BitsPerSec) -> Result<ReplayOutcome, ReplayError> {
         let sink = &mut self.sink;
         self.link.drain(|fate| sink.take(fate));
         if let Some(error) = self.sink.error {
             return Err(ReplayError::Output(error));
         }
         self.sink.writer.finish().map_err(ReplayError::Output)?;
-        let mut conservation = self.sink.conservation;
-        conservation.out_packets = self.sink.out.packets;
-        conservation.out_bytes = self.sink.out.bytes;
         // Counted in the scheduler, and their bytes in the table of packets, not as the difference: the equation is there to
         // be checked. A packet that the scheduler has lost is in the table alone.
-        conservation.held_packets = self.link.scheduler_mut().held().get();
+        let mut held = Counted { packets: self.link.scheduler_mut().held(), bytes: Bytes::ZERO };
         let mut waits = vec![true; self.sink.waiting.packets.len()];
         for handle in &self.sink.waiting.free {
             waits[*handle as usize] = false;
         }
-        for (held, _) in self.sink.waiting.packets.iter().zip(waits).filter(|(_, waits)| *waits) {
-            conservation.held_bytes += held.orig_len.0;
+        for (packet, _) in self.sink.waiting.packets.iter().zip(waits).filter(|(_, waits)| *waits) {
+            held.bytes += packet.orig_len;
         }
-        Ok(ReplayReport {
+        let Sink { entered, left, dropped, drops, .. } = self.sink;
+        let total = Balance::of(entered, left, dropped, held);
+        Ok(ReplayOutcome {
             link_bps: rate.0,
             classes: self.sink.classes,
-            conservation,
+            conservation: Conservation { total, drops, ..Conservation::default() },
             unreadable: self.unreadable,
             late_timestamps: self.late_timestamps,
             flows: self.flows.count(),
@@ -335,7 +332,7 @@ pub fn replay(
     input: impl Read,
     output: impl Write,
     options: ReplayOptions<'_>,
-) -> Result<ReplayReport, ReplayError> {
+) -> Result<ReplayOutcome, ReplayError> {
     let scheduler = begin(policy, options.rate)?;
     replay_with(policy, scheduler, input, output, options)
 }
@@ -368,7 +365,7 @@ pub fn replay_with<S: Scheduler>(
     input: impl Read,
     output: impl Write,
     mut options: ReplayOptions<'_>,
-) -> Result<ReplayReport, ReplayError> {
+) -> Result<ReplayOutcome, ReplayError> {
     let rate = options.rate.or(policy.link).ok_or(ReplayError::NoRate)?;
     let unread = |source| ReplayError::Input { source, report: None };
     let mut reader = PcapReader::new(input).map_err(unread)?;

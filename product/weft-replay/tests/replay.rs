@@ -8,12 +8,13 @@ use weft_policy::trial::{Departure as TrialDeparture, TrialPacket, Trials};
 use weft_policy::{ClassInfo, CompileOptions, CompiledPolicy, Destination, Rule, Source, compile};
 use weft_replay::link::{Dequeue, Scheduler};
 use weft_replay::{
-    Arrival, Count, DROPPER, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayReport, order,
-    replay, replay_with,
+    Arrival, DROPPER, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayOutcome, order, replay,
+    replay_with,
 };
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_units::{
-    BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
+    BitsPerSec, Bytes, ClassId, Counted, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets,
+    Weight,
 };
 
 /// Strict priority over lanes with one bounded FIFO each: simple enough to be obviously correct.
@@ -136,12 +137,12 @@ fn read(file: &[u8]) -> Vec<(u64, u16, u16, u32)> {
     packets
 }
 
-fn run(policy: &CompiledPolicy, input: &[u8], options: ReplayOptions<'_>) -> (ReplayReport, Vec<u8>) {
+fn run(policy: &CompiledPolicy, input: &[u8], options: ReplayOptions<'_>) -> (ReplayOutcome, Vec<u8>) {
     let mut output = Vec::new();
     let report = replay(policy, input, &mut output, options).expect("replays");
-    assert!(report.conservation.holds(), "{report:?}");
+    assert!(report.conservation.imbalances().is_empty(), "{report:?}");
     let left: u64 = report.classes.iter().map(|class| class.packets).sum();
-    assert_eq!((left, read(&output).len() as u64), (report.conservation.out_packets, left));
+    assert_eq!((left, read(&output).len() as u64), (report.conservation.total.out_packets, left));
     (report, output)
 }
 
@@ -190,7 +191,9 @@ fn the_engine_agrees_with_a_scheduler_too_simple_to_be_wrong() {
     let by_strict = replay_with(&policy, strict, &input[..], &mut expected, ReplayOptions::default());
     assert_eq!(by_strict.expect("replays"), report);
     assert!(output == expected, "packet by packet and time by time");
-    assert!(report.conservation.dropped_packets > 0 && report.classes.iter().all(|class| class.packets > 0));
+    assert!(
+        report.conservation.total.dropped_packets > 0 && report.classes.iter().all(|class| class.packets > 0)
+    );
 }
 
 /// `wfq { high: 3, low: 1 }` under overload: three bytes to one while both wait.
@@ -284,7 +287,10 @@ fn packets_without_a_capture_leave_as_those_of_one() {
     };
     assert_eq!(done.departed.iter().map(same).collect::<Vec<_>>(), read(&output));
     let dropped: usize = done.dropped.values().map(Vec::len).sum();
-    assert_eq!((dropped as u64, done.late), (report.conservation.dropped_packets, report.late_timestamps));
+    assert_eq!(
+        (dropped as u64, done.late),
+        (report.conservation.total.dropped_packets, report.late_timestamps)
+    );
     assert!(dropped > 0 && done.late > 0 && done.overflow_packets > 0);
     assert_eq!((done.overflow_packets, done.link), (report.overflow_packets, BitsPerSec(1_000_000_000)));
 }
@@ -326,7 +332,7 @@ fn the_high_class_leaves_first_under_overload() {
     // All arrive within 20 us, in which two or three packets leave.
     let last_high = left.iter().rposition(|p| p.2 == 53).expect("high packets");
     assert!(left[3..=last_high].iter().all(|p| p.2 == 53));
-    assert_eq!(report.conservation.dropped_packets, 0);
+    assert_eq!(report.conservation.total.dropped_packets, 0);
     assert!(report.classes[0].last_s < report.classes[1].last_s);
 }
 
@@ -337,10 +343,10 @@ fn conservation_when_bounds_are_hit() {
     let (report, output) = run(&policy(Some(1_000_000_000), 50), &capture(packets), ReplayOptions::default());
     in_order_within_flows(&read(&output));
     let c = &report.conservation;
-    assert_eq!((c.in_packets, c.in_bytes, c.held_packets), (5000, 5_000_000, 0));
-    assert!(c.dropped_packets > 3000, "8 us each, one every 1 us: {c:?}");
-    assert_eq!(c.dropped_by_reason.keys().collect::<Vec<_>>(), [&"class full"]);
-    assert_eq!(c.dropped_by_reason["class full"].bytes, c.dropped_bytes);
+    assert_eq!((c.total.in_packets, c.total.in_bytes, c.total.held_packets), (5000, 5_000_000, 0));
+    assert!(c.total.dropped_packets > 3000, "8 us each, one every 1 us: {c:?}");
+    assert_eq!(c.drops.keys().collect::<Vec<_>>(), ["class full"]);
+    assert_eq!(c.drops["class full"].bytes.get(), c.total.dropped_bytes);
 }
 
 /// A scheduler that forgets one of its packets.
@@ -386,8 +392,8 @@ fn a_scheduler_that_loses_one_packet_of_a_hundred_thousand_breaks_the_balance() 
         let scheduler = Forgets { scheduler: Strict::new(&policy.program), after };
         let report = replay_with(&policy, scheduler, &input[..], Vec::new(), ReplayOptions::default());
         let c = report.expect("replays").conservation;
-        assert_eq!((c.holds(), c.held_packets), (whole, 0), "{c:?}");
-        assert_eq!(c.out_packets, u64::from(PACKETS) - u64::from(!whole));
+        assert_eq!((c.imbalances().is_empty(), c.total.held_packets), (whole, 0), "{c:?}");
+        assert_eq!(c.total.out_packets, u64::from(PACKETS) - u64::from(!whole));
     }
 }
 
@@ -397,7 +403,7 @@ fn flows_beyond_the_bound_share_a_queue_and_keep_their_order() {
     let options = ReplayOptions { flows_per_class: 10, ..ReplayOptions::default() };
     let (report, output) = run(&policy(Some(1_000_000_000), 10_000), &capture(packets), options);
     assert_eq!((report.flows, report.overflow_packets), (10, 2700));
-    assert_eq!(report.conservation.out_packets, 3000);
+    assert_eq!(report.conservation.total.out_packets, 3000);
     in_order_within_flows(&read(&output));
 }
 
@@ -433,7 +439,7 @@ fn a_cut_file_gives_what_came_before_and_the_error() {
     let ReplayError::Input { source: PcapError::CutOff { .. }, report: Some(report) } = error else {
         panic!("{error:?}")
     };
-    assert_eq!((report.conservation.out_packets, read(&output).len()), (9, 9));
+    assert_eq!((report.conservation.total.out_packets, read(&output).len()), (9, 9));
 }
 
 #[test]
@@ -476,7 +482,7 @@ fn an_empty_capture_gives_an_empty_one() {
     let mut progress = |p: Progress| calls.push(p);
     let options = ReplayOptions { progress: Some(&mut progress), ..ReplayOptions::default() };
     let (report, output) = run(&policy(Some(1), 1), &capture([]), options);
-    assert_eq!((report.conservation.in_packets, output.len()), (0, 24));
+    assert_eq!((report.conservation.total.in_packets, output.len()), (0, 24));
     assert_eq!(calls, [Progress { packets: 0, input_bytes: 24 }]);
 }
 
@@ -542,12 +548,16 @@ fn drops_of_a_capture_are_drops_in_each_balance() {
     let packets = (0..40).map(|i| (0, udp(1, [53, 80][i as usize % 2], i, 976)));
     let (report, output) = run(&policy, &capture(packets), ReplayOptions::default());
     let found = &report.conservation;
-    assert_eq!((found.out_packets, found.dropped_packets, found.held_packets), (20, 20, 0), "{found:?}");
-    let all = Count { packets: 20, bytes: 20 * 976 };
-    assert_eq!(found.dropped_by_reason, [(DROPPER, all)].into());
+    assert_eq!(
+        (found.total.out_packets, found.total.dropped_packets, found.total.held_packets),
+        (20, 20, 0),
+        "{found:?}"
+    );
+    let all = Counted::new(20, 20 * 976);
+    assert_eq!(found.drops, [(DROPPER.to_owned(), all)].into());
     let classes: Vec<_> =
         report.classes.iter().map(|class| (&*class.class, class.packets, &class.dropped)).collect();
-    assert_eq!(classes, [("a", 0, &[(DROPPER, all)].into()), ("default", 20, &BTreeMap::new())]);
+    assert_eq!(classes, [("a", 0, &[(DROPPER.to_owned(), all)].into()), ("default", 20, &BTreeMap::new())]);
     // What is dropped takes no time of the link.
     assert_eq!(read(&output).last().map(|packet| packet.0), Some(20 * 8_000));
 }
@@ -563,7 +573,7 @@ fn a_mark_is_written_into_packets_that_can_carry_it() {
         (0, frame)
     });
     let (report, output) = run(&policy, &capture(packets), ReplayOptions::default());
-    assert_eq!((report.conservation.out_packets, report.conservation.dropped_packets), (8, 0));
+    assert_eq!((report.conservation.total.out_packets, report.conservation.total.dropped_packets), (8, 0));
     let mut reader = PcapReader::new(&output[..]).expect("a capture");
     let mut fields = Vec::new();
     while let Some(packet) = reader.next_packet().expect("whole packets") {
@@ -581,7 +591,7 @@ fn a_limit_at_the_root_limits_the_link_and_not_one_class_of_it() {
     let report =
         replay(&policy, &capture(packets)[..], &mut output, ReplayOptions::default()).expect("replays");
     assert!(
-        report.conservation.holds() && report.classes.iter().all(|class| class.packets > 0),
+        report.conservation.imbalances().is_empty() && report.classes.iter().all(|class| class.packets > 0),
         "{report:?}"
     );
     let burst = weft_policy::default_burst(BitsPerSec(18_000_000)).get();
@@ -591,5 +601,5 @@ fn a_limit_at_the_root_limits_the_link_and_not_one_class_of_it() {
         let most = burst + 18_000_000 * at / 8 / 1_000_000_000 + 1000;
         assert!(sent <= most, "{sent} bytes after {at} ns, where {most} may leave");
     }
-    assert_eq!(times.len() as u64, report.conservation.out_packets);
+    assert_eq!(times.len() as u64, report.conservation.total.out_packets);
 }

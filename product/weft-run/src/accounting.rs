@@ -27,9 +27,9 @@
 //!
 //! The module is a pure function of the totals. It counts nothing itself, and has no branch that drops a packet.
 
-use weft_nic::counters::Count;
+use weft_facts::record::{Balance, Conservation, Stage};
 use weft_nic::nic::Totals;
-use weft_report::record::{Balance, Conservation, Drops, Stage};
+use weft_units::{Bytes, Counted, Packets};
 
 /// The stages, in the order of the path.
 pub const STAGES: [&str; 6] =
@@ -37,48 +37,30 @@ pub const STAGES: [&str; 6] =
 const FAR_END: &str = "port to far end";
 const RINGS: &str = "descriptor rings";
 
-fn balance(entered: Count, left: Count, dropped: Drops, held: Count) -> Balance {
-    Balance {
-        in_packets: entered.packets.get(),
-        in_bytes: entered.bytes.get(),
-        out_packets: left.packets.get(),
-        out_bytes: left.bytes.get(),
-        dropped_packets: dropped.packets,
-        dropped_bytes: dropped.bytes,
-        held_packets: held.packets.get(),
-        held_bytes: held.bytes.get(),
-    }
-}
-
 fn stage((name, balance): (&str, Balance)) -> Stage {
     Stage { name: name.to_owned(), balance }
 }
 
-fn drops(count: Count) -> Drops {
-    Drops { packets: count.packets.get(), bytes: count.bytes.get() }
-}
-
 /// The drops of a stage whose device counts packets but not bytes. If it dropped any, the missing bytes are attributed
 /// to them, and the stage is listed in [`Conservation::uncounted_bytes`]. Otherwise missing bytes stay missing.
-fn dropped_on_the_way(packets: u64, entered: Count, left: Count) -> Drops {
-    let missing = entered.minus(left).bytes.get();
-    Drops { packets, bytes: if packets > 0 { missing } else { 0 } }
+fn dropped_on_the_way(packets: u64, entered: Counted, left: Counted) -> Counted {
+    let missing = entered.saturating_sub(left).bytes;
+    Counted { packets: Packets(packets), bytes: if packets > 0 { missing } else { Bytes::ZERO } }
 }
 
 /// The received packets that are counted at both ends: not those behind a token bucket, which cuts super-packets.
-fn counted(totals: &Totals) -> Count {
-    totals.received().minus(totals.rx_limited)
+fn counted(totals: &Totals) -> Counted {
+    totals.received().saturating_sub(totals.rx_limited)
 }
 
 /// The received packets that did not reach the port: refused by it, or dropped by the kernel on the way. Two counters of
 /// the kernel may overlap, so they bound the number.
-pub(crate) fn undelivered(totals: &Totals) -> Drops {
+pub(crate) fn undelivered(totals: &Totals) -> Counted {
     let refused = totals.rx_refused;
-    let (entered, left) = (counted(totals).minus(refused), totals.rx_delivered);
+    let (entered, left) = (counted(totals).saturating_sub(refused), totals.rx_delivered);
     let bounds = totals.rx_dropped.bounds(refused.packets.get());
-    let missing = entered.minus(left).packets.get().clamp(*bounds.start(), *bounds.end());
-    let by_kernel = dropped_on_the_way(missing, entered, left);
-    Drops { packets: refused.packets.get() + by_kernel.packets, bytes: refused.bytes.get() + by_kernel.bytes }
+    let missing = entered.saturating_sub(left).packets.get().clamp(*bounds.start(), *bounds.end());
+    refused + dropped_on_the_way(missing, entered, left)
 }
 
 /// The posted packets that reached no ring and that no counter of the kernel explains, by the worker, which gives a packet up a
@@ -98,8 +80,8 @@ fn explained(drops: u64, totals: &Totals) -> u64 {
 /// A stretch between the port's egress and its rings, and the kernel's counters of what it dropped there, by name.
 struct Stretch {
     name: &'static str,
-    entered: Count,
-    left: Count,
+    entered: Counted,
+    left: Counted,
     counters: Vec<(&'static str, u64)>,
 }
 
@@ -123,12 +105,12 @@ impl Stretch {
 
     /// The packets missing at its end, and how many of them the kernel's counters explain.
     fn missing(&self, totals: &Totals) -> (u64, u64) {
-        let missing = self.entered.minus(self.left).packets.get();
+        let missing = self.entered.saturating_sub(self.left).packets.get();
         let counted = self.counters.iter().map(|(_, packets)| packets).sum();
         (missing, missing.min(explained(counted, totals)))
     }
 
-    fn dropped(&self, totals: &Totals) -> Drops {
+    fn dropped(&self, totals: &Totals) -> Counted {
         dropped_on_the_way(self.missing(totals).1, self.entered, self.left)
     }
 
@@ -153,45 +135,42 @@ pub fn conservation(totals: &Totals) -> Conservation {
     let [fetched, sent] = [totals.sum(|c| c.fetched), totals.sum(|c| c.sent)];
     let [refused, held] = [totals.sum(|c| c.refused), totals.sum(|c| c.held)];
     let on_wire = dropped_on_the_way(totals.uplink_dropped, totals.uplink_writes, totals.uplink_arrived);
-    let none = Count::default();
-    let before = stretches.iter().map(|of| (of.name, balance(of.entered, of.left, of.dropped(totals), none)));
+    let none = Counted::default();
+    let before =
+        stretches.iter().map(|of| (of.name, Balance::of(of.entered, of.left, of.dropped(totals), none)));
     let mut stages: Vec<Stage> = before.map(stage).collect();
     let [_, _, engine, uplink, thread, receive] = STAGES;
-    stages.push(stage((engine, balance(fetched, sent, drops(refused), held))));
-    stages.push(stage((uplink, balance(totals.uplink_writes, totals.uplink_arrived, on_wire, none))));
+    stages.push(stage((engine, Balance::of(fetched, sent, refused, held))));
+    stages.push(stage((uplink, Balance::of(totals.uplink_writes, totals.uplink_arrived, on_wire, none))));
     // No stage where the kernel has carried all.
-    if totals.rx_redirected == none || totals.rx.plus(totals.rx_passed) != none {
+    if totals.rx_redirected == none || totals.rx + totals.rx_passed != none {
         // In by the result of the reads, out by that of the writes.
-        stages.push(stage((thread, balance(totals.rx, totals.rx_passed, drops(totals.rx_refused), none))));
+        stages.push(stage((thread, Balance::of(totals.rx, totals.rx_passed, totals.rx_refused, none))));
     }
     let undelivered = undelivered(totals);
-    stages.push(stage((receive, balance(counted(totals), totals.rx_delivered, undelivered, none))));
-    let lost = stretches.iter().map(|of| of.dropped(totals));
-    let lost = lost
-        .fold(Drops::default(), |a, b| Drops { packets: a.packets + b.packets, bytes: a.bytes + b.bytes });
+    stages.push(stage((receive, Balance::of(counted(totals), totals.rx_delivered, undelivered, none))));
+    let lost: Counted = stretches.iter().map(|of| of.dropped(totals)).sum();
     let uncounted = stretches.iter().map(|of| (of.name, of.dropped(totals).packets)).chain([
         (uplink, on_wire.packets),
-        (receive, undelivered.packets - totals.rx_refused.packets.get()),
+        (receive, undelivered.packets - totals.rx_refused.packets),
         ("total", lost.packets),
     ]);
-    let total_dropped =
-        Drops { packets: lost.packets + refused.packets.get(), bytes: lost.bytes + refused.bytes.get() };
     let reasons = [
         ("lost between doorbell and ring (qdisc, ring or backlog full)", lost),
-        ("refused by the uplink", drops(refused)),
+        ("refused by the uplink", refused),
     ];
-    let strays =
-        (totals.strays > 0).then(|| format!("{RINGS}: {} packets came without a doorbell", totals.strays));
+    let strays = (totals.events.strays > Packets(0))
+        .then(|| format!("{RINGS}: {} packets came without a doorbell", totals.events.strays.get()));
     Conservation {
-        total: balance(totals.sum(|c| c.posted), sent, total_dropped, held),
+        total: Balance::of(totals.sum(|c| c.posted), sent, lost + refused, held),
         drops: reasons
             .into_iter()
-            .filter(|(_, d)| d.packets > 0)
+            .filter(|(_, d)| d.packets > Packets(0))
             .map(|(reason, d)| (reason.to_owned(), d))
             .collect(),
         stages,
         uncounted_bytes: uncounted
-            .filter(|(_, packets)| *packets > 0)
+            .filter(|(_, packets)| *packets > Packets(0))
             .map(|(stage, _)| stage.to_owned())
             .collect(),
         unexplained: stretches.iter().filter_map(|of| of.complaint(totals)).chain(strays).collect(),

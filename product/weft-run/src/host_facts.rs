@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
-use weft_report::record::Host;
+use weft_facts::record::Host;
 
 /// Reads the properties of kernel, processors and memory. Unreadable ones are omitted.
 pub fn detect() -> Host {

@@ -9,12 +9,10 @@
 //! | [`place`] | whether a place can run a policy: a port, the daemon, the simulator, a replay, tc |
 //! | [`tenant_files`] | the files of tenants, beside the policies that name them |
 //! | [`accounting`] | the balance of packets and bytes, by stage |
-//! | [`counters`] | the counters of rare events, by name, for documents and metrics |
 //! | [`host_facts`] | the machine on which a report was made |
 
 pub mod accounting;
 pub mod cgroups;
-pub mod counters;
 pub mod departures;
 pub mod host_facts;
 pub mod place;

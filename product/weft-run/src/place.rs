@@ -8,7 +8,8 @@
 //! | [`Place::Daemon`] | the same for each of its ports, with the share of a port | [`NicSettings::plan_for_ports`] |
 //! | [`Place::Sim`] | no users | [`CompileOptions::of_simulated`] |
 //! | [`Place::Replay`] | the link's rate | [`weft_replay::can_replay`] |
-//! | [`Place::Tc`] | the link's rate, the classes and filters of HTB | [`weft_policy::export::to_tc`] |
+//! | [`Place::Kernel`] | the link's rate, the statements that stock qdiscs keep | [`weft_policy::kernel::lower`] |
+//! | [`Place::Tc`] | the link's rate, the qdiscs and their filters | [`weft_policy::export::to_tc`] |
 
 use crate::session::{NicSettings, SessionError};
 use core::fmt::Write;
@@ -16,6 +17,7 @@ use weft_nic::nic::NicError;
 use weft_nic::plan::PlanError;
 use weft_packet::Attribute;
 use weft_policy::export::losses;
+use weft_policy::kernel::lower;
 use weft_policy::promise::{About, CLASSES, Kept, LIMITS, ORDER, Promise, Refusal, refused_with};
 use weft_policy::{CompileOptions, CompiledPolicy, Diagnostic, Source, TenantFiles, compile_with};
 use weft_units::BitsPerSec;
@@ -31,7 +33,9 @@ pub enum Place {
     Sim,
     /// A replay of a capture.
     Replay,
-    /// The kernel's HTB, by commands of tc(8).
+    /// The kernel's qdiscs, with a classifying program.
+    Kernel,
+    /// The kernel's qdiscs, by commands of tc(8).
     Tc,
 }
 
@@ -51,7 +55,7 @@ const GIVEN: BitsPerSec = BitsPerSec(1_000_000_000);
 
 impl Place {
     /// All places.
-    pub const ALL: [Self; 5] = [Self::Port, Self::Daemon, Self::Sim, Self::Replay, Self::Tc];
+    pub const ALL: [Self; 6] = [Self::Port, Self::Daemon, Self::Sim, Self::Replay, Self::Kernel, Self::Tc];
 
     /// The word for it.
     pub const fn name(self) -> &'static str {
@@ -60,6 +64,7 @@ impl Place {
             Self::Daemon => "daemon",
             Self::Sim => "sim",
             Self::Replay => "replay",
+            Self::Kernel => "kernel",
             Self::Tc => "tc",
         }
     }
@@ -71,6 +76,7 @@ impl Place {
             Self::Daemon => "a port of the daemon",
             Self::Sim => "the simulator",
             Self::Replay => "a replay",
+            Self::Kernel => "the kernel's qdiscs",
             Self::Tc => "tc",
         }
     }
@@ -92,6 +98,10 @@ impl Place {
             Self::Replay => weft_replay::can_replay(policy, Some(policy.link.unwrap_or(GIVEN)))
                 .err()
                 .map(|error| Refusal::split(About::Surroundings, &error.to_string())),
+            Self::Kernel => match lower(policy) {
+                Ok(lowered) => lowered.refusal(),
+                Err(error) => Some(error.refusal()),
+            },
             Self::Tc => losses(&with_rate(policy))
                 .err()
                 .map(|error| Refusal::split(About::Surroundings, &error.to_string())),
@@ -101,12 +111,14 @@ impl Place {
 
     /// The promises of `policy`, each with what the place keeps of it.
     fn promises(self, policy: &CompiledPolicy, refusal: Option<&Refusal>) -> Vec<Promise> {
-        if self == Self::Tc {
-            return match (losses(&with_rate(policy)), refusal) {
-                (Ok(losses), _) => losses,
-                (Err(error), None) => vec![Promise::broken("the policy runs", error.to_string())],
-                (Err(_), Some(refusal)) => vec![broken("the policy runs", refusal)],
-            };
+        let of_kernel = match self {
+            Self::Kernel => Some(lower(policy).map(|lowered| lowered.promises()).ok()),
+            Self::Tc => Some(losses(&with_rate(policy)).ok()),
+            _ => None,
+        };
+        if let Some(promises) = of_kernel {
+            let refused = || refusal.map(|refusal| broken("the policy runs", refusal)).into_iter().collect();
+            return promises.unwrap_or_else(refused);
         }
         let mut promises = vec![self.classes(policy)];
         if policy.link.is_none() && self == Self::Replay {
@@ -121,7 +133,7 @@ impl Place {
             About::Algorithm { algorithm, .. } => format!("algorithm {algorithm}"),
             About::Lanes => ORDER.to_owned(),
             About::Rows => CLASSES.to_owned(),
-            About::Surroundings => LINK.to_owned(),
+            About::Surroundings | About::Named(_) => LINK.to_owned(),
         };
         promises.retain(|promise| promise.promise != about);
         promises.push(broken(&about, refusal));
@@ -131,7 +143,7 @@ impl Place {
     /// Returns the promise about classes: the attributes of packets that the place does not have.
     fn classes(self, policy: &CompiledPolicy) -> Promise {
         let unknown: &[Attribute] = match self {
-            Self::Port | Self::Daemon | Self::Tc => &[],
+            Self::Port | Self::Daemon | Self::Kernel | Self::Tc => &[],
             Self::Sim => &Attribute::ALL,
             Self::Replay => &[Attribute::User, Attribute::ClassId, Attribute::Cookie, Attribute::Process],
         };

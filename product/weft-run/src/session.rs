@@ -32,9 +32,10 @@ mod ports;
 mod report;
 mod settings;
 mod source;
+mod status;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
+use weft_facts::run::RunReport;
 use weft_host::bpf::RunStats;
 use weft_host::cgroup::CgroupError;
 use weft_host::link::{LinkError, Numbered};
@@ -42,17 +43,15 @@ use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::TapError;
 use weft_host::{OsError, RunId, sysctl};
 use weft_nic::departures::DepartureLog;
-use weft_nic::nic::{ClassTotals, Draining, NicError, OnFailure, SoftwareNic, Totals};
+use weft_nic::nic::{ClassTotals, NicError, OnFailure, SoftwareNic, Totals};
 use weft_nic::port::{PortError, Uplink};
 use weft_nic::redirect::ReceivePath;
 use weft_nic::sampler::Sample;
 use weft_nic::sojourn::Sojourns;
 use weft_policy::CompiledPolicy;
-use weft_report::run::{RunDrops, RunReport};
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_units::{BitsPerSec, Nanos};
 
 use crate::cgroups::{self, Follower};
-use crate::counters::{OF_PORTS, values};
 
 use arp::Arp;
 use change::Names;
@@ -62,8 +61,9 @@ pub use hold::{Abandoned, AdoptedSession};
 use ports::SessionPort;
 pub use ports::{PortState, PortStatus};
 use settings::namespace;
-pub use settings::{NicSettings, PortKind, PortLimit, PortSettings, Queues, Settings};
-pub use source::{PolicySource, SourceLimit, SourceTenant};
+pub use settings::{NicSettings, PortKind, PortSettings, Queues, Settings};
+pub use source::PolicySource;
+pub use status::ClassCounts;
 pub use weft_nic::nic::{PortId, PortTotals, WireCounters};
 pub use weft_nic::plan::PortShare;
 pub use weft_nic::port::Receive;
@@ -188,57 +188,6 @@ pub fn missing_cgroups(policy: &CompiledPolicy) -> Vec<String> {
 /// Whether this process sees the host's cgroups.
 pub fn sees_cgroups() -> bool {
     weft_host::Hierarchy::detect().is_ok()
-}
-
-/// The current status of a class.
-#[derive(Clone, Debug, Default)]
-pub struct ClassStatus {
-    /// The name of the class.
-    pub name: String,
-    /// Its number in [`Totals::classes`].
-    pub number: usize,
-    /// The wire rate over the last second.
-    pub now: BitsPerSec,
-    /// Packets sent so far.
-    pub packets: u64,
-    /// Bytes sent so far.
-    pub bytes: Bytes,
-    /// The bytes posted and not yet sent.
-    pub standing: Bytes,
-    /// All counts since the class began.
-    pub counts: ClassTotals,
-    /// The times that its packets waited in the NIC.
-    pub sojourns: Sojourns,
-}
-
-/// The current status of a session.
-#[derive(Clone, Debug, Default)]
-pub struct Status {
-    /// The time since the start.
-    pub elapsed: Duration,
-    /// The classes, in the order of the policy.
-    pub classes: Vec<ClassStatus>,
-    /// The number of backlogged rings.
-    pub backlogged_rings: u32,
-    /// Packets received through the uplink.
-    pub received: u64,
-    /// Packets dropped, by reason.
-    pub dropped: RunDrops,
-    /// Packets of rare events at the ports, by counter.
-    pub counters: BTreeMap<String, u64>,
-    /// The rate that the uplink's device shows by its back-pressure; `None` while it is not the bottleneck.
-    pub observed_rate: Option<BitsPerSec>,
-    /// Whether the transmit worker, not the link, is the bottleneck: with small packets it sends less than the link
-    /// carries.
-    pub worker_bound: bool,
-    /// The longest time that a change of the policy kept the worker from sending.
-    pub change_pause_max: Nanos,
-    /// The rings that flows of other classes wait for.
-    pub draining: Draining,
-    /// Packets of flows that the flow tables had no room for.
-    pub untracked: u64,
-    /// Failed reads of the kernel's counters, and failed updates of the port's MTU and carrier.
-    pub failed: u64,
 }
 
 /// A running session. Its devices and programs are removed when it is dropped.
@@ -429,60 +378,6 @@ impl Session {
     /// The changes by other programs at the ports since the last call, and what became of them, one line each.
     pub fn take_changes(&self) -> Vec<String> {
         self.nic.take_changes()
-    }
-
-    /// The current status. Also applies changes of the uplink's interface to the port, so it should be called often.
-    ///
-    /// # Errors
-    /// None at present.
-    pub fn status(&mut self) -> Result<Status, SessionError> {
-        self.follow();
-        self.recent.extend(self.nic.samples().try_iter());
-        let old = self.recent.len().saturating_sub(WINDOWS);
-        self.recent.drain(..old);
-        let totals = self.nic.recent_totals()?;
-        let last = self.recent.last();
-        let class = |(i, name): (usize, &String)| {
-            let wire = self.recent.iter().filter_map(|s| s.wire.get(i)).copied().sum();
-            let span: Nanos = self.recent.iter().map(|s| s.window).sum();
-            let (now, base) = (totals.classes.get(i), self.names.base.get(i));
-            let mut counts = now.cloned().unwrap_or_default();
-            let mut sojourns = totals.sojourns.get(i).cloned().unwrap_or_default();
-            if let Some(base) = base {
-                (counts, sojourns) = (counts.minus(&base.counts), sojourns.minus(&base.sojourns));
-            }
-            ClassStatus {
-                name: name.clone(),
-                number: i,
-                now: BitsPerSec::from_bytes_over(wire, span),
-                packets: counts.sent.packets.get(),
-                bytes: counts.sent.bytes,
-                standing: last.and_then(|s| s.standing.get(i)).copied().unwrap_or_default(),
-                counts,
-                sojourns,
-            }
-        };
-        Ok(Status {
-            elapsed: self.started.elapsed(),
-            classes: self
-                .names
-                .current
-                .iter()
-                .enumerate()
-                .filter(|(_, name)| !name.is_empty())
-                .map(class)
-                .collect(),
-            backlogged_rings: last.map_or(0, |s| s.backlogged_rings),
-            received: totals.received().packets.get(),
-            dropped: report::dropped(&totals),
-            counters: values(&OF_PORTS, &totals),
-            observed_rate: totals.observed_rate,
-            worker_bound: totals.worker_busy >= WORKER_BOUND,
-            change_pause_max: totals.change_pause_max,
-            draining: totals.draining,
-            untracked: totals.classes.iter().map(|class| class.untracked.get()).sum(),
-            failed: totals.unread + self.not_followed,
-        })
     }
 
     /// The totals of the NIC so far.

@@ -31,7 +31,6 @@ mod pifo;
 mod prefetch;
 mod runs;
 mod script;
-mod traffic;
 mod validate;
 mod virtual_time;
 mod wheel;
@@ -46,7 +45,6 @@ pub use program::{
 };
 pub use queues::{QueueScheduler, WeightUpdates};
 pub use script::leaf::Verdict;
-pub use traffic::Traffic;
 pub use tree::{
     ChangeError, Changed, FlowError, InvariantError, Next, Place, PolicyTree, Prepared, QueuePosition,
     RateError, Refused, StaleTurn, TreeCounters, Turn,

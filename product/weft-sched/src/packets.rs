@@ -23,12 +23,12 @@ use crate::prefetch::prefetch;
 use crate::program::{LaneSpec, Program};
 use crate::script::leaf::Verdict;
 use crate::script::node::one;
-use crate::traffic::Traffic;
 use crate::tree::{
     ChangeError, Changed, FlowError, FlowHead, InvariantError, Next, PolicyTree, Prepared, RateError,
     Refused, Served, Turn,
 };
 use crate::validate::ProgramError;
+use weft_units::Counted;
 
 /// A packet or segment stored elsewhere: its length, and the handle that its owner finds it by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -111,22 +111,22 @@ pub enum EnqueueError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LaneCounters {
     /// Packets accepted.
-    pub enqueued: Traffic,
+    pub enqueued: Counted,
     /// Packets dequeued.
-    pub dequeued: Traffic,
+    pub dequeued: Counted,
     /// Packets refused because the class was full.
-    pub refused: Traffic,
+    pub refused: Counted,
     /// Accepted packets that a user-defined algorithm dropped.
-    pub dropped: Traffic,
+    pub dropped: Counted,
 }
 
 impl LaneCounters {
     /// The packets that wait.
     #[inline]
-    pub fn held(&self) -> Traffic {
+    pub fn held(&self) -> Counted {
         let mut held = self.enqueued;
-        held.remove(self.dequeued);
-        held.remove(self.dropped);
+        held -= self.dequeued;
+        held -= self.dropped;
         held
     }
 }
@@ -170,16 +170,16 @@ struct Place {
 /// The packets of a lane as they are counted: accepted, gone (sent or dropped) and refused.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    enqueued: Traffic,
-    left: Traffic,
-    refused: Traffic,
+    enqueued: Counted,
+    left: Counted,
+    refused: Counted,
 }
 
 impl Counts {
     #[inline]
-    fn held(&self) -> Traffic {
+    fn held(&self) -> Counted {
         let mut held = self.enqueued;
-        held.remove(self.left);
+        held -= self.left;
         held
     }
 }
@@ -202,10 +202,10 @@ impl LaneState {
     #[inline]
     fn admit(&mut self, lane: LaneId, len: Bytes) -> Result<(), EnqueueError> {
         if self.counters.held().packets >= self.bound {
-            self.counters.refused.add(len);
+            self.counters.refused += Counted::one(len);
             return Err(EnqueueError::ClassFull { class: self.class, lane, bound: self.bound });
         }
-        self.counters.enqueued.add(len);
+        self.counters.enqueued += Counted::one(len);
         Ok(())
     }
 }
@@ -222,7 +222,7 @@ pub struct PacketScheduler {
     /// The metadata of the packets in the slab, where a user-defined algorithm may read it; else empty.
     metadata: Vec<Metadata>,
     /// The packets of each lane that user-defined algorithms dropped.
-    dropped: Vec<Traffic>,
+    dropped: Vec<Counted>,
     /// Whether the last packet that was dequeued is to be marked.
     marked: bool,
 }
@@ -232,7 +232,7 @@ pub struct PacketScheduler {
 pub struct PreparedPackets {
     tree: Option<Prepared>,
     lanes: Vec<LaneState>,
-    dropped: Vec<Traffic>,
+    dropped: Vec<Counted>,
 }
 
 impl PacketScheduler {
@@ -244,7 +244,7 @@ impl PacketScheduler {
         let tree = PolicyTree::new(program)?;
         let lanes = program.lanes.iter().map(LaneState::new).collect();
         let (queues, slab, metadata) = (Vec::new(), Vec::new(), Vec::new());
-        let dropped = vec![Traffic::default(); program.lanes.len()];
+        let dropped = vec![Counted::default(); program.lanes.len()];
         Ok(Self { tree, queues, slab, free: NONE, lanes, metadata, dropped, marked: false })
     }
 
@@ -326,7 +326,7 @@ impl PacketScheduler {
         match served {
             Served::Segment(flow, lane) => {
                 *marked = false;
-                lanes[lane.index()].counters.left.add(descriptor.len);
+                lanes[lane.index()].counters.left += Counted::one(descriptor.len);
                 if queues.len() >= PREFETCH_FROM {
                     tree.prefetch_next(lane, queues, |queue| prefetch(slab, queue.second as usize));
                     if lanes.len() >= PREFETCH_LANES_FROM {
@@ -470,7 +470,7 @@ impl PacketScheduler {
     pub fn counters(&self, lane: LaneId) -> Option<LaneCounters> {
         let Counts { enqueued, mut left, refused } = self.lanes.get(lane.index())?.counters;
         let dropped = self.dropped.get(lane.index()).copied().unwrap_or_default();
-        left.remove(dropped);
+        left -= dropped;
         Some(LaneCounters { enqueued, dequeued: left, refused, dropped })
     }
 
@@ -486,15 +486,15 @@ impl PacketScheduler {
     /// The first broken invariant, with its place. Any error is a bug of this crate.
     pub fn check_invariants(&self) -> Result<(), InvariantError> {
         self.tree.check_invariants()?;
-        let mut walked = vec![Traffic::default(); self.lanes.len()];
+        let mut walked = vec![Counted::default(); self.lanes.len()];
         let mut in_slab = 0;
         for (at, queue) in self.queues.iter().enumerate() {
             let flow = FlowId::from_index(at);
             let Some(lane) = self.tree.lane_of(flow).filter(|_| self.tree.is_active(flow)) else { continue };
-            walked[lane.index()].add(queue.first.descriptor.len);
+            walked[lane.index()] += Counted::one(queue.first.descriptor.len);
             let mut next = queue.second;
             while let Some(place) = self.slab.get(next as usize) {
-                walked[lane.index()].add(place.waiting.descriptor.len);
+                walked[lane.index()] += Counted::one(place.waiting.descriptor.len);
                 in_slab += 1;
                 next = place.next;
             }
@@ -594,9 +594,9 @@ impl PacketScheduler {
         let next = advance(queue, &mut self.slab, &mut self.free);
         let metadata = self.metadata.get(second).copied().unwrap_or(Metadata::UNKNOWN);
         let next_len = queue.first.descriptor.len;
-        self.lanes[lane.index()].counters.left.add(descriptor.len);
+        self.lanes[lane.index()].counters.left += Counted::one(descriptor.len);
         let sent = if verdict == Verdict::Drop {
-            self.dropped[lane.index()].add(descriptor.len);
+            self.dropped[lane.index()] += Counted::one(descriptor.len);
             Bytes::ZERO
         } else {
             descriptor.len
@@ -626,7 +626,7 @@ impl PacketScheduler {
     ) -> Result<PreparedPackets, ProgramError> {
         let tree = Some(PolicyTree::prepare(program, heirs, flows)?);
         let lanes = program.lanes.iter().map(LaneState::new).collect();
-        Ok(PreparedPackets { tree, lanes, dropped: vec![Traffic::default(); program.lanes.len()] })
+        Ok(PreparedPackets { tree, lanes, dropped: vec![Counted::default(); program.lanes.len()] })
     }
 
     /// Exchanges the program at `now`; see [`PolicyTree::change`]. Allocates and frees nothing.
@@ -664,8 +664,8 @@ impl PacketScheduler {
         for (at, old) in prepared.lanes.iter_mut().enumerate() {
             if let Some(heir) = retired.target_of(at).filter(|heir| *heir != at) {
                 let held = old.counters.held();
-                old.counters.enqueued.remove(held);
-                self.lanes[heir].counters.enqueued.merge(held);
+                old.counters.enqueued -= held;
+                self.lanes[heir].counters.enqueued += held;
             }
         }
         prepared.tree = Some(retired);
@@ -682,18 +682,18 @@ impl PacketScheduler {
         let arrival = |entry: &Entry| queues[entry.id as usize].first.arrival;
         let first = || waiting(&queues[flow.index()], &self.slab);
         self.tree.move_flow_by(flow, lane, arrival, first)?;
-        let mut held = Traffic::default();
+        let mut held = Counted::default();
         if self.tree.is_active(flow) {
             let queue = &self.queues[flow.index()];
-            held.add(queue.first.descriptor.len);
+            held += Counted::one(queue.first.descriptor.len);
             let mut next = queue.second;
             while let Some(place) = self.slab.get(next as usize) {
-                held.add(place.waiting.descriptor.len);
+                held += Counted::one(place.waiting.descriptor.len);
                 next = place.next;
             }
         }
-        self.lanes[from.index()].counters.enqueued.remove(held);
-        self.lanes[lane.index()].counters.enqueued.merge(held);
+        self.lanes[from.index()].counters.enqueued -= held;
+        self.lanes[lane.index()].counters.enqueued += held;
         Ok(())
     }
 }
@@ -717,7 +717,7 @@ fn waiting(queue: &Queue, slab: &[Place]) -> FlowHead {
     let mut queued = one(Some(first.descriptor.len));
     let mut next = queue.second;
     while let Some(place) = slab.get(next as usize) {
-        queued.add(place.waiting.descriptor.len);
+        queued += Counted::one(place.waiting.descriptor.len);
         next = place.next;
     }
     let packet = Metadata::UNKNOWN.with(Metadatum::Length, first.descriptor.len.get());

@@ -11,7 +11,8 @@ use losses::Losses;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weft_report::status::{ServiceStatus, StatusClass, WorkerState};
+use weft_facts::status::{ServiceStatus, StatusClass, WorkerState};
+use weft_units::Packets;
 
 /// The least time between two lines of a kind.
 const QUIET: Duration = Duration::from_secs(60);
@@ -86,12 +87,12 @@ impl Alarms {
     }
 
     /// Compares the counters with those of the last look.
-    pub fn check(&mut self, status: &ServiceStatus, untracked: u64, now: Instant) {
-        let dropped = |reason: &str| status.dropped.get(reason).copied().unwrap_or_default();
-        self.count(Kind::Refused, dropped("refused"), now);
-        self.count(Kind::Stray, dropped("stray"), now);
-        self.count(Kind::Lost, dropped("lost"), now);
-        self.count(Kind::Untracked, untracked, now);
+    pub fn check(&mut self, status: &ServiceStatus, now: Instant) {
+        self.count(Kind::Refused, status.dropped.refused.get(), now);
+        self.count(Kind::Stray, status.dropped.stray.get(), now);
+        self.count(Kind::Lost, status.dropped.lost.get(), now);
+        let untracked: Packets = status.classes.iter().map(|class| class.counters.untracked).sum();
+        self.count(Kind::Untracked, untracked.get(), now);
         self.carrier(status);
         status.classes.iter().for_each(|class| self.share(class, now));
         self.losses.check(&status.classes, now).iter().for_each(|line| self.log.warning(line));
@@ -169,7 +170,7 @@ mod tests {
         let mut status = ServiceStatus::default();
         status.uplink.interface = "eth0".to_owned();
         status.uplink.up = up;
-        status.dropped.insert("refused".to_owned(), refused);
+        status.dropped.refused = Packets(refused);
         let class = StatusClass {
             class: "a".to_owned(),
             bps,
@@ -186,7 +187,7 @@ mod tests {
         let log = Rc::new(Log::kept());
         let (mut alarms, start) = (Alarms::new(Rc::clone(&log)), Instant::now());
         for (second, refused, up, bps) in looks {
-            alarms.check(&status(*refused, *up, *bps), 0, start + Duration::from_secs(*second));
+            alarms.check(&status(*refused, *up, *bps), start + Duration::from_secs(*second));
         }
         log.lines()
     }

@@ -71,8 +71,8 @@ use core::fmt;
 use core::num::NonZeroUsize;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use weft_facts::ports::PortLimit;
 use weft_host::Mac;
-use weft_run::session::PortLimit;
 use weft_steer::search::Options;
 use weft_text::LocatedError;
 use weft_units::{BitsPerSec, Nanos};
@@ -112,7 +112,7 @@ pub struct SteerConfig {
     pub netns: Option<String>,
     /// The model of the NIC: a name or a file.
     pub nic: String,
-    /// The steering policy: its text or a file.
+    /// The steering policy: its goals, or the file of a policy that has `steer` clauses.
     pub policy: String,
     /// The origin of the flows.
     pub flows: FlowSource,

@@ -13,13 +13,13 @@ use crate::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use weft_facts::ports::PortLimit;
+use weft_facts::status::ServiceStatus;
 use weft_host::Mac;
 use weft_host::store::StoreError;
-use weft_nic::nic::Draining;
 use weft_policy::CompiledPolicy;
-use weft_report::status::{Histogram, Percentiles, WorkerState};
-use weft_run::session::{PortLimit, SessionError};
-use weft_units::{BitsPerSec, Bytes, Nanos};
+use weft_run::session::SessionError;
+use weft_units::Nanos;
 
 /// A running data path. Dropping it removes its devices and programs.
 pub trait DataPath: std::fmt::Debug {
@@ -38,11 +38,11 @@ pub trait DataPath: std::fmt::Debug {
     /// Sets the wait of flows that change their class for packets that they have left.
     fn set_drain(&mut self, _limit: Nanos) {}
 
-    /// The counters. Also follows changes of the uplink, so it is called several times a second.
+    /// The counters, without what only the daemon knows. Also follows changes of the uplink, so it is called several times a second.
     ///
     /// # Errors
     /// When they cannot be read.
-    fn status(&mut self) -> Result<PathStatus, DataPathError>;
+    fn status(&mut self) -> Result<ServiceStatus, DataPathError>;
 
     /// Makes a port, and returns notes for the operator.
     ///
@@ -188,88 +188,6 @@ pub struct Plan {
     pub steps: Vec<String>,
     /// Warnings, one line each.
     pub warnings: Vec<String>,
-}
-
-/// The counters of a data path.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct PathStatus {
-    /// The state of the transmit worker.
-    pub worker: WorkerState,
-    /// Whether the worker, not the link, is the bottleneck.
-    pub worker_bound: bool,
-    /// Whether the uplink has a carrier.
-    pub uplink_up: bool,
-    /// The rate that the uplink's device shows by its back-pressure.
-    pub observed_rate: Option<BitsPerSec>,
-    /// The classes in the policy's order.
-    pub classes: Vec<PathClass>,
-    /// The ports.
-    pub ports: Vec<PathPort>,
-    /// Packets dropped, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// Packets of rare events at the ports, by counter.
-    pub counters: BTreeMap<String, u64>,
-    /// The longest time that a change of the policy kept the worker from sending.
-    pub change_pause_max: Nanos,
-    /// The rings that flows of other classes wait for.
-    pub draining: Draining,
-    /// Packets of flows that found no room.
-    pub untracked: u64,
-    /// Failed readings of the kernel's counters.
-    pub failed_readings: u64,
-}
-
-/// The counters of a class.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct PathClass {
-    /// Its name.
-    pub name: String,
-    /// Packets sent.
-    pub packets: u64,
-    /// Bytes sent.
-    pub bytes: Bytes,
-    /// Bytes that wait.
-    pub backlog: Bytes,
-    /// The rate on the wire over the last second.
-    pub rate: BitsPerSec,
-    /// Packets dropped, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// Packets of rare events, by counter.
-    pub counters: BTreeMap<String, u64>,
-    /// The waiting times; `None` before its first packet has left.
-    pub sojourn: Option<Sojourn>,
-}
-
-/// Waiting times of a class.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Sojourn {
-    /// Percentiles.
-    pub percentiles: Percentiles,
-    /// The histogram.
-    pub histogram: Histogram,
-}
-
-/// The counters of a port.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PathPort {
-    /// Its name.
-    pub name: String,
-    /// The kind of device, and whether it was deleted.
-    pub kind: String,
-    /// The number of its descriptor rings.
-    pub rings: usize,
-    /// The carrier of received packets.
-    pub receive: String,
-    /// Packets sent.
-    pub sent_packets: u64,
-    /// Bytes sent.
-    pub sent_bytes: Bytes,
-    /// Packets received.
-    pub received_packets: u64,
-    /// Packets dropped on their way to or from the port.
-    pub dropped_packets: u64,
-    /// Packets of rare events, by counter.
-    pub counters: BTreeMap<String, u64>,
 }
 
 /// Errors of a data path.

@@ -1,8 +1,8 @@
 //! The rates that a policy promises to its classes, and the traffic below its limits.
 
 use std::collections::BTreeSet;
+use weft_facts::status::{StatusClass, StatusLimit};
 use weft_policy::{CompiledPolicy, INFRASTRUCTURE};
-use weft_report::status::{StatusClass, StatusLimit};
 use weft_sched::guarantee::guaranteed_rates;
 use weft_units::BitsPerSec;
 

@@ -16,7 +16,6 @@
 //! | [`metrics`] | the counters as OpenMetrics text |
 //! | [`steering`] | the receive steering of the host's NIC |
 //! | [`wait_reasons`] | the reasons that packets wait |
-//! | [`class_usage`] | what classes sent in a span, and the processor time of their processes |
 //! | [`alarms`] | log lines when something goes wrong |
 //! | [`notify`], [`log`] | the service manager and its journal |
 //! | [`doctor`] | what this host has for the daemon |
@@ -31,7 +30,6 @@
 
 pub mod access;
 pub mod alarms;
-pub mod class_usage;
 pub mod config;
 pub mod daemon;
 pub mod data_path;

@@ -4,15 +4,12 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet, text::encode};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
-use std::collections::BTreeMap;
 use std::fmt;
-use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
-use weft_run::counters::{Counter, OF_CLASSES, OF_PORTS};
+use weft_facts::counters::Counters;
+use weft_facts::status::{Histogram, ServiceStatus, StatusClass, StatusPort, StatusUplink, WorkerState};
 
 /// Labels of a sample.
 type Labels = Vec<(&'static str, String)>;
-/// Values of counters, by name.
-type Values = BTreeMap<String, u64>;
 
 /// The form of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +64,7 @@ fn classic(text: &str) -> String {
 /// The counters of `status` as OpenMetrics text.
 pub fn text(status: &ServiceStatus) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Counters(status.clone())));
+    registry.register_collector(Box::new(StatusCollector(status.clone())));
     let mut text = String::new();
     // Writing to a text does not fail.
     let _ = encode(&mut text, &registry);
@@ -75,9 +72,9 @@ pub fn text(status: &ServiceStatus) -> String {
 }
 
 #[derive(Debug)]
-struct Counters(ServiceStatus);
+struct StatusCollector(ServiceStatus);
 
-impl Collector for Counters {
+impl Collector for StatusCollector {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let (mut out, uplinks) = (Out(encoder), self.0.each());
         daemon(&mut out, &uplinks)?;
@@ -103,12 +100,12 @@ impl Out<'_> {
         Ok(())
     }
 
-    /// A metric for each row of a table, with the samples that have a value for it. `of` is what the values are of, if not all.
-    fn table<T>(&mut self, of: &str, counters: &[Counter<T>], samples: &[(Labels, &Values)]) -> fmt::Result {
-        for Counter { name, help, .. } in counters {
-            let value = |(labels, values): &(Labels, &Values)| Some((labels.clone(), *values.get(*name)?));
+    /// A metric for each row of a table. `of` is what the values are of, if not all.
+    fn table<T: Counters>(&mut self, of: &str, samples: &[(Labels, T)]) -> fmt::Result {
+        for (at, (name, help)) in T::ROWS.iter().enumerate() {
+            let value = |(labels, table): &(Labels, T)| Some((labels.clone(), table.values().get(at)?.get()));
             let samples = samples.iter().filter_map(value).collect();
-            self.counters(&format!("weft_{of}{name}"), help, samples)?;
+            self.counters(&format!("weft_{of}{name}"), help.trim().trim_end_matches('.'), samples)?;
         }
         Ok(())
     }
@@ -163,12 +160,12 @@ fn daemon(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
         each(|status| status.policy_change_pause_s),
     )?;
     let dropped = uplinks.iter().flat_map(|status| {
-        let labels = |reason: &String| with(status, "reason", reason);
-        status.dropped.iter().map(move |(reason, packets)| (labels(reason), *packets))
+        let labels = |reason: &str| with(status, "reason", reason);
+        status.dropped.named().map(move |(reason, packets)| (labels(reason), packets))
     });
     out.counters("weft_dropped_packets", "Packets dropped, by reason", dropped.collect())?;
-    let counted: Vec<_> = uplinks.iter().map(|status| (of(status), &status.counters)).collect();
-    out.table("", &OF_PORTS, &counted)?;
+    let counted: Vec<_> = uplinks.iter().map(|status| (of(status), status.counters)).collect();
+    out.table("", &counted)?;
     let failed = uplinks.iter().map(|status| (of(status), status.failed_readings)).collect();
     out.counters("weft_failed_readings", "Failed readings of the kernel's counters", failed)
 }
@@ -207,15 +204,15 @@ fn classes(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
     let entitled = classes().filter_map(|(l, c)| Some((l, c.entitled_bps? / 8.0))).collect();
     out.gauges("weft_class_entitled_bytes_per_second", "The rate that the policy guarantees", entitled)?;
     let reasons = classes().flat_map(|(labels, class)| {
-        class.dropped.iter().map(move |(reason, packets)| {
+        class.dropped.named().map(move |(reason, packets)| {
             let mut labels = labels.clone();
-            labels.push(("reason", reason.clone()));
-            (labels, *packets)
+            labels.push(("reason", reason.to_owned()));
+            (labels, packets)
         })
     });
     out.counters("weft_class_dropped_packets", "Packets dropped, by reason", reasons.collect())?;
-    let counted: Vec<_> = classes().map(|(labels, class)| (labels, &class.counters)).collect();
-    out.table("class_", &OF_CLASSES, &counted)?;
+    let counted: Vec<_> = classes().map(|(labels, class)| (labels, class.counters)).collect();
+    out.table("class_", &counted)?;
     let measured: Vec<_> = classes().filter_map(|(l, c)| Some((l, c.sojourn_histogram.as_ref()?))).collect();
     if measured.is_empty() { Ok(()) } else { sojourn(out, measured) }
 }
@@ -245,15 +242,14 @@ fn ports(out: &mut Out<'_>, uplinks: &[&ServiceStatus]) -> fmt::Result {
     out.counters("weft_port_sent_packets", "Packets sent", counts(|p| p.sent_packets))?;
     out.counters("weft_port_received_packets", "Packets received", counts(|p| p.received_packets))?;
     out.counters("weft_port_dropped_packets", "Packets dropped on their way", counts(|p| p.dropped_packets))?;
-    let counted: Vec<_> = ports().map(|(labels, port)| (labels, &port.counters)).collect();
-    out.table("port_", &OF_PORTS, &counted)
+    let counted: Vec<_> = ports().map(|(labels, port)| (labels, port.counters)).collect();
+    out.table("port_", &counted)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_nic::nic::{ClassTotals, Totals};
-    use weft_run::counters::values;
+    use weft_facts::counters::{ClassDrops, ClassEvents, PortEvents};
     use weft_units::Packets;
 
     fn status() -> ServiceStatus {
@@ -261,7 +257,7 @@ mod tests {
             class: "web \"a\"".to_owned(),
             bytes: 1500,
             packets: 1,
-            dropped: BTreeMap::from([("ring_full".to_owned(), 3)]),
+            dropped: ClassDrops { ring_full: Packets(3), ..ClassDrops::default() },
             entitled_bps: Some(8e6),
             ..StatusClass::default()
         };
@@ -311,47 +307,40 @@ mod tests {
         );
     }
 
-    /// Each counter of the totals is a metric, of its class, of its port and in all, with the value and a help.
+    /// Each counter is a metric, of its class, of its port and in all, with its value and its help.
     #[test]
-    fn rare_events_have_the_values_of_the_totals() {
-        let class = ClassTotals { late_claims: Packets(9), ..ClassTotals::default() };
-        let of_port = Totals { cut_packets: 5, unknown_makers: 1, ..Totals::default() };
-        let totals = Totals {
-            cut_packets: 6,
-            infrastructure_excess: 2,
-            obscured_drops: 3,
-            strays: 4,
-            unannounced_drops: 7,
-            unknown_makers: 8,
-            ..Totals::default()
-        };
+    fn rare_events_have_their_values_and_helps() {
         let mut status = status();
         status.classes[0].class = "web".to_owned();
-        status.classes[0].counters = values(&OF_CLASSES, &class);
-        status.ports[0].counters = values(&OF_PORTS, &of_port);
-        status.counters = values(&OF_PORTS, &totals);
+        status.classes[0].counters = ClassEvents { late_claims: Packets(9), untracked: Packets(10) };
+        status.ports[0].counters =
+            PortEvents { cut_packets: Packets(5), unknown_makers: Packets(1), ..PortEvents::default() };
+        status.counters = PortEvents {
+            cut_packets: Packets(6),
+            infrastructure_excess: Packets(2),
+            obscured_drops: Packets(3),
+            strays: Packets(4),
+            unannounced_drops: Packets(7),
+            unknown_makers: Packets(8),
+        };
         let text = in_format(&status, Format::Classic);
-        let mut expected = vec![(
-            "weft_class_late_claims_total".to_owned(),
-            "{class=\"web\"}",
-            class.late_claims.get(),
-            OF_CLASSES[0].help,
-        )];
-        for (prefix, labels, totals) in [("weft_", "", &totals), ("weft_port_", "{port=\"weft0\"}", &of_port)]
-        {
-            let read = [
-                ("cut_packets", totals.cut_packets),
-                ("infrastructure_excess", totals.infrastructure_excess),
-                ("obscured_drops", totals.obscured_drops),
-                ("strays", totals.strays),
-                ("unannounced_drops", totals.unannounced_drops),
-                ("unknown_makers", totals.unknown_makers),
-            ];
-            assert_eq!(read.map(|(name, _)| name), OF_PORTS.each_ref().map(|counter| counter.name));
-            for ((name, value), counter) in read.into_iter().zip(&OF_PORTS) {
-                expected.push((format!("{prefix}{name}_total"), labels, value, counter.help));
-            }
-        }
+        let mut expected = Vec::new();
+        let mut add =
+            |prefix: &str, labels: &'static str, values: Vec<(&str, u64)>, rows: &[(&str, &'static str)]| {
+                for ((name, value), (_, help)) in values.into_iter().zip(rows) {
+                    expected.push((
+                        format!("{prefix}{name}_total"),
+                        labels,
+                        value,
+                        help.trim().trim_end_matches('.'),
+                    ));
+                }
+            };
+        let class = status.classes[0].counters.named().collect();
+        add("weft_class_", "{class=\"web\"}", class, ClassEvents::ROWS);
+        add("weft_", "", status.counters.named().collect(), PortEvents::ROWS);
+        add("weft_port_", "{port=\"weft0\"}", status.ports[0].counters.named().collect(), PortEvents::ROWS);
+        assert_eq!(expected.len(), 14);
         for (name, labels, value, help) in expected {
             for line in [
                 format!("# HELP {name} {help}"),

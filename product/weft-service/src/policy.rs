@@ -5,11 +5,12 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
-use weft_control::error::Diagnostic;
+use weft_facts::diagnostic::PolicyDiagnostic;
+use weft_facts::ports::LimitedPort;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, Fallback, PortLimit, Source, Steps, Tenant, TenantFiles,
-    TenantTexts, TooManyRefused, compile_with_fallback, texts_of,
+    Compilation, CompileOptions, CompiledPolicy, Fallback, Source, Steps, Tenant, TenantFiles, TenantTexts,
+    TooManyRefused, compile_with_fallback, texts_of,
 };
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
@@ -29,13 +30,13 @@ pub struct Policy {
     /// The tenants, with the texts of their files.
     pub tenants: Vec<Tenant>,
     /// The limits of ports beside those of the text.
-    pub port_limits: Vec<PortLimit>,
+    pub port_limits: Vec<LimitedPort>,
     /// The link's rate that replaces the one that the text states.
     pub rate: Option<BitsPerSec>,
     /// The steps of its compilation.
     pub steps: Steps,
     /// Warnings and notes of the compiler.
-    pub diagnostics: Vec<Diagnostic>,
+    pub diagnostics: Vec<PolicyDiagnostic>,
 }
 
 /// The values from outside that a policy is compiled with.
@@ -44,7 +45,7 @@ pub struct Outside {
     /// The link's rate, in place of the one that the text states.
     pub rate: Option<BitsPerSec>,
     /// Limits of ports beside those of the text.
-    pub port_limits: Vec<PortLimit>,
+    pub port_limits: Vec<LimitedPort>,
     /// The most steps of the compilation.
     pub steps: Steps,
 }
@@ -62,7 +63,7 @@ pub enum PolicyError {
     },
     /// The policy does not compile. One line for each error.
     #[error("{}", lines(.0))]
-    Refused(Vec<Diagnostic>),
+    Refused(Vec<PolicyDiagnostic>),
     /// Too many files of tenants are refused one after the other.
     #[error("{file}: {reason}")]
     Tenants {
@@ -76,8 +77,8 @@ pub enum PolicyError {
 /// The tenants that do without their files, each with the error in a line.
 pub type Refused = BTreeMap<String, String>;
 
-fn lines(diagnostics: &[Diagnostic]) -> String {
-    diagnostics.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
+fn lines(diagnostics: &[PolicyDiagnostic]) -> String {
+    diagnostics.iter().map(PolicyDiagnostic::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl Policy {
@@ -98,7 +99,7 @@ impl Policy {
         text: String,
         files: &dyn TenantFiles,
         rate: Option<BitsPerSec>,
-        port_limits: Vec<PortLimit>,
+        port_limits: Vec<LimitedPort>,
     ) -> Result<Self, PolicyError> {
         let outside = Outside { rate, port_limits, steps: Steps::WHOLE };
         Self::compiled(name, text, files, outside)
@@ -154,7 +155,7 @@ impl Policy {
     ///
     /// # Errors
     /// When it does not compile with them.
-    pub fn with_port_limits(self, port_limits: Vec<PortLimit>) -> Result<Self, PolicyError> {
+    pub fn with_port_limits(self, port_limits: Vec<LimitedPort>) -> Result<Self, PolicyError> {
         if port_limits == self.port_limits {
             return Ok(self);
         }
@@ -198,16 +199,9 @@ fn read(path: &Path) -> Result<String, PolicyError> {
         .map_err(|e| failed(format!("it is not UTF-8 text; see byte {}", e.utf8_error().valid_up_to())))
 }
 
-fn diagnostic(found: &weft_policy::Diagnostic) -> Diagnostic {
-    Diagnostic {
-        file: found.file.clone(),
-        line: found.start.line as u64,
-        column: found.start.column as u64,
-        severity: found.severity.as_str().to_owned(),
-        code: found.code.as_str().to_owned(),
-        message: found.message.clone(),
-        help: found.help.clone(),
-    }
+/// A diagnostic in an answer: its line, without what only an editor needs.
+fn diagnostic(found: &weft_policy::Diagnostic) -> PolicyDiagnostic {
+    PolicyDiagnostic { end: None, notes: Vec::new(), fix: None, ..found.stated() }
 }
 
 /// The SHA-256 of a text, as `sha256sum` prints it.

@@ -41,7 +41,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use weft_control::error::ControlError;
 use weft_control::interface::{Reply, Request};
-use weft_report::status::ServiceStatus;
+use weft_facts::status::ServiceStatus;
 
 /// The interval in which the data path is read.
 const TICK: Duration = Duration::from_millis(250);

@@ -7,8 +7,8 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
+use weft_facts::tenants::{StatusQuota, StatusRefusal, StatusTenant, TenantOrigin};
 use weft_policy::{FileText, Tenant, TenantTexts};
-use weft_report::tenants::{StatusQuota, StatusRefusal, StatusTenant, TenantOrigin};
 
 use crate::policy::{Policy, Refused, hash};
 

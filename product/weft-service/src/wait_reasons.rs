@@ -1,8 +1,8 @@
 //! The reasons that packets of a class wait, from the policy in force and the daemon's counters of the last second.
 
 use core::fmt;
+use weft_facts::status::{ServiceStatus, StatusClass};
 use weft_policy::CompiledPolicy;
-use weft_report::status::{ServiceStatus, StatusClass};
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
 use weft_units::{BitsPerSec, LaneId, LeafId, NodeId};
 

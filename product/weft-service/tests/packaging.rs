@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use weft_facts::status::{Histogram, ServiceStatus, StatusClass, StatusPort};
 use weft_host::testing::has_program;
-use weft_report::status::{Histogram, ServiceStatus, StatusClass, StatusPort};
 
 /// The most that `systemd-analyze security` may say of the unit.
 const EXPOSURE_MAX: f64 = 4.0;
@@ -49,7 +49,7 @@ fn socket_unit_group_and_action_are_those_of_the_daemon() {
 fn the_dashboard_shows_metrics_that_exist() {
     let dashboard = text("grafana/weft.json");
     let mut class = StatusClass { entitled_bps: Some(1.0), ..StatusClass::default() };
-    class.dropped.insert("bound".to_owned(), 1);
+    class.dropped.bound = weft_units::Packets(1);
     class.sojourn_histogram = Some(Histogram { counts: vec![1], ..Histogram::default() });
     let status = ServiceStatus {
         classes: vec![class],

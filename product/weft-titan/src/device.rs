@@ -42,7 +42,7 @@ use weft_host::bpffs::BpfFs;
 use weft_host::clock;
 use weft_host::link;
 use weft_host::netns::NetNs;
-use weft_host::tc_filter::{self, BpfFilter};
+use weft_host::tc::{self, Device, Filter, FilterAction, Handle, Rule, TcObject};
 use weft_host::xps;
 use weft_units::{Nanos, TxQueueId};
 
@@ -94,8 +94,8 @@ impl Titan {
             map.shared::<QueuePage>()?.empty();
         }
         let programs = loaded.pin(&pins)?;
-        let clsact_added = !tc_filter::has_clsact(ns, device)?;
-        let priority = tc_filter::free_priority(&found.filters).unwrap_or(1);
+        let clsact_added = !Device::open(ns, device)?.has_clsact()?;
+        let priority = tc::free_priority(&found.filters).unwrap_or(1);
         let state = State {
             device: device.to_owned(),
             ifindex: found.ifindex,
@@ -120,7 +120,7 @@ impl Titan {
         undo.state = Some((folder.clone(), state.clone()));
         state.write(&folder)?;
         if clsact_added {
-            tc_filter::add_clsact(ns, device)?;
+            Device::open(ns, device)?.add(&TcObject::clsact())?;
         }
         undo.filter = Some((None, clsact_added));
         add_filter(ns, device, &loaded, &found, priority)?;
@@ -291,7 +291,7 @@ impl Titan {
         }
         notes.extend(self.queues_note()?);
         notes.extend(self.forwarded_note());
-        let filters = tc_filter::egress_filters(&self.ns, &self.name()?)?;
+        let filters = tc::filters(&self.ns, &self.name()?, Handle::EGRESS)?;
         if filters.iter().any(|filter| filter.chain == 0 && filter.priority < self.state.priority) {
             notes.push(format!(
                 "a filter at {} runs before ours (priority {}); packets that it does not pass on are not assigned",
@@ -365,12 +365,13 @@ impl Titan {
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
         let device = &self.name()?;
-        let mut outcome = tc_filter::delete_egress(&self.ns, device, self.state.priority, self.state.handle)
+        let mut at = Device::open(&self.ns, device)?;
+        let mut outcome = at
+            .delete_filter(Handle::EGRESS, self.state.priority, self.state.handle)
             .map_err(TitanError::from);
-        let others = tc_filter::egress_filters(&self.ns, device)?.len()
-            + tc_filter::ingress_filters(&self.ns, device)?.len();
+        let others = at.filters(Handle::EGRESS)?.len() + at.filters(Handle::INGRESS)?.len();
         if self.state.clsact_added && others == 0 {
-            outcome = outcome.and(tc_filter::delete_clsact(&self.ns, device).map_err(TitanError::from));
+            outcome = outcome.and(at.delete_clsact().map_err(TitanError::from));
         }
         outcome = outcome.and(segments::restore_known(&self.folder, &mut self.state, &self.ns));
         drop_pins(&self.state.pins);
@@ -385,16 +386,15 @@ impl Titan {
 /// Adds the classifier to the device's egress. If the device is not our NIC's port, a tc action after it selects the
 /// queue.
 fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Inspection, priority: u16) -> Result<()> {
-    let action = found.nic_page.is_none();
-    let filter = BpfFilter {
+    let rule = Rule::Bpf {
         program: loaded.classifier().as_fd(),
         name: FILTER,
-        priority,
-        handle: HANDLE,
-        direct_action: !action,
-        queue_by_hash: action.then(|| 0..=(found.queues - 1) as u16),
+        direct_action: found.nic_page.is_some(),
     };
-    Ok(tc_filter::add_bpf_egress(ns, device, &filter)?)
+    let by_hash = || FilterAction::QueueByHash(0..=(found.queues - 1) as u16);
+    let action = found.nic_page.is_none().then(by_hash);
+    let filter = Filter { action, ..Filter::new(Handle::EGRESS, priority, HANDLE, rule) };
+    Ok(Device::open(ns, device)?.claim_filter(&filter)?)
 }
 
 /// A map of a device's programs, from its pin or else from the classifier. A device whose pins were removed can thus

@@ -9,7 +9,7 @@ use weft_host::link::LinkError;
 use weft_host::net_shaper::ShaperError;
 use weft_host::netns::NetNsError;
 use weft_host::sysctl::SysctlError;
-use weft_host::tc_filter::FilterError;
+use weft_host::tc::TcError;
 use weft_host::xps::XpsError;
 
 /// Errors of attaching, reading or detaching queue assignment.
@@ -32,7 +32,7 @@ pub enum TitanError {
     Bpffs(#[from] OsError),
     /// A filter operation failed.
     #[error(transparent)]
-    Filter(#[from] FilterError),
+    Filter(#[from] TcError),
     /// The map of cores to transmit queues could not be read.
     #[error(transparent)]
     Xps(#[from] XpsError),

@@ -9,7 +9,7 @@ use weft_host::bpf::{MapFd, SharedValue, program_info};
 use weft_host::ethtool::Nic as Ethtool;
 use weft_host::link;
 use weft_host::netns::NetNs;
-use weft_host::tc_filter::{self, Filter};
+use weft_host::tc::{Device, FilterFound, Handle};
 use weft_host::xps;
 
 type Result<T> = core::result::Result<T, TitanError>;
@@ -24,14 +24,15 @@ pub(crate) struct Inspection {
     pub(crate) queues: u32,
     /// The map of the page, if the device is our NIC's port.
     pub(crate) nic_page: Option<MapFd>,
-    pub(crate) filters: Vec<Filter>,
+    pub(crate) filters: Vec<FilterFound>,
 }
 
 impl Inspection {
     /// Refuses a device with a weftline classifier that has no state file: a second classifier would count every
     /// packet again.
     pub(crate) fn refuse_unknown(&self, device: &str) -> Result<()> {
-        let ours = |filter: &&Filter| filter.program.as_ref().is_some_and(|program| program.name == FILTER);
+        let ours =
+            |filter: &&FilterFound| filter.program.as_ref().is_some_and(|program| program.name == FILTER);
         match self.filters.iter().find(ours) {
             Some(filter) => Err(TitanError::Unknown { device: device.to_owned(), priority: filter.priority }),
             None => Ok(()),
@@ -41,8 +42,8 @@ impl Inspection {
 
 pub(crate) fn inspect(ns: &NetNs, device: &str) -> Result<Inspection> {
     let ifindex = link::index(ns, device)?;
-    let filters =
-        if tc_filter::has_clsact(ns, device)? { tc_filter::egress_filters(ns, device)? } else { Vec::new() };
+    let mut at = Device::open(ns, device)?;
+    let filters = if at.has_clsact()? { at.filters(Handle::EGRESS)? } else { Vec::new() };
     // The filter's name was chosen by its creator; the program's own name identifies it.
     let programs = filters.iter().filter_map(|filter| filter.program.as_ref());
     let is_doorbell = |id: &u32| program_info(*id).is_ok_and(|info| info.name == DOORBELL);

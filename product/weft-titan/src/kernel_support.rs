@@ -7,7 +7,7 @@ use crate::programs::{Departures, Loaded};
 use weft_host::NetNs;
 use weft_host::doctor::{Facility, State};
 use weft_host::link::{self, VethOptions};
-use weft_host::tc_filter::{self, BpfFilter};
+use weft_host::tc::{Device, Filter, FilterAction, Handle, Rule, TcObject};
 
 /// The scratch link.
 const LINK: &str = "weft-try0";
@@ -54,16 +54,11 @@ fn programs(departures: Departures) -> State {
 fn try_action(loaded: &Loaded) -> Result<(), TitanError> {
     let ns = NetNs::anonymous()?;
     link::create_veth((&ns, LINK), (&ns, PEER), &VethOptions::default())?;
-    tc_filter::add_clsact(&ns, LINK)?;
-    let filter = BpfFilter {
-        program: loaded.classifier().as_fd(),
-        name: FILTER,
-        priority: 1,
-        handle: 1,
-        direct_action: false,
-        queue_by_hash: Some(0..=1),
-    };
-    Ok(tc_filter::add_bpf_egress(&ns, LINK, &filter)?)
+    let mut device = Device::open(&ns, LINK)?;
+    device.add(&TcObject::clsact())?;
+    let rule = Rule::Bpf { program: loaded.classifier().as_fd(), name: FILTER, direct_action: false };
+    let action = Some(FilterAction::QueueByHash(0..=1));
+    Ok(device.claim_filter(&Filter { action, ..Filter::new(Handle::EGRESS, 1, 1, rule) })?)
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use crate::error::TitanError;
 use crate::layout::{FlowEntryId, FlowRecord};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
+use weft_facts::stats;
+use weft_facts::titan::{TitanDevice, TitanEvents, TitanQueue};
 use weft_host::clock;
-use weft_report::stats;
-use weft_report::titan::{TitanDevice, TitanEvents, TitanQueue};
 use weft_units::{Bytes, Instant, TxQueueId};
 
 /// A periodic reader of a device's status: rates are those between two readings.

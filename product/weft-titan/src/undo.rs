@@ -5,7 +5,7 @@ use crate::stale_pins::drop_pins;
 use crate::state::State;
 use std::path::PathBuf;
 use weft_host::netns::NetNs;
-use weft_host::tc_filter;
+use weft_host::tc::{Device, Handle};
 
 /// The changes made so far, which are reverted on drop.
 pub(crate) struct Undo {
@@ -29,11 +29,12 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Some((priority, clsact_added)) = self.filter.take() {
-            if let Some(priority) = priority {
-                let _ = tc_filter::delete_egress(&self.ns, &self.device, priority, HANDLE);
+            let mut device = Device::open(&self.ns, &self.device);
+            if let (Some(priority), Ok(device)) = (priority, &mut device) {
+                let _ = device.delete_filter(Handle::EGRESS, priority, HANDLE);
             }
-            if clsact_added {
-                let _ = tc_filter::delete_clsact(&self.ns, &self.device);
+            if let (true, Ok(device)) = (clsact_added, &mut device) {
+                let _ = device.delete_clsact();
             }
         }
         if let Some(pins) = self.pins.take() {

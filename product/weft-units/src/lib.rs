@@ -6,6 +6,7 @@
 //! that join quantities are defined here, once.
 #![forbid(unsafe_code)]
 
+mod counted;
 mod exact_rate;
 mod ids;
 mod instant;
@@ -16,6 +17,7 @@ mod quantity;
 #[doc(hidden)]
 pub mod testing;
 
+pub use counted::Counted;
 pub use exact_rate::{BIT_NANOS_PER_BYTE, Divided, ExactRate};
 pub use ids::{ClassId, FlowId, LaneId, LeafId, LimitId, LoggedFlowId, NodeId, RingId, RxQueueId, TxQueueId};
 pub use instant::Instant;

@@ -6,6 +6,8 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 use core::str::FromStr;
 
 use crate::meant;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Nanoseconds in a second.
 const NANOS_PER_SEC: u128 = 1_000_000_000;
@@ -14,7 +16,11 @@ const NANOS_PER_SEC: u128 = 1_000_000_000;
 macro_rules! quantity {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize, JsonSchema,
+        )]
+        #[serde(transparent)]
+        #[schemars(inline)]
         #[repr(transparent)]
         pub struct $name(pub u64);
 

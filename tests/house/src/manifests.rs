@@ -7,9 +7,9 @@ use toml::Table;
 /// The floors of the house, bottom up. A crate may use crates of lower floors only.
 pub const FLOORS: [&[&str]; 10] = [
     &["weft-message", "weft-units"],
-    &["weft-rank", "weft-packet", "weft-text", "weft-trace"],
-    &["weft-sched", "weft-report", "weft-steer"],
-    &["weft-control", "weft-policy", "weft-host"],
+    &["weft-facts", "weft-rank", "weft-packet", "weft-text", "weft-trace"],
+    &["weft-sched", "weft-steer"],
+    &["weft-control", "weft-policy", "weft-host", "weft-report"],
     &["weft-lsp", "weft-replay", "weft-sim", "weft-titan"],
     &["weft-nic", "weft-campaign"],
     &["weft-run", "weft-profile"],
@@ -19,7 +19,8 @@ pub const FLOORS: [&[&str]; 10] = [
 ];
 
 /// The laboratory: experiments, simulations and measurements. No crate of the product is built with one of these.
-pub const LABORATORY: [&str; 7] = [
+pub const LABORATORY: [&str; 8] = [
+    "weft-report",
     "weft-sim",
     "weft-campaign",
     "weft-profile",
@@ -30,7 +31,7 @@ pub const LABORATORY: [&str; 7] = [
 ];
 
 /// Crates without an operating system: state machines that receive time and input as arguments.
-pub const PURE: [&str; 13] = [
+pub const PURE: [&str; 14] = [
     "weft-units",
     "weft-rank",
     "weft-packet",
@@ -40,6 +41,7 @@ pub const PURE: [&str; 13] = [
     "weft-steer",
     "weft-policy",
     "weft-lsp",
+    "weft-facts",
     "weft-report",
     "weft-sim",
     "weft-control",

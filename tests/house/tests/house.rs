@@ -234,18 +234,33 @@ fn lines_of(paths: &[String]) -> [usize; 2] {
     [src, tests]
 }
 
+/// The schemas whose names no source has. The tests of the crates write the others from their types.
+fn schemas_without_type() -> Vec<String> {
+    let sources: Vec<String> = product_sources().iter().map(|path| read(path)).collect();
+    let mut schemas = files("docs/schemas", ".schema.json");
+    assert!(schemas.len() > 20, "only {} schemas found", schemas.len());
+    schemas.retain(|path| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        let name = format!("\"{}/", file.trim_end_matches(".schema.json"));
+        !sources.iter().any(|source| source.contains(&name))
+    });
+    schemas
+}
+
 /// Each figure of `figures.toml` is an upper bound, which is lowered when the figure has fallen by 1 %.
 #[test]
 fn the_house_does_not_grow() {
     let [src, tests] = lines_of(&of_crates(".rs"));
     let lines = |paths: Vec<String>| paths.iter().map(|path| read(path).lines().count()).sum::<usize>();
+    let mut by_hand = files("python/weftline", ".py");
+    by_hand.retain(|path| !path.ends_with("/documents.py"));
     let found = [
         ("src", src),
         ("tests", tests),
         ("crates", crates().len()),
         ("ebpf", lines([files("bpf", ".c"), files("bpf", ".h")].concat())),
-        ("schemas", lines(files("docs/schemas", ".json"))),
-        ("python", lines(files("python/weftline", ".py"))),
+        ("schemas", lines(schemas_without_type())),
+        ("python", lines(by_hand)),
     ];
     let bounds = table("tests/house/figures.toml");
     assert_eq!(bounds.len(), found.len(), "figures.toml has other figures");

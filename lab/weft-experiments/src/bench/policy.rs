@@ -3,9 +3,9 @@
 use super::engine::SEED;
 use std::time::{Duration, Instant};
 use thiserror::Error;
+use weft_facts::stats;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
-use weft_report::stats;
 use weft_sched::Program;
 use weft_sched::workload::{BETWEEN_FRAMES, LinkLoop, WorkloadError};
 use weft_units::{BitsPerSec, Bytes};

@@ -7,12 +7,12 @@ use crate::experiments::loom::{
     Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, carry, with_bench,
 };
 use core::num::NonZeroU32;
+use weft_facts::stats;
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
-use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// T0's requests per second, the demo's default.

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use nix::sys::socket::{setsockopt, sockopt};
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
+use weft_facts::stats;
 use weft_host::link::{self, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::run_id::RunId;
@@ -21,7 +22,6 @@ use weft_nic::testbed::{RECEIVER, SENDER, Testbed, TestbedError, WIRE};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
-use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The payload of a datagram, and the datagrams of a super-packet.
@@ -229,7 +229,7 @@ fn watch(nic: &SoftwareNic) -> Result<Speed, PortWorkersError> {
     std::thread::sleep(LENGTH);
     let (end, after) = read()?;
     let span = (end - begin).as_secs_f64();
-    let frames = after.uplink_writes.minus(before.uplink_writes).packets.get();
+    let frames = after.uplink_writes.saturating_sub(before.uplink_writes).packets.get();
     let cpu = after.worker_cpu.saturating_sub(before.worker_cpu);
     Ok(Speed { pps: frames as f64 / span, cpu: cpu.get() as f64 / 1e9 / span })
 }

@@ -10,10 +10,10 @@ mod chase;
 
 use super::engine::SEED;
 use std::time::{Duration, Instant};
+use weft_facts::stats;
 use weft_host::caches::data_caches;
 use weft_host::perf_event::{WorkCounter, WorkCounts};
 use weft_report::bench::roofline::{Memory, Point, Work};
-use weft_report::stats;
 use weft_sched::Program;
 use weft_sched::workload::{
     ClosedLoop, Refill, WorkloadError, chain_program, figure1_program, limit_lanes, wfq_program,

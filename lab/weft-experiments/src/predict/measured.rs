@@ -2,15 +2,15 @@
 
 use super::cells::Group;
 use super::{Options, PredictError, named, names};
+use weft_facts::human;
+use weft_facts::record::Host;
 use weft_host::process::ProcessError;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::session::{self, Loaded, Progress, Trials};
 use weft_profile::setup::Setup;
 use weft_profile::traffic::Load;
-use weft_report::human;
 use weft_report::profile::predict::{Cell, Figures};
-use weft_report::record::Host;
 
 /// Measures the cells that this machine can have, and enters the reasons for the others. Returns labels of the figures.
 pub(super) fn fill(

@@ -14,11 +14,11 @@ mod simulated;
 
 use crate::reproduce::FileError;
 use cells::Group;
+use weft_facts::record::Host;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::session::Trials;
 use weft_report::profile::predict::{Cell, PredictReport};
-use weft_report::record::Host;
 use weft_sim::run::RunError;
 use weft_text::LocatedError;
 

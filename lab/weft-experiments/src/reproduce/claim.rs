@@ -7,8 +7,8 @@
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
-use weft_report::stats;
 
 /// Simulated values by row, column and flow count.
 pub(super) type Values = BTreeMap<(String, String, u32), f64>;

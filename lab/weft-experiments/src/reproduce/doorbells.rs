@@ -149,7 +149,7 @@ fn settle(nic: &SoftwareNic) -> Result<Totals, String> {
     let end = Instant::now() + PATIENCE;
     loop {
         let totals = nic.totals().map_err(said)?;
-        let gone = totals.sum(|class| class.sent).plus(totals.sum(|class| class.refused)).packets.get();
+        let gone = totals.sum(|class| class.sent + class.refused).packets.get();
         if gone + totals.lost >= totals.sum(|class| class.posted).packets.get() {
             return Ok(totals);
         }

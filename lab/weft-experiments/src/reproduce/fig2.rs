@@ -8,10 +8,10 @@
 use super::{Measured, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoOptions, Outcome, run};
 use core::fmt::Write as _;
+use weft_facts::stats;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
-use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.

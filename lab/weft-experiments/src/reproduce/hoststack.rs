@@ -2,6 +2,7 @@
 
 use super::judge::measured_claims;
 use super::{Measured, ReproduceError};
+use weft_facts::record::Host;
 use weft_host::perf_event::SampleRate;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
@@ -12,7 +13,6 @@ use weft_profile::setup::Setup;
 use weft_profile::statements;
 use weft_profile::traffic::Load;
 use weft_report::profile::{Category, ConfigReport, Run, Side};
-use weft_report::record::Host;
 use weft_report::reproduce::Experiment;
 use weft_units::Nanos;
 

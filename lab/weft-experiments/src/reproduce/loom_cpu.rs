@@ -10,13 +10,13 @@ use crate::experiments::loom::{DemoError, DemoEvent, DemoOptions, run};
 use crate::experiments::titan::measured::error::MeasuredError;
 use crate::experiments::titan::measured::processors::CpuTimes;
 use core::time::Duration;
+use weft_facts::stats;
 use weft_nic::plan::Mode;
 use weft_packet::ethernet;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::profile::FOREIGN_MAX;
 use weft_report::reproduce::Experiment;
-use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.

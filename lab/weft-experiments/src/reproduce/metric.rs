@@ -1,6 +1,6 @@
 //! Metrics: the values of cells, computed from a run.
 
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::cost::{Category, Operation};
 use weft_sim::outcome::Outcome;
 use weft_sim::scenario::Scenario;

@@ -5,8 +5,8 @@ use super::{Options, TuneError};
 use crate::catalogue::overlay;
 use crate::reproduce::file::Parameters;
 use toml::{Table, Value};
+use weft_facts::human;
 use weft_host::transmit::{ByteLimits, Facts};
-use weft_report::human;
 use weft_report::tune::{Fact, Wish};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -70,5 +70,5 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
     let most = lost.as_secs_f64() + 0.01 * seconds.len() as f64;
     assert!(unused <= most, "{unused} s of the link unused, of which the worker lost {lost}: {seconds:?}");
     let posted = outcome.totals.sum(|c| c.posted);
-    assert_eq!(posted, outcome.totals.sum(|c| c.sent).plus(outcome.totals.sum(|c| c.held)), "conserved");
+    assert_eq!(posted, outcome.totals.sum(|c| c.sent + c.held), "conserved");
 }

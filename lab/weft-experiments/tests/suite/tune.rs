@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use weft_experiments::catalogue::overlay::Setting;
 use weft_experiments::tune::{Options, Progress, QDISCS, TuneError, Tuned, run};
+use weft_facts::record::Host;
 use weft_host::ethtool::{Limited, Moderation};
-use weft_host::qdiscs::Qdiscs;
+use weft_host::tc::EgressKinds;
 use weft_host::transmit::{ByteLimits, Facts, Segments};
-use weft_report::record::Host;
 use weft_report::tune::{Conclusion, Wish};
 use weft_sim::scenario;
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
@@ -24,7 +24,7 @@ fn host(queues: u32) -> Facts {
         transmit_queues: Some(queues),
         receive_queues: Some(queues),
         channels: Some(Limited { count: queues, max: 8 }),
-        qdiscs: Some(Qdiscs { root: root.to_owned(), queues: each }),
+        qdiscs: Some(EgressKinds { root: root.to_owned(), queues: each }),
         byte_limits: Some(ByteLimits::Dynamic { limit: Bytes(30_280), most: Bytes(1 << 30) }),
         segments: Some(Segments { size: Bytes(65_536), packets: Packets(65_535) }),
         tso: Some(true),

@@ -16,10 +16,10 @@ use weft_cli::policy_file::PolicyText;
 use weft_cli::signals::{Removes, Stop};
 use weft_experiments::bench;
 use weft_experiments::bench::assignment::AssignmentError;
+use weft_facts::record::Document;
 use weft_host::{cleanup_stale, require_network_rights};
 use weft_policy::CompileOptions;
 use weft_report::bench::{BenchCase, BenchReport};
-use weft_report::record::Document;
 use weft_run::host_facts;
 
 /// Measure speeds on this machine.

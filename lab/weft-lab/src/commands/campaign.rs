@@ -18,8 +18,8 @@ use weft_cli::failure::{Reported, usage};
 use weft_cli::output::{self, Target};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
+use weft_facts::record::Document;
 use weft_report::campaign::CampaignStatus;
-use weft_report::record::Document;
 use weft_run::{host_facts, tenant_files};
 use weft_sim::MODEL_VERSION;
 

@@ -18,12 +18,12 @@ use weft_cli::values;
 use weft_experiments::bench::port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
 use weft_experiments::experiments::loom::simulated::PolicyFiles;
 use weft_experiments::experiments::loom::{self, DemoEvent, DemoOptions, Outcome};
+use weft_facts::record::Document;
 use weft_host::{cleanup_stale, programs, require_network_rights};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, CompiledPolicy, Tenant};
 use weft_report::demo::{DemoReport, RateTrial, demo_html, verdicts};
 use weft_report::judgement::Judgement;
-use weft_report::record::Document;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The default file of the page.

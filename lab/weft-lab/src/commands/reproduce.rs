@@ -13,10 +13,10 @@ use weft_experiments::experiments::titan::measured::experiment::{Measure, WEIGHT
 use weft_experiments::experiments::titan::measured::nic;
 use weft_experiments::experiments::titan::measured::settings::{Inner, RunSettings, SenderSettings};
 use weft_experiments::reproduce::{self, Measured, Options, ReproduceError, ResultCache};
+use weft_facts::record::Document;
+use weft_facts::table::{Column, Table};
 use weft_report::judgement::Judgement;
-use weft_report::record::Document;
 use weft_report::reproduce::{Experiment, ReproduceReport, reproduce_html};
-use weft_report::table::{Column, Table};
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

@@ -6,7 +6,7 @@ use weft_cli::output::{self, Target};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_experiments::reproduce::{Cross, CrossOptions, ReproduceError};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_report::reproduce::CrossReport;
 use weft_run::host_facts;
 

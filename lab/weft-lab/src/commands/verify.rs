@@ -7,8 +7,8 @@ use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::steering::Problem;
 use weft_experiments::experiments::dragonet::verification;
+use weft_facts::record::Document;
 use weft_host::require_network_rights;
-use weft_report::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::Configuration;
 

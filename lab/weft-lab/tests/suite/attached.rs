@@ -1,9 +1,8 @@
 //! `weft profile --attach` beside a daemon.
 
-use crate::common::service::{PATIENCE, Service};
-use crate::common::world::{BYTES, FAR, transfer};
-use crate::common::{assert_fits, until};
-use weft_host::link;
+use crate::common::assert_fits;
+use crate::common::service::Service;
+use crate::common::world::{BYTES, FAR, transfer, wait_until_up};
 use weft_host::testing::privileged;
 
 #[test]
@@ -13,7 +12,7 @@ fn an_attached_profile_names_the_classes() {
     }
     let service = Service::new();
     let daemon = service.start();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     let args = ["profile", "--attach", "--span", "1500ms", "--json", "-"];
     let said = std::thread::scope(|scope| {
         let profile = scope.spawn(|| service.client(&args));

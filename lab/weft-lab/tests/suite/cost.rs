@@ -51,7 +51,7 @@ fn idle_ports_are_measured_beside_the_busy_ones_alone() {
     for variant in ["busy", "ours"] {
         assert!(said.err.contains(&format!("round 1 of 1, {variant}: ")), "{}", said.err);
     }
-    assert!(!said.err.contains("before: ") && said.out.contains("<= 1.05"), "{said:?}");
+    assert!(!said.err.contains("forwarder: ") && said.out.contains("<= 1.05"), "{said:?}");
 }
 
 #[test]

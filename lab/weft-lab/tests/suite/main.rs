@@ -6,7 +6,7 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_weft-lab");
 #[path = "../../../../product/weft/tests/suite/common/mod.rs"]
 #[allow(dead_code, reason = "it uses a part")]
 mod common;
-#[path = "../../../../product/weft-report/tests/suite/schema.rs"]
+#[path = "../../../../product/weft-facts/tests/suite/schema.rs"]
 mod schema;
 
 mod attached;

@@ -5,10 +5,10 @@ use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use weft_facts::json::to_json_pretty;
+use weft_facts::record::Document;
 use weft_host::testing::{has_program, privileged};
-use weft_report::json::to_json_pretty;
 use weft_report::profile::ProfileReport;
-use weft_report::record::Document;
 
 const SHORT: [&str; 9] =
     ["profile", "single", "--loaded", "--levels", "tso-gro", "--repeats", "1", "--warm-up", "100ms"];

@@ -1,6 +1,7 @@
 //! Documents of the commands against `docs/schemas`: each command with `--json` is run, and its document is checked.
 
 use crate::common;
+use crate::common::world::wait_until_up;
 use crate::common::{Running, Said, file, run, until, weft};
 use crate::schema;
 use rustix::process::Signal;
@@ -269,8 +270,7 @@ fn a_port_and_its_queues() {
             .args(ways)
             .spawn();
         let running = Running(running.expect("start weft"));
-        let up = || link::show(&app, "weft0").is_ok_and(|link| link.running);
-        assert!(until(Duration::from_secs(60), up), "{ways:?}: the port does not come up");
+        wait_until_up(&app, "weft0");
         let socket = app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
         // Until a datagram has a route: the address is set after the link is up.
         assert!(until(Duration::from_secs(60), || socket.send_to(&[0; 100], (address, 80)).is_ok()));

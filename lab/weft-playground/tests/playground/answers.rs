@@ -93,7 +93,7 @@ fn a_mistake_has_its_place_and_its_fix() {
     let found = ask(policy, "packet x 1000\n");
     assert!(found.run.is_none() && found.drawing.is_none());
     let [diagnostic] = found.diagnostics.as_slice() else { panic!("{:?}", found.diagnostics) };
-    assert_eq!((diagnostic.start.line, diagnostic.start.column), (2, 8));
+    assert_eq!((diagnostic.line, diagnostic.column), (2, 8));
     let fixed = diagnostic.fix.as_ref().expect("a fix").apply(policy);
     assert!(ask(&fixed, "packet x 1000\n").run.is_some(), "{fixed}");
     let found = ask(&fixed, "packet x 1000\npakcet y 1000\n");
@@ -131,9 +131,9 @@ fn every_bound_is_said() {
 #[test]
 fn answers_are_what_their_schema_says() {
     let path = format!("{}/../../docs/schemas/weft-playground.schema.json", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).expect("the schema is there");
-    let schema: Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(schema["title"], Answer::SCHEMA);
+    let schema = weft_facts::schema::named::<Answer>(Answer::SCHEMA);
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    expect_test::expect_file![path].assert_eq(&text);
     let mut questions: Vec<String> = SAMPLES
         .iter()
         .map(|sample| serde_json::json!({ "policy": sample.policy, "arrivals": sample.arrivals }).to_string())

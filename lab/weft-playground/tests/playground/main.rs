@@ -5,5 +5,5 @@ mod browser;
 mod chromium;
 mod random;
 mod samples;
-#[path = "../../../../product/weft-report/tests/suite/schema.rs"]
+#[path = "../../../../product/weft-facts/tests/suite/schema.rs"]
 mod schema;

@@ -9,12 +9,8 @@ use weft_playground::{SAMPLES, start};
 fn every_sample_runs_as_it_expects() {
     for sample in SAMPLES.iter().filter(|sample| sample.name != "mistakes") {
         let found = ask(sample.policy, sample.arrivals);
-        let wrong: Vec<String> = found
-            .diagnostics
-            .iter()
-            .filter(|one| one.severity != weft_policy::Severity::Note)
-            .map(weft_policy::Diagnostic::one_line)
-            .collect();
+        let wrong: Vec<String> =
+            found.diagnostics.iter().filter(|one| one.severity != "note").map(ToString::to_string).collect();
         assert_eq!(wrong, Vec::<String>::new(), "{}", sample.name);
         let outcome = found
             .run
@@ -33,7 +29,12 @@ fn the_mistakes_are_mended_by_their_fixes() {
     let sample = SAMPLES.iter().find(|sample| sample.name == "mistakes").expect("it is there");
     let mut text = sample.policy.to_owned();
     let first = ask(&text, sample.arrivals);
-    assert_eq!(first.diagnostics.iter().filter(|one| one.is_error()).count(), 3, "{:?}", first.diagnostics);
+    assert_eq!(
+        first.diagnostics.iter().filter(|one| one.severity == "error").count(),
+        3,
+        "{:?}",
+        first.diagnostics
+    );
     assert!(first.diagnostics.iter().all(|one| one.fix.is_some()), "{:?}", first.diagnostics);
     for _ in 0..3 {
         let found = ask(&text, sample.arrivals);

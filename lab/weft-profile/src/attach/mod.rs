@@ -15,6 +15,7 @@ mod counters;
 mod rows;
 
 use core::time::Duration;
+use weft_facts::record::{Document, Host};
 use weft_host::cgroup::{CgroupError, Hierarchy};
 use weft_host::kallsyms::{KernelSymbols, SymbolError};
 use weft_host::link::{self, LinkError};
@@ -27,7 +28,6 @@ use weft_report::profile::attached::{
     AttachedReport, Moved, Subject, SubjectKind, TaskTime, ToolCost, Window,
 };
 use weft_report::profile::{Conditions, Flame, Latency, SkbSizes, Utilisation};
-use weft_report::record::{Document, Host};
 use weft_units::{Instant, Nanos};
 
 use crate::attribution::Trace;

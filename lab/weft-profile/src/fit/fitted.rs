@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
+use weft_facts::stats;
 use weft_report::profile::predict::Figures;
 use weft_report::profile::{ProfileReport, Side};
-use weft_report::stats;
 
 /// The cells to which costs were fitted, and the means over them. The means are the null model of predictions: every configuration
 /// costs as much as these did.

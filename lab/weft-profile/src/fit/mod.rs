@@ -12,10 +12,10 @@ mod fitted;
 mod machine;
 mod nnls;
 
-use weft_report::human;
+use weft_facts::human;
+use weft_facts::stats;
+use weft_facts::table::{Column, Table};
 use weft_report::profile::{FOREIGN_MAX, ProfileReport, Run, Side, Work};
-use weft_report::stats;
-use weft_report::table::{Column, Table};
 
 use crate::probes::EVERY;
 

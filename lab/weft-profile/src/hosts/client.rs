@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use weft_facts::record::Host;
 use weft_host::{clock, require_network_rights};
 use weft_report::profile::{CountedBytes, Peer, Run, Side};
-use weft_report::record::Host;
 use weft_units::{Bytes, Nanos};
 
 use super::endpoint::{Ends, Running};

@@ -17,10 +17,12 @@ use weft_units::{Instant, Nanos};
 
 use super::HostsError;
 use super::protocol::{ClockName, Counts, Half, STACKS_MAX, Samples, Stack, Text};
+use crate::applications::Applications;
 use crate::attribution::{Attribution, Processes, Setting, Trace};
+use crate::connections::{CONNECT_WAIT, pause};
 use crate::error::ProfileError;
 use crate::probes::{COST_SPAN, ProbeError, Probes, Scope};
-use crate::traffic::{Applications, Load, pause, waits};
+use crate::traffic::{Load, waits};
 use crate::trial::{Instrument, LOOK, unit};
 
 /// The flows of a trial, as this end sees them.
@@ -103,7 +105,7 @@ impl<'a> Running<'a> {
 
     /// Waits until an application listens at each port.
     pub(super) fn wait_listening(&mut self) -> Result<(), HostsError> {
-        let deadline = clock::now() + crate::traffic::CONNECT_WAIT;
+        let deadline = clock::now() + CONNECT_WAIT;
         loop {
             let sockets = self.diag.tcp()?;
             let listening =
@@ -118,7 +120,7 @@ impl<'a> Running<'a> {
 
     /// Waits until `flows` connections send.
     pub(super) fn wait_flowing(&mut self, flows: u64) -> Result<(), HostsError> {
-        let deadline = clock::now() + crate::traffic::CONNECT_WAIT;
+        let deadline = clock::now() + CONNECT_WAIT;
         loop {
             let counts = self.counts()?;
             if counts.connections >= flows && counts.acked > crate::traffic::FLOWING {

@@ -24,10 +24,11 @@ use super::protocol::{
 };
 use crate::categories::Categories;
 use crate::error::ProfileError;
+use crate::iperf::FIRST_PORT;
 use crate::journal::{Changed, Device};
 use crate::session::others;
 use crate::setup::Setup;
-use crate::traffic::{FIRST_PORT, Load, Pair};
+use crate::traffic::{Load, Pair};
 use crate::trial::{Instrument, LOOK};
 
 /// Time limit for a client's greeting: others wait for it.

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use weft_facts::record::{Document, Host};
+use weft_facts::table::render_all;
 use weft_host::net_counters::NetCounters;
 use weft_host::perf_event::SampleRate;
 use weft_host::process::Output;
@@ -20,8 +22,6 @@ use weft_report::profile::attached::Direction;
 use weft_report::profile::{
     Category, ConfigReport, ProfileReport, Run, Side, SideTime, Sizes, SkbSizes, Work,
 };
-use weft_report::record::{Document, Host};
-use weft_report::table::render_all;
 use weft_units::testing::skip;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 

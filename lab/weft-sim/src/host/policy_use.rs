@@ -4,12 +4,12 @@
 //! the policy in force gives their stream; the balance of the rings has other counters.
 
 use crate::ids::{StreamId, Table};
-use crate::outcome::{Amount, ClassSent, DropCounts, DropPlace, PolicyChanged, PolicyPhase};
+use crate::outcome::{ClassSent, DropCounts, DropPlace, PolicyChanged, PolicyPhase};
 use crate::packet::Packet;
 use crate::policy::Refusal;
 use std::collections::VecDeque;
 use weft_sched::Prepared;
-use weft_units::{ClassId, LaneId, Nanos, TxQueueId};
+use weft_units::{ClassId, Counted, LaneId, Nanos, TxQueueId};
 
 /// The classes of a policy, and that of each stream.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub(crate) struct Coming {
 pub(crate) struct PolicyUse {
     classes: Classes,
     /// By class, since the phase began.
-    sent: Vec<Amount>,
+    sent: Vec<Counted>,
     dropped: Vec<DropCounts>,
     /// The phase in progress, without its end and classes.
     phase: PolicyPhase,
@@ -59,7 +59,7 @@ pub(crate) struct PolicyUse {
 impl PolicyUse {
     /// The use of a host's first policy. The changes are in the order of their times.
     pub(crate) fn new(host: u32, classes: Classes, coming: VecDeque<Coming>) -> Self {
-        let sent = vec![Amount::ZERO; classes.names.len()];
+        let sent = vec![Counted::ZERO; classes.names.len()];
         let dropped = vec![DropCounts::default(); sent.len()];
         let phase = PolicyPhase { host, ..PolicyPhase::default() };
         Self { classes, sent, dropped, phase, ended: Vec::new(), coming }
@@ -75,12 +75,12 @@ impl PolicyUse {
     pub(crate) fn count_sent(&mut self, packet: &Packet) {
         let class = self.class_of(packet.stream);
         if let Some(sent) = self.sent.get_mut(class.index()) {
-            sent.count(1, packet.len.into());
+            *sent += Counted::new(1, packet.len.into());
         }
     }
 
     /// Counts packets of a stream that are dropped.
-    pub(crate) fn count_dropped(&mut self, place: DropPlace, stream: StreamId, amount: Amount) {
+    pub(crate) fn count_dropped(&mut self, place: DropPlace, stream: StreamId, amount: Counted) {
         let class = self.class_of(stream);
         if let Some(dropped) = self.dropped.get_mut(class.index()) {
             dropped.count(place, amount);
@@ -110,13 +110,13 @@ impl PolicyUse {
         if let Some(classes) = classes {
             self.classes = classes;
         }
-        self.sent = vec![Amount::ZERO; self.classes.names.len()];
+        self.sent = vec![Counted::ZERO; self.classes.names.len()];
         self.dropped = vec![DropCounts::default(); self.classes.names.len()];
     }
 
     fn end(&mut self, phase: PolicyPhase, until: Nanos) {
         let amounts = core::mem::take(&mut self.sent).into_iter().zip(core::mem::take(&mut self.dropped));
-        let of = |(class, (sent, dropped)): (&String, (Amount, DropCounts))| ClassSent {
+        let of = |(class, (sent, dropped)): (&String, (Counted, DropCounts))| ClassSent {
             class: class.clone(),
             sent,
             dropped,

@@ -12,12 +12,12 @@ mod port;
 mod transit;
 
 use crate::ids::{HostId, Table};
-use crate::outcome::StageBalance;
 use crate::run_error::RunError;
 use crate::scenario::{Network, Topology};
 use layout::{Attachment, Layout};
 use port::Port;
 pub(crate) use transit::{Header, Passage, Transit};
+use weft_facts::record::Stage;
 use weft_packet::ethernet;
 use weft_units::{Bytes, Nanos};
 
@@ -194,7 +194,7 @@ impl Fabric {
 
     /// Returns the balances of all output ports at `now`, which is not before the last packet's arrival. Packets on links are in
     /// no port's balance: they have left one and not entered the next.
-    pub fn balances(&self, now: Nanos) -> Vec<StageBalance> {
+    pub fn balances(&self, now: Nanos) -> Vec<Stage> {
         let switches = self.switches.iter().enumerate();
         let ports = switches.flat_map(|(s, switch)| {
             self.ports[switch.first as usize..switch.end as usize].iter().map(move |port| {

@@ -1,10 +1,10 @@
 //! An output port: a FIFO whose departures are known in advance.
 
 use super::Hop;
-use crate::outcome::{Amount, StageBalance};
 use std::collections::VecDeque;
-use weft_units::LinkTransmitter;
-use weft_units::{Bytes, Nanos, Packets};
+use weft_facts::record::{Balance, Stage};
+use weft_units::{Bytes, Nanos};
+use weft_units::{Counted, LinkTransmitter};
 
 /// A packet in the port, or one whose departure has not been processed.
 #[derive(Clone, Copy, Debug)]
@@ -24,9 +24,9 @@ pub(super) struct Port {
     backlog: Bytes,
     far_end: Hop,
     /// All arrived packets, including dropped ones.
-    pub(super) entered: Amount,
-    left: Amount,
-    dropped: Amount,
+    pub(super) entered: Counted,
+    left: Counted,
+    dropped: Counted,
 }
 
 impl Port {
@@ -76,21 +76,18 @@ impl Port {
     }
 
     /// Counts the held packets at `now` one by one.
-    pub(super) fn held(&self, now: Nanos) -> Amount {
+    pub(super) fn held(&self, now: Nanos) -> Counted {
         amount(self.ring.iter().filter(|waiting| waiting.departs > now))
     }
 
     /// Returns the balance at `now`. The ring's entries count as held or as left, by their time.
-    pub(super) fn balance(&self, name: String, now: Nanos) -> StageBalance {
+    pub(super) fn balance(&self, name: String, now: Nanos) -> Stage {
         let gone = amount(self.ring.iter().filter(|waiting| waiting.departs <= now));
-        let left = Amount { packets: self.left.packets + gone.packets, bytes: self.left.bytes + gone.bytes };
-        StageBalance { name, entered: self.entered, left, dropped: self.dropped, held: self.held(now) }
+        let left = Counted { packets: self.left.packets + gone.packets, bytes: self.left.bytes + gone.bytes };
+        Stage { name, balance: Balance::of(self.entered, left, self.dropped, self.held(now)) }
     }
 }
 
-fn amount<'a>(packets: impl Iterator<Item = &'a Waiting>) -> Amount {
-    packets.fold(Amount::default(), |sum, packet| Amount {
-        packets: sum.packets + Packets(1),
-        bytes: sum.bytes + packet.len,
-    })
+fn amount<'a>(packets: impl Iterator<Item = &'a Waiting>) -> Counted {
+    packets.map(|packet| Counted::one(packet.len)).sum()
 }

@@ -3,10 +3,10 @@
 use super::{Fabric, Forward, Hop};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, PacketId, Pool, SwitchId};
-use crate::outcome::{Amount, StageBalance};
 use crate::packet::Packet;
 use crate::random::Random;
-use weft_units::Nanos;
+use weft_facts::record::{Balance, Stage};
+use weft_units::{Counted, Nanos};
 
 /// The result of a packet's passage through a hop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,12 +42,12 @@ pub(crate) struct Transit {
     packets: Pool<PacketId, Packet>,
     /// Probability of a loss per packet and link.
     loss: f64,
-    lost: Amount,
+    lost: Counted,
 }
 
 impl Transit {
     pub(crate) const fn new(fabric: Fabric, loss: f64) -> Self {
-        Self { fabric, packets: Pool::new(), loss, lost: Amount::ZERO }
+        Self { fabric, packets: Pool::new(), loss, lost: Counted::ZERO }
     }
 
     /// Handles a packet that leaves a host's wire at `departure`.
@@ -61,7 +61,7 @@ impl Transit {
         agenda: &mut Agenda,
     ) -> Passage {
         if self.loss > 0.0 && random.chance(self.loss) {
-            self.lost.count(1, u64::from(packet.len));
+            self.lost += Counted::new(1, u64::from(packet.len));
             return Passage::Lost { at: departure };
         }
         match self.fabric.leave_host(from, departure) {
@@ -119,18 +119,18 @@ impl Transit {
     /// `arrived` from it; `to_hosts` is still on the wires to hosts.
     pub(crate) fn balances(
         &self,
-        sent: Amount,
-        arrived: Amount,
-        to_hosts: Amount,
+        sent: Counted,
+        arrived: Counted,
+        to_hosts: Counted,
         now: Nanos,
-    ) -> Vec<StageBalance> {
+    ) -> Vec<Stage> {
         let switches = self.fabric.balances(now);
         let mut held = to_hosts;
-        self.packets.live().for_each(|packet| held.count(1, u64::from(packet.len)));
+        self.packets.live().for_each(|packet| held += Counted::new(1, u64::from(packet.len)));
         let mut dropped = self.lost;
-        switches.iter().for_each(|port| dropped.add(port.dropped));
+        switches.iter().for_each(|port| dropped += port.balance.dropped());
         let name = "network".to_owned();
-        let network = StageBalance { name, entered: sent, left: arrived, dropped, held };
+        let network = Stage { name, balance: Balance::of(sent, arrived, dropped, held) };
         std::iter::once(network).chain(switches).collect()
     }
 }
@@ -170,24 +170,21 @@ mod tests {
         let (mut transit, mut agenda) = (transit(Topology::Star, 3, 0.0), Agenda::new());
         assert_eq!(leave(&mut transit, &mut agenda), Passage::UnderWay);
         let Some((now, Event::AtSwitch { switch, packet: id })) = agenda.pop() else { panic!("no event") };
-        let amount = |packets: u64| Amount {
-            packets: weft_units::Packets(packets),
-            bytes: weft_units::Bytes(60 * packets),
-        };
-        let balances = transit.balances(amount(1), Amount::ZERO, Amount::ZERO, now);
-        assert!(balances[0].is_balanced() && balances[0].held == amount(1));
+        let amount = |packets: u64| Counted::new(packets, 60 * packets);
+        let balances = transit.balances(amount(1), Counted::ZERO, Counted::ZERO, now);
+        assert!(balances[0].balance.is_balanced() && balances[0].balance.held_packets == 1);
         let header = Header { to: HostId(2), hash: 0, ecn_capable: false };
         let (left, passage) = transit.at_switch(switch, id, &header, now, &mut agenda);
         assert_eq!(left, packet());
         assert!(matches!(passage, Passage::Arrives { host: HostId(2), .. }), "{passage:?}");
-        assert!(transit.balances(amount(1), amount(1), Amount::ZERO, Nanos::MAX)[0].is_balanced());
+        assert!(transit.balances(amount(1), amount(1), Counted::ZERO, Nanos::MAX)[0].balance.is_balanced());
     }
 
     #[test]
     fn what_a_link_loses_is_counted() {
         let (mut transit, mut agenda) = (transit(Topology::Star, 3, 1.0), Agenda::new());
         assert_eq!(leave(&mut transit, &mut agenda), Passage::Lost { at: Nanos(5) });
-        let sent = Amount { packets: weft_units::Packets(1), bytes: weft_units::Bytes(60) };
-        assert!(transit.balances(sent, Amount::ZERO, Amount::ZERO, Nanos(5))[0].is_balanced());
+        let sent = Counted::new(1, 60);
+        assert!(transit.balances(sent, Counted::ZERO, Counted::ZERO, Nanos(5))[0].balance.is_balanced());
     }
 }

@@ -3,8 +3,9 @@
 use super::World;
 use crate::accounting::{Stage, balance};
 use crate::ids::FlowNumber;
-use crate::outcome::{Amount, FlowOutcome, Outcome, StageBalance};
+use crate::outcome::{FlowOutcome, Outcome};
 use crate::trace::Observer;
+use weft_units::Counted;
 
 impl<O: Observer> World<'_, O> {
     /// Builds the outcome; returns it with the observer.
@@ -48,15 +49,15 @@ impl<O: Observer> World<'_, O> {
     }
 
     /// Returns the balances of all stages: those listed by each host, and those of the network with its switches.
-    fn balances(&self) -> Vec<StageBalance> {
+    fn balances(&self) -> Vec<weft_facts::record::Stage> {
         let mut balances = Vec::new();
-        let (mut sent, mut arrived, mut to_hosts) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);
+        let (mut sent, mut arrived, mut to_hosts) = (Counted::ZERO, Counted::ZERO, Counted::ZERO);
         for (id, host) in self.hosts.pairs() {
             let stages = host.stages();
             balances.extend(stages.iter().map(|stage| balance(&format!("host {id}"), *stage)));
-            sent.add(host.transmit.put_on_wire(&self.skbs));
-            arrived.add(host.receive.passed().entered);
-            to_hosts.add(host.receive.under_way());
+            sent += host.transmit.put_on_wire(&self.skbs);
+            arrived += host.receive.passed().entered;
+            to_hosts += host.receive.under_way();
         }
         balances.extend(self.network.balances(sent, arrived, to_hosts, self.now));
         balances

@@ -5,7 +5,7 @@ use crate::cost::Operation;
 use crate::host::cpu::Work;
 use crate::host::nic::{Merged, POLL_WEIGHT};
 use crate::ids::{HostId, RxQueueId};
-use crate::outcome::{Amount, DropPlace};
+use crate::outcome::DropPlace;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
 use weft_units::{Bytes, Nanos, TxQueueId};
@@ -104,7 +104,7 @@ impl<O: Observer> World<'_, O> {
         for (at, packet) in dropped.drain(..) {
             self.steering.taken(packet.stream);
             self.observe(work.host, PacketEventKind::Dropped, at, &packet, None);
-            self.count_drop(DropPlace::ReceiveRings, packet.stream, Amount::of_packet(&packet));
+            self.count_drop(DropPlace::ReceiveRings, packet.stream, crate::accounting::of_packet(&packet));
             self.forget(packet.body);
         }
     }

@@ -7,12 +7,12 @@ use crate::host::Host;
 use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
-use crate::outcome::{Amount, Counters, DropPlace};
+use crate::outcome::{Counters, DropPlace};
 use crate::packet::{Body, Outgoing, Skbs};
 use crate::scenario::Doorbells;
 use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 /// The time at which the qdisc runs after a segment was enqueued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,8 +133,8 @@ impl<O: Observer> World<'_, O> {
         let dropped = self.hosts[host].qdiscs.take_dropped();
         for segment in &dropped {
             self.observe_segment(host, PacketEventKind::Dropped, now, (queue, segment));
-            let mut amount = Amount::ZERO;
-            amount.count_segment(segment);
+            let mut amount = Counted::ZERO;
+            amount += crate::accounting::of_segment(segment);
             self.count_drop(DropPlace::Qdiscs, segment.flow, amount);
             let body = self.release(host, queue, segment, now);
             self.forget(body);

@@ -6,7 +6,7 @@ use crate::qdisc::Qdisc;
 use crate::scenario::{FlowGroup, Scenario};
 use crate::segment::{Backlog, Dequeued, Segment};
 use crate::trace::NoObserver;
-use weft_units::{Bytes, Nanos};
+use weft_units::Nanos;
 
 /// A FIFO that loses every tenth segment without counting it.
 #[derive(Default)]
@@ -55,7 +55,7 @@ fn the_balances_find_segments_that_a_qdisc_lost_unseen() {
         }
         let (outcome, _) = world.run();
         let qdiscs = outcome.balances.iter().find(|stage| stage.name == "host 0 qdiscs").expect("a stage");
-        assert!(qdiscs.entered.bytes > Bytes(100_000), "{qdiscs:?}");
-        assert_eq!(qdiscs.is_balanced(), !leaks, "{qdiscs:?}");
+        assert!(qdiscs.balance.in_bytes > 100_000, "{qdiscs:?}");
+        assert_eq!(qdiscs.balance.is_balanced(), !leaks, "{qdiscs:?}");
     }
 }

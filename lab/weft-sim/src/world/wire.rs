@@ -6,11 +6,11 @@ use crate::host::socket::Stream;
 use crate::ids::{HostId, PacketId, StreamId, SwitchId};
 use crate::network::{Header, Passage};
 use crate::nic::scheduler::Pick;
-use crate::outcome::{Amount, DropPlace};
+use crate::outcome::DropPlace;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
 use weft_sched::Verdict;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
     /// Fetches and sends packets until another event may come first.
@@ -48,7 +48,7 @@ impl<O: Observer> World<'_, O> {
             } else {
                 self.put_on_wire(host, queue, &fetched);
             }
-            if fetched.dropped != Amount::ZERO {
+            if fetched.dropped != Counted::ZERO {
                 self.count_drop(DropPlace::Dropper, packet.stream, fetched.dropped);
             }
             let state = &mut self.hosts[host];
@@ -101,13 +101,17 @@ impl<O: Observer> World<'_, O> {
             Passage::UnderWay => {}
             Passage::Arrives { host, at } => self.arrive(host, packet, at),
             Passage::Lost { at } => {
-                self.count_drop(DropPlace::Links, packet.stream, Amount::of_packet(packet));
+                self.count_drop(DropPlace::Links, packet.stream, crate::accounting::of_packet(packet));
                 let from = self.streams[packet.stream].from;
                 self.observe(from, PacketEventKind::Dropped, at, packet, None);
                 self.forget(packet.body);
             }
             Passage::Dropped => {
-                self.count_drop(DropPlace::SwitchBuffers, packet.stream, Amount::of_packet(packet));
+                self.count_drop(
+                    DropPlace::SwitchBuffers,
+                    packet.stream,
+                    crate::accounting::of_packet(packet),
+                );
                 let to = self.streams[packet.stream].to;
                 self.observe(to, PacketEventKind::Dropped, self.now, packet, None);
                 self.forget(packet.body);
@@ -132,7 +136,7 @@ impl<O: Observer> World<'_, O> {
     /// Counts packets of a stream that are dropped, by the class that the policy of their sender's NIC gives them or, without one, by
     /// that of the scenario.
     #[cold]
-    pub(super) fn count_drop(&mut self, place: DropPlace, stream: StreamId, amount: Amount) {
+    pub(super) fn count_drop(&mut self, place: DropPlace, stream: StreamId, amount: Counted) {
         let Stream { from, class, .. } = self.streams[stream];
         if let Some(policy) = &mut self.hosts[from].policy {
             policy.count_dropped(place, stream, amount);

@@ -1,10 +1,10 @@
 //! Rare events of whole runs: drops behind the qdiscs, as observers see them, and the senders' timers.
 
-use weft_sim::outcome::{Amount, Outcome};
+use weft_sim::outcome::Outcome;
 use weft_sim::run::{simulate, simulate_observed};
 use weft_sim::scenario::{Scenario, read};
 use weft_sim::trace::{Observer, PacketEvent, PacketEventKind};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Bytes, Counted, Nanos, Packets};
 
 fn scenario(text: &str) -> Scenario {
     let text = format!("warm_up = \"0s\"\n{text}");
@@ -14,7 +14,7 @@ fn scenario(text: &str) -> Scenario {
 /// The sum of the packets dropped behind the qdiscs, and the latest of them.
 #[derive(Default)]
 struct Dropped {
-    sum: Amount,
+    sum: Counted,
     latest: Nanos,
 }
 
@@ -30,12 +30,12 @@ impl Observer for Dropped {
 }
 
 /// Returns what stages behind the qdiscs dropped. The network's balance includes its switch ports.
-fn counted(outcome: &Outcome) -> Amount {
-    let mut sum = Amount::ZERO;
+fn counted(outcome: &Outcome) -> Counted {
+    let mut sum = Counted::ZERO;
     for stage in &outcome.balances {
         if stage.name == "network" || stage.name.ends_with(" receive rings") {
-            sum.packets += stage.dropped.packets;
-            sum.bytes += stage.dropped.bytes;
+            sum.packets += stage.balance.dropped().packets;
+            sum.bytes += stage.balance.dropped().bytes;
         }
     }
     sum

@@ -95,14 +95,14 @@ fn congested_ports_share_the_buffer_by_alpha() {
         for to in 0..congested {
             let stage = &balances[to as usize];
             assert_eq!(stage.name, format!("switch 0 port to host {to}"));
-            let held = stage.held.bytes.0 as f64;
+            let held = stage.balance.held().bytes.0 as f64;
             assert!(
                 (held - share).abs() <= 1000.0 + 0.01 * share,
                 "alpha {alpha}, {congested}: {held} for {share}"
             );
-            assert!(stage.dropped.packets.0 > 4000);
+            assert!(stage.balance.dropped().packets.0 > 4000);
         }
-        assert!(balances[congested as usize..].iter().all(|stage| stage.entered.packets.0 == 0));
+        assert!(balances[congested as usize..].iter().all(|stage| stage.balance.entered().packets.0 == 0));
     }
 }
 
@@ -306,20 +306,20 @@ proptest! {
         while let Some(now) = run.step() {
             last = now;
             let balances = run.fabric.balances(Nanos(now));
-            prop_assert!(balances.iter().all(|stage| stage.is_balanced()), "{balances:?}");
+            prop_assert!(balances.iter().all(|stage| stage.balance.is_balanced()), "{balances:?}");
             for s in 0..run.fabric.switches() {
                 prop_assert!(run.fabric.occupancy(SwitchId(s), Nanos(now)) <= Bytes(buffer));
             }
         }
         prop_assert_eq!(run.delivered.len() as u64 + run.dropped, packets.len() as u64);
         let balances = run.fabric.balances(Nanos(last));
-        prop_assert!(balances.iter().all(|stage| stage.held.packets.0 == 0 && stage.is_balanced()));
+        prop_assert!(balances.iter().all(|stage| stage.balance.held().packets.0 == 0 && stage.balance.is_balanced()));
         let to_hosts = balances.iter().filter(|stage| stage.name.contains("to host"));
         let delivered: u64 = run.delivered.iter().map(|(_, packet)| packet.len).sum();
-        let dropped: u64 = balances.iter().map(|stage| stage.dropped.bytes.0).sum();
+        let dropped: u64 = balances.iter().map(|stage| stage.balance.dropped().bytes.0).sum();
         prop_assert_eq!(delivered + dropped, bytes);
         if topology != Topology::BackToBack {
-            prop_assert_eq!(to_hosts.map(|stage| stage.left.bytes.0).sum::<u64>(), delivered);
+            prop_assert_eq!(to_hosts.map(|stage| stage.balance.left().bytes.0).sum::<u64>(), delivered);
         }
         let mut newest: BTreeMap<(u32, u32, u32), u64> = BTreeMap::new();
         for (_, packet) in &run.delivered {

@@ -250,13 +250,14 @@ fn tenants(changes: &str) -> Scenario {
 
 fn ran(scenario: &Scenario, seed: u64) -> Outcome {
     let outcome = simulate(scenario, seed).unwrap_or_else(|error| panic!("{error}"));
-    outcome.balances.iter().for_each(|stage| assert!(stage.is_balanced(), "{stage:?}"));
+    outcome.balances.iter().for_each(|stage| assert!(stage.balance.is_balanced(), "{stage:?}"));
     // The classes of all phases have what left the hosts' NICs, which other counters have.
     let mut sent = (0, 0);
     for class in outcome.policies.iter().flat_map(|phase| &phase.classes) {
         sent = (sent.0 + class.sent.packets.0, sent.1 + class.sent.bytes.0);
     }
-    let wire = outcome.balances.iter().find(|stage| stage.name == "network").expect("the network").entered;
+    let wire =
+        outcome.balances.iter().find(|stage| stage.name == "network").expect("the network").balance.entered();
     assert_eq!(sent, (wire.packets.0, wire.bytes.0), "{:#?}", outcome.policies);
     assert_eq!(outcome.counters.reordered, 0, "a change lets no packet overtake another of its flow");
     outcome
@@ -454,7 +455,7 @@ fn of_web(outcome: &Outcome) -> (u64, u64) {
     let class = outcome.policies[0].classes.iter().find(|class| class.class == "web").expect("the class");
     let rings = outcome.balances.iter().find(|stage| stage.name == "host 0 rings").expect("the rings");
     let dropped = class.dropped.at(DropPlace::Dropper);
-    assert_eq!(dropped, rings.dropped, "the class has all drops of the rings");
+    assert_eq!(dropped, rings.balance.dropped(), "the class has all drops of the rings");
     (class.sent.packets.get(), dropped.packets.get())
 }
 

@@ -123,7 +123,12 @@ fn check(of: &Traced) {
     assert_eq!(sum("packets"), packets);
     assert_eq!(of.rows.iter().filter(|row| row["last"] == "true").count() as u64, of.last);
     let held = |stage: &str| -> u64 {
-        of.outcome.balances.iter().filter(|of| of.name.ends_with(stage)).map(|of| of.held.bytes.0).sum()
+        of.outcome
+            .balances
+            .iter()
+            .filter(|of| of.name.ends_with(stage))
+            .map(|of| of.balance.held().bytes.0)
+            .sum()
     };
     let backlog = |name: &str| -> u64 {
         let counters = of.seen.tracks.iter().filter(|(_, track)| track.0 == name).map(|(id, _)| id);

@@ -6,7 +6,8 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use weft_cni::plugin::{Outcome, run};
 use weft_host::link::{self, VethOptions};
-use weft_host::{NetNs, tbf, tc_filter, testing};
+use weft_host::tc::{Device, Handle, Place};
+use weft_host::{NetNs, testing};
 
 /// A host and a container, joined as `ptp` joins them.
 struct Pair {
@@ -96,7 +97,10 @@ fn packets_of_the_container_are_marked() {
     assert!(matches!(pair.call("CHECK", &config), Outcome::Failed(_)), "not yet");
     done(pair.call("ADD", &config));
     assert_eq!(done(pair.call("CHECK", &config)), Value::Null);
-    assert!(!tc_filter::has_clsact(&pair.host, "veth2").expect("read"), "another's link");
+    assert!(
+        !Device::open(&pair.host, "veth2").and_then(|mut device| device.has_clsact()).expect("read"),
+        "another's link"
+    );
     // A rule that routes by the mark shows it: without the mark the host answers, with it the route is a black hole.
     assert!(echoed(&pair), "no rule tests the mark");
     // The table of local addresses is looked up first, unless it is moved.
@@ -140,9 +144,13 @@ fn limits_are_buckets_of_some_milliseconds() {
     for _ in 0..200 {
         let _ = sender.send_to(&[0; 1400], "10.98.7.1:9");
     }
-    let counters = tbf::Reader::open(&pair.container, "eth0").and_then(|mut r| r.read()).expect("counters");
-    assert!(counters.bytes.0 < 60_000, "12.5 kB at once, and 10 Mb/s after it: {counters:?}");
-    tbf::remove(&pair.host, "veth1").expect("it is there");
+    let found = Device::open(&pair.container, "eth0")
+        .and_then(|mut device| device.qdisc(Handle::FIRST))
+        .expect("counters");
+    assert!(found.counters.sent.bytes.0 < 60_000, "12.5 kB at once, and 10 Mb/s after it: {found:?}");
+    Device::open(&pair.host, "veth1")
+        .and_then(|mut device| device.delete_qdisc(Place::root(Handle::FIRST)))
+        .expect("it is there");
     assert!(matches!(pair.call("CHECK", &config), Outcome::Failed(_)), "the limit is gone");
 }
 

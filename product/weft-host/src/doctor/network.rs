@@ -9,11 +9,11 @@ use super::{Facility, State};
 use crate::error::{OsError, errno_text};
 use crate::link::{self, LinkError, VethOptions};
 use crate::macvtap::{self, MacvtapError, MacvtapMode};
-use crate::netlink::{self, Netlink, Refusal};
+use crate::netlink::{self, Attributes, Netlink};
 use crate::netns::{NetNs, NetNsError};
 use crate::sysctl::{self, SysctlError};
 use crate::tap::{self, TapError};
-use crate::tc::{self, Attributes, Place};
+use crate::tc::{Device, Handle, Htb, Qdisc, TcError, TcObject};
 
 /// The reason that a trial failed.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +36,8 @@ enum TrialError<'a> {
     Sysctl(#[from] SysctlError),
     #[error(transparent)]
     Os(#[from] OsError),
+    #[error(transparent)]
+    Tc(#[from] TcError),
     /// No netlink socket.
     #[error("{}", errno_text(.0))]
     Socket(io::Error),
@@ -142,45 +144,28 @@ fn links(bench: &Bench) -> Vec<Facility> {
 }
 
 fn qdiscs(bench: &Bench) -> Vec<Facility> {
-    let add = |parent, handle, kind: &str, options: Option<Vec<u8>>| {
-        bench.on_veth(|ns| {
-            let link_index = link::index(ns, "va")?;
-            let mut netlink = Netlink::open(ns)?;
-            let place = Place { link_index, parent, handle };
-            tc::add_qdisc(&mut netlink, place, kind, options).map_err(|e| refused(e, kind))
+    let add = |object| {
+        bench.on_veth(|ns| match Device::open(ns, "va").and_then(|mut device| device.add(&object)) {
+            Err(TcError::NoKind { kind, .. }) => Err(TrialError::NoQdisc(kind)),
+            other => Ok(other?),
         })
     };
-    // struct tc_htb_glob: version 3, rate2quantum 10, no default class.
-    let mut htb = [0; 20];
-    (htb[0], htb[4]) = (3, 10);
     vec![
         Facility {
             id: "clsact",
             title: "eBPF at a link's egress (clsact)",
-            state: State::tried(add(tc::CLSACT.0, tc::CLSACT.1, "clsact", None)),
+            state: State::tried(add(TcObject::clsact())),
             brings: "classification, queue assignment and doorbells",
             remedy: "run as root; modprobe sch_ingress (CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_BPF)",
         },
         Facility {
             id: "htb",
             title: "HTB qdisc",
-            state: State::tried(add(
-                tc::ROOT,
-                1 << 16,
-                "htb",
-                Some(Attributes::default().with(2, &htb).bytes()),
-            )),
+            state: State::tried(add(TcObject::root(Handle::qdisc(1), Qdisc::Htb(Htb::with_default(0))))),
             brings: "the kernel's own shaper, to compare with and to export a policy to",
             remedy: "run as root; modprobe sch_htb",
         },
     ]
-}
-
-fn refused<'a>(refusal: Refusal, kind: &str) -> TrialError<'a> {
-    match refusal.is(rustix::io::Errno::NOENT) {
-        true => TrialError::NoQdisc(kind.to_owned()),
-        false => refusal.during(format!("add qdisc {kind}")).into(),
-    }
 }
 
 fn sockets(bench: &Bench) -> Vec<Facility> {

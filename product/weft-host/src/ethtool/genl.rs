@@ -5,8 +5,7 @@ use std::io;
 use netlink_sys::{Socket, protocols};
 use rustix::io::Errno;
 
-use crate::netlink::{Netlink, Refusal, attributes, exchange, u16_at, u32_at};
-use crate::tc::Attributes;
+use crate::netlink::{Attributes, Netlink, Refusal, attributes, exchange, u16_at, u32_at};
 
 /// `NLA_F_NESTED`: set in the type of an attribute that contains attributes. ethtool requires it in requests.
 pub(crate) const NESTED: u16 = 0x8000;

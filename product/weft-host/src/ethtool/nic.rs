@@ -11,9 +11,8 @@ use super::layout::{self, put_u32, rxnfc};
 use super::transport::{Kernel, Transport};
 use crate::error::OsError;
 use crate::link;
-use crate::netlink::{attributes, c_string, u32_at, u64_at};
+use crate::netlink::{Attributes, attributes, c_string, u32_at, u64_at};
 use crate::netns::NetNs;
-use crate::tc::Attributes;
 
 /// `ETHTOOL_MSG_FEATURES_GET` and its answer's attributes: `include/uapi/linux/ethtool_netlink_generated.h`.
 const FEATURES_GET: u8 = 11;

@@ -11,8 +11,7 @@ use super::layout::{self, put, put_u32, rxfh};
 use super::nic::{Nic, is, unsupported};
 use super::rule::ContextId;
 use super::transport::Transport;
-use crate::netlink::{attributes, u32_at};
-use crate::tc::Attributes;
+use crate::netlink::{Attributes, attributes, u32_at};
 
 /// The commands of `include/uapi/linux/ethtool_netlink_generated.h`: RSS_GET since Linux 6.3, its dump since 6.12, the others
 /// since 6.17.

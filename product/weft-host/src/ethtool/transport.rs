@@ -9,7 +9,7 @@ use super::genl::{Ask, Family, Refused};
 use super::layout::{self, rxfh, rxnfc};
 use crate::error::OsError;
 use crate::link;
-use crate::netlink::u32_at;
+use crate::netlink::{Attributes, u32_at};
 use crate::netns::{NetNs, NetNsError};
 
 /// `SIOCETHTOOL` of `include/uapi/linux/sockios.h`.
@@ -131,9 +131,8 @@ impl Transport for Kernel {
         /// `ETHTOOL_A_HEADER_DEV_NAME`.
         const DEV_NAME: u16 = 2;
         let family = self.family.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
-        let name =
-            crate::tc::Attributes::default().with(DEV_NAME, &[device.as_bytes(), b"\0"].concat()).bytes();
-        let mut body = crate::tc::Attributes::default().with(super::genl::NESTED | 1, &name).bytes();
+        let name = Attributes::default().with(DEV_NAME, &[device.as_bytes(), b"\0"].concat()).bytes();
+        let mut body = Attributes::default().with(super::genl::NESTED | 1, &name).bytes();
         body.extend_from_slice(attributes);
         family.request(command, &body, ask)
     }

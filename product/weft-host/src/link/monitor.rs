@@ -139,7 +139,8 @@ mod tests {
     use super::*;
     use crate::ethtool::{Nic, Offload, Switch};
     use crate::link::{VethOptions, create_veth, delete, index, set_mtu};
-    use crate::{tc_filter, testing};
+    use crate::tc::{Device, TcObject};
+    use crate::testing;
 
     /// Reads until an event is `wanted`.
     fn wait(monitor: &mut Monitor, wanted: impl Fn(&Event) -> bool) -> Event {
@@ -170,9 +171,10 @@ mod tests {
         let mut nic = Nic::open(&a, "m0").expect("device");
         nic.set_offload(Offload::Tso, Switch::Off).expect("off");
         wait(&mut monitor, of(Change::Link));
-        tc_filter::add_clsact(&a, "m0").expect("clsact");
+        let mut device = Device::open(&a, "m0").expect("device");
+        device.add(&TcObject::clsact()).expect("clsact");
         assert_ne!(wait(&mut monitor, of(Change::Qdisc)).by, 0);
-        tc_filter::delete_clsact(&a, "m0").expect("delete");
+        device.delete_clsact().expect("delete");
         assert_ne!(wait(&mut monitor, of(Change::QdiscGone)).by, 0);
         delete(&a, "m0").expect("delete");
         wait(&mut monitor, of(Change::LinkGone));

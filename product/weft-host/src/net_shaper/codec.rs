@@ -5,8 +5,7 @@ use weft_units::{BitsPerSec, TxQueueId, Weight};
 
 use super::{Capabilities, Handle, Scope, ShaperInfo};
 use crate::ethtool::genl::{NESTED, TYPE_MASK};
-use crate::netlink::{attributes, u32_at, u64_at};
-use crate::tc::Attributes;
+use crate::netlink::{Attributes, attributes, u32_at, u64_at};
 
 /// `NET_SHAPER_CMD_*`.
 pub(super) const CMD_GET: u8 = 1;

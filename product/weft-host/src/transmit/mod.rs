@@ -13,7 +13,7 @@ use crate::ethtool::{Limited, Moderation, Nic, Offload, Rings, Switch};
 use crate::link::{self, LinkError};
 use crate::net_shaper::{Scope, Shaper, ShaperError};
 use crate::netns::{NetNs, NetNsError};
-use crate::qdiscs::{self, Qdiscs};
+use crate::tc::{self, EgressKinds};
 use crate::xps::private_sysfs;
 
 pub use files::{ByteLimits, Interrupts, Tree, default_device};
@@ -69,7 +69,7 @@ pub struct Facts {
     /// Combined channels in use, and their maximum.
     pub channels: Option<Limited>,
     /// The qdiscs at its egress.
-    pub qdiscs: Option<Qdiscs>,
+    pub qdiscs: Option<EgressKinds>,
     /// Byte queue limits.
     pub byte_limits: Option<ByteLimits>,
     /// Segments.
@@ -115,7 +115,7 @@ impl Facts {
         facts.ask_links(ns);
         facts.ask_driver(ns);
         facts.kernel_qdiscs =
-            kinds.iter().map(|kind| ((*kind).to_owned(), qdiscs::in_this_kernel(kind))).collect();
+            kinds.iter().map(|kind| ((*kind).to_owned(), tc::in_this_kernel(kind))).collect();
         Ok(facts)
     }
 
@@ -151,7 +151,7 @@ impl Facts {
 
     /// Asks for the link and its qdiscs.
     fn ask_links(&mut self, ns: &NetNs) {
-        self.qdiscs = qdiscs::of_device(ns, &self.device).ok().flatten();
+        self.qdiscs = EgressKinds::of_device(ns, &self.device).ok().flatten();
         let Ok(link) = link::show(ns, &self.device) else { return };
         self.segments = Some(Segments {
             size: Bytes(link.gso_ipv4_max_size.unwrap_or(link.gso_max_size).into()),

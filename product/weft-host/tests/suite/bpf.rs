@@ -11,7 +11,7 @@ use weft_host::bpf::{
 };
 use weft_host::link::{self, VethOptions};
 use weft_host::sysctl::{self, SysctlError};
-use weft_host::tc_filter::{self, BpfFilter, FilterError};
+use weft_host::tc::{self, Device, Filter, FilterAction, Handle, Rule, TcError, TcObject};
 use weft_host::{Mac, NetNs, testing};
 
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
@@ -110,21 +110,19 @@ fn wire() -> (NetNs, NetNs, UdpSocket) {
     link::set_up(&a, "va").expect("up");
     link::set_up(&b, "vb").expect("up");
     link::wait_running(&a, "va", std::time::Duration::from_secs(10)).expect("running");
-    tc_filter::add_clsact(&a, "va").expect("clsact");
+    Device::open(&a, "va").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
     let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     (a, b, socket)
 }
 
+fn filter(program: &ProgramFd, priority: u16, direct_action: bool) -> Filter<'_> {
+    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-test", direct_action };
+    Filter::new(Handle::EGRESS, priority, 1, rule)
+}
+
 fn attach(ns: &NetNs, program: &ProgramFd) {
-    let filter = BpfFilter {
-        program: program.as_fd(),
-        name: "weft-test",
-        priority: 1,
-        handle: 1,
-        direct_action: true,
-        queue_by_hash: None,
-    };
-    tc_filter::add_bpf_egress(ns, "va", &filter).expect("attach");
+    let filter = filter(program, 1, true);
+    Device::open(ns, "va").and_then(|mut device| device.claim_filter(&filter)).expect("attach");
 }
 
 #[test]
@@ -137,7 +135,7 @@ fn a_map_found_at_a_filter_is_used_by_another_object() {
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
 
     // The objects that another process can see: the filter, its program, the program's maps.
-    let at = tc_filter::egress_filters(&a, "va").expect("filters").remove(0).program.expect("program");
+    let at = tc::filters(&a, "va", Handle::EGRESS).expect("filters").remove(0).program.expect("program");
     let maps = program_maps(at.id).expect("maps");
     let id_of = |name: &str| maps.iter().find(|(_, n)| n == name).unwrap_or_else(|| panic!("{maps:?}")).0;
     let map = MapFd::by_id(id_of("weft_page")).expect("map");
@@ -154,7 +152,7 @@ fn a_map_found_at_a_filter_is_used_by_another_object() {
     let its = program_maps(mark.id()).expect("maps");
     assert!(its.contains(&(map.id(), "weft_page".to_string())), "{its:?}");
     assert!(!its.contains(&(id_of("weft_sock"), "weft_sock".to_string())), "a map that was not to be reused");
-    tc_filter::delete_egress(&a, "va", 1, 1).expect("delete");
+    Device::open(&a, "va").and_then(|mut device| device.delete_filter(Handle::EGRESS, 1, 1)).expect("delete");
     attach(&a, &mark);
     let before = packets(&page);
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
@@ -283,27 +281,15 @@ fn queues_are_taken_by_hash_and_later_filters_run() {
     let object = Object::load_with(&image, &options(&1_u64.to_ne_bytes())).expect("load");
     let (mark, look) = (object.program_fd("weft_mark"), object.program_fd("weft_look"));
     let (mark, look) = (mark.expect("program"), look.expect("program"));
-    let choose = BpfFilter {
-        program: mark.as_fd(),
-        name: "weft-test",
-        priority: 1,
-        handle: 1,
-        direct_action: false,
-        queue_by_hash: Some(2..=5),
-    };
-    match tc_filter::add_bpf_egress(&a, "va", &choose) {
+    let action = Some(FilterAction::QueueByHash(2..=5));
+    let choose = Filter { action, ..filter(&mark, 1, false) };
+    match Device::open(&a, "va").and_then(|mut device| device.claim_filter(&choose)) {
         Ok(()) => {}
-        Err(error @ FilterError::NoSkbedit) => return testing::skip(test, error),
+        Err(error @ TcError::NoKind { .. }) => return testing::skip(test, error),
         Err(error) => panic!("{error}"),
     }
-    let behind = BpfFilter {
-        program: look.as_fd(),
-        priority: 2,
-        direct_action: true,
-        queue_by_hash: None,
-        ..choose.clone()
-    };
-    tc_filter::add_bpf_egress(&a, "va", &behind).expect("attach");
+    let behind = filter(&look, 2, true);
+    Device::open(&a, "va").and_then(|mut device| device.claim_filter(&behind)).expect("attach");
     let page: SharedValue<Page> = object.shared("weft_page").expect("shared");
     // The probability that 64 flows miss one of four queues is less than one in ten million.
     for _ in 0..64 {
@@ -330,7 +316,7 @@ fn an_iterator_reads_what_sockets_store() {
         let bytes = object.iterate("weft_dump", &map).expect("iterate");
         bytes.chunks_exact(8).map(|chunk| u64::from_ne_bytes(chunk.try_into().expect("eight"))).collect()
     };
-    assert_eq!(bytes_of(), [], "nothing has been sent");
+    assert_eq!(bytes_of(), Vec::<u64>::new(), "nothing has been sent");
     let second = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     (0..3).for_each(|_| assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok()));
     assert!(second.send_to(&[0; 500], (TO, 9)).is_ok());

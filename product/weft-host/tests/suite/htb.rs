@@ -2,22 +2,23 @@
 
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
-use weft_host::htb::{self, Htb, HtbClass, HtbError, class_id};
+use nix::sys::socket::{setsockopt, sockopt};
 use weft_host::link::{self, VethOptions};
+use weft_host::tc::{Class, ClassFound, Device, Handle, Htb, HtbClass, Place, Qdisc, TcObject};
 use weft_host::{Mac, NetNs, testing};
-use weft_units::{BitsPerSec, Bytes, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, Nanos, Packets};
 
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 2));
+const ROOT: Handle = Handle::FIRST;
 
-fn class(minor: u16, rate: u64, ceil: u64, limit: u64) -> HtbClass {
-    HtbClass {
-        minor,
-        rate: BitsPerSec(rate),
-        ceil: BitsPerSec(ceil),
-        quantum: Bytes(16_384),
-        priority: 0,
-        limit: Packets(limit),
-    }
+/// A class with a FIFO of `limit` packets.
+fn class(handle: Handle, rate: u64, ceil: u64, limit: u64) -> [TcObject<'static>; 2] {
+    let (rate, ceil) = (BitsPerSec(rate), BitsPerSec(ceil));
+    let depth = |rate: BitsPerSec| rate.bytes_in(Nanos::from_millis(1)).max(Bytes(1600));
+    let (burst, cburst, quantum) = (depth(rate), depth(ceil), Some(Bytes(16_384)));
+    let class = HtbClass { rate, ceil, burst, cburst, quantum, priority: 0, overhead: 24, mpu: 0 };
+    let fifo = Qdisc::Pfifo { limit: Some(Packets(limit)) };
+    [TcObject::class(ROOT, handle, Class::Htb(class)), TcObject::leaf(handle, Handle::NONE, fifo)]
 }
 
 #[test]
@@ -32,63 +33,34 @@ fn packets_go_to_the_class_of_their_priority() {
     link::set_up(&a, "va").expect("up");
     link::set_up(&b, "vb").expect("up");
     link::wait_running(&a, "va", testing::PATIENCE).expect("running");
-    let htb = Htb {
-        rate: BitsPerSec(100_000_000_000),
-        overhead: 24,
-        default_class: 0x20,
-        classes: vec![class(0x10, 8_000_000, 8_000_000, 5), class(0x20, 1_000_000_000, 50_000_000_000, 1000)],
-    };
-    htb::install(&a, "va", &htb).expect("install");
-    assert!(matches!(htb::install(&a, "va", &htb), Err(HtbError::Os(_))), "there is one already");
+    let (slow, fast) = (ROOT.class(0x10), ROOT.class(0x20));
+    let mut objects = vec![TcObject::root(ROOT, Qdisc::Htb(Htb::with_default(fast.minor())))];
+    objects.extend(class(slow, 8_000_000, 8_000_000, 5));
+    objects.extend(class(fast, 1_000_000_000, 50_000_000_000, 1000));
+    let mut device = Device::open(&a, "va").expect("device");
+    device.install(objects).expect("install");
 
     let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     let send = |n: u32| (0..n).for_each(|_| assert!(socket.send_to(&[0; 958], (TO, 9)).is_ok()));
     send(3);
     // 1 MB/s, a bucket of 1600 bytes, room for 5: of 40 packets of 1000 bytes at once, some pass and most are dropped.
-    // (SO_PRIORITY has no safe wrapper that takes values above 6 in the standard library.)
-    set_priority(&socket, class_id(0x10));
+    setsockopt(&socket, sockopt::Priority, &(slow.raw() as i32)).expect("SO_PRIORITY");
     send(40);
-    let settled = |stats: &[htb::ClassStats]| stats[0].backlog == Bytes(0) && stats[0].packets.0 > 0;
-    let mut stats = Vec::new();
+    let settled = |found: &[ClassFound]| {
+        found[0].counters.backlog == Counted::ZERO && found[0].counters.sent != Counted::ZERO
+    };
+    let mut found = Vec::new();
     testing::wait_for("the slow class is empty", || {
-        stats = htb::stats(&a, "va").expect("stats");
-        settled(&stats)
+        found = device.classes().expect("classes");
+        settled(&found)
     });
-    let [slow, fast] = stats[..] else { panic!("two classes: {stats:?}") };
-    assert_eq!((slow.minor, fast.minor), (0x10, 0x20));
-    assert_eq!(slow.packets.0 + slow.dropped.0, 40, "{slow:?}");
-    assert!(slow.dropped.0 >= 10, "{slow:?}");
-    assert!(fast.packets.0 >= 3 && fast.dropped.0 == 0, "{fast:?}");
+    assert_eq!(found.iter().map(|class| class.place.handle).collect::<Vec<_>>(), [slow, fast]);
+    let [slow, fast] = [found[0].counters, found[1].counters];
+    assert_eq!(slow.sent.packets + slow.dropped, Packets(40), "{slow:?}");
+    assert!(slow.dropped >= Packets(10), "{slow:?}");
+    assert!(fast.sent.packets >= Packets(3) && fast.dropped == Packets(0), "{fast:?}");
 
-    htb::remove(&a, "va").expect("remove");
-    assert!(htb::stats(&a, "va").expect("stats").is_empty());
-    assert!(htb::remove(&a, "va").is_err());
-}
-
-fn set_priority(socket: &UdpSocket, priority: u32) {
-    use std::os::fd::AsRawFd;
-    let (fd, size) = (socket.as_raw_fd(), size_of::<u32>() as libc::socklen_t);
-    // SAFETY: the option takes a pointer to an int, which lives until the call returns.
-    let result = unsafe {
-        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_PRIORITY, (&raw const priority).cast(), size)
-    };
-    assert_eq!(result, 0, "SO_PRIORITY");
-}
-
-#[test]
-fn what_cannot_be_carried_out_is_refused_before_anything_is_done() {
-    if !testing::privileged("what_cannot_be_carried_out_is_refused_before_anything_is_done") {
-        return;
-    }
-    let ns = NetNs::anonymous().expect("ns");
-    let refuse = |default_class, class| {
-        let htb = Htb { rate: BitsPerSec(1_000_000), overhead: 0, default_class, classes: vec![class] };
-        htb::install(&ns, "lo", &htb).expect_err("refused").to_string()
-    };
-    assert_eq!(refuse(2, class(1, 1000, 1000, 1)), "HTB: the default class 2 is not among the classes");
-    assert_eq!(refuse(0, class(0, 1000, 1000, 1)), "HTB: class 0 is not between 1 and fffe");
-    assert_eq!(
-        refuse(1, class(1, 1000, 999, 1)),
-        "HTB: class 1 needs a rate, and a ceil that is not below it"
-    );
+    device.delete_qdisc(Place::root(ROOT)).expect("remove");
+    assert!(device.classes().expect("classes").is_empty());
+    assert!(device.delete_qdisc(Place::root(ROOT)).is_err());
 }

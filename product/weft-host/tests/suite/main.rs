@@ -12,5 +12,6 @@ mod programs;
 mod sock_diag;
 mod tap;
 mod tbf;
+mod tc;
 mod tc_filter;
 mod transmit;

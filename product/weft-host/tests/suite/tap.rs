@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
-use weft_host::QdiscCounters;
 use weft_host::link::{self, LinkStats, Mac, Numbered};
-use weft_host::mq;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments, VNET_HEADER_LEN};
+use weft_host::tc::{Counters, Device, TcObject};
 use weft_host::testing::{PATIENCE, until};
 use weft_host::{NetNs, sysctl, testing};
+use weft_units::Packets;
 
 /// The packets of a ring.
 const SLOTS: u32 = 8;
@@ -25,7 +25,7 @@ struct Bench {
     ns: NetNs,
     rings: Vec<OwnedFd>,
     link: Numbered,
-    qdisc: mq::Reader,
+    qdisc: Device,
 }
 
 /// A packet that was read: the segmentation type and size of its header, and the length of its frame.
@@ -52,13 +52,13 @@ impl Bench {
         let rings = tap::create_with(&ns, "t0", &options).expect("TAP");
         link::set_txqueuelen(&ns, "t0", SLOTS).expect("slots");
         let link = Numbered::named(&ns, "t0").expect("link");
-        mq::install(&link, queues, FIFO).expect("qdiscs");
+        let mut qdisc = Device::of(&link).expect("device");
+        qdisc.install(TcObject::fifo_of_each_queue(queues as u16, Packets(FIFO.into()))).expect("qdiscs");
         link.set_up().expect("up");
         link.wait_running(PATIENCE).expect("running");
         link::add_address(&ns, "t0", "10.88.0.1".parse().expect("address"), 24).expect("address");
         link::add_neighbor(&ns, "t0", "10.88.0.2".parse().expect("address"), Mac::local(9))
             .expect("neighbour");
-        let qdisc = mq::Reader::open(&link).expect("reader");
         Some(Self { ns, rings, link, qdisc })
     }
 
@@ -105,13 +105,17 @@ impl Bench {
         length
     }
 
+    fn counters(&mut self) -> Counters {
+        self.qdisc.root().expect("read").expect("a qdisc").counters
+    }
+
     fn waiting(&mut self) -> u64 {
-        self.qdisc.read().expect("counters").waiting.get()
+        self.counters().backlog.packets.get()
     }
 
     fn no_drops(&mut self) {
         let stats: LinkStats = self.link.show().expect("link").stats;
-        let QdiscCounters { dropped, .. } = self.qdisc.read().expect("counters");
+        let Counters { dropped, .. } = self.counters();
         assert_eq!((stats.tx_dropped.get(), stats.tx_errors.get(), dropped.get()), (0, 0, 0));
     }
 }

@@ -6,7 +6,9 @@ use std::process::Command;
 
 use libbpf_rs::libbpf_sys::{self, bpf_insn};
 use weft_host::link::{self, VethOptions};
-use weft_host::tc_filter::{self, BpfFilter, ETH_P_ALL, FilterError, free_priority};
+use weft_host::tc::{
+    Device, ETH_P_ALL, Filter, FilterAction, Handle, Rule, TcError, TcObject, free_priority,
+};
 use weft_host::{NetNs, programs, testing};
 
 /// Loads `mov r0, -1; exit` as a program of the type that filters require.
@@ -34,19 +36,20 @@ fn program() -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-fn veth(a: &NetNs, b: &NetNs) {
+fn veth(a: &NetNs, b: &NetNs) -> Device {
     link::create_veth((a, "va"), (b, "vb"), &VethOptions::default()).expect("veth");
+    Device::open(a, "va").expect("device")
 }
 
-fn ours(program: &OwnedFd, priority: u16) -> BpfFilter<'_> {
-    BpfFilter {
-        program: program.as_fd(),
-        name: "weft-titan",
-        priority,
-        handle: 0x77,
-        direct_action: true,
-        queue_by_hash: None,
-    }
+fn ours(program: &OwnedFd, priority: u16) -> Filter<'_> {
+    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: true };
+    Filter::new(Handle::EGRESS, priority, 0x77, rule)
+}
+
+/// The filter with the program's result as a match.
+fn plain(program: &OwnedFd, priority: u16) -> Filter<'_> {
+    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: false };
+    Filter { rule, ..ours(program, priority) }
 }
 
 #[test]
@@ -55,25 +58,24 @@ fn a_filter_is_echoed_as_it_was_added() {
         return;
     }
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
-    veth(&a, &b);
+    let mut device = veth(&a, &b);
     let program = program();
-    assert!(!tc_filter::has_clsact(&a, "va").expect("look"));
-    let absent = tc_filter::add_bpf_egress(&a, "va", &ours(&program, 5)).expect_err("no clsact");
+    assert!(!device.has_clsact().expect("look"));
+    let absent = device.claim_filter(&ours(&program, 5)).expect_err("no clsact");
     assert_eq!(
         absent.to_string(),
         "link va of (unnamed) has no clsact qdisc; add it with: tc qdisc add dev va clsact"
     );
-    tc_filter::add_clsact(&a, "va").expect("clsact");
+    device.add(&TcObject::clsact()).expect("clsact");
     assert!(
-        tc_filter::has_clsact(&a, "va").expect("look") && !tc_filter::has_clsact(&a, "lo").expect("look")
+        device.has_clsact().expect("look")
+            && !Device::open(&a, "lo").expect("lo").has_clsact().expect("look")
     );
-    assert!(tc_filter::add_clsact(&a, "va").is_err(), "there is one already");
+    assert!(device.add(&TcObject::clsact()).is_err(), "there is one already");
 
-    tc_filter::add_bpf_egress(&a, "va", &ours(&program, 5)).expect("add");
-    let mut plain = ours(&program, 6);
-    plain.direct_action = false;
-    tc_filter::add_bpf_egress(&a, "va", &plain).expect("add");
-    let filters = tc_filter::egress_filters(&a, "va").expect("filters");
+    device.claim_filter(&ours(&program, 5)).expect("add");
+    device.claim_filter(&plain(&program, 6)).expect("add");
+    let filters = device.filters(Handle::EGRESS).expect("filters");
     assert_eq!(filters.len(), 2, "{filters:?}");
     for (filter, (priority, direct)) in filters.iter().zip([(5, true), (6, false)]) {
         assert_eq!((filter.kind.as_str(), filter.priority, filter.protocol), ("bpf", priority, ETH_P_ALL));
@@ -82,8 +84,8 @@ fn a_filter_is_echoed_as_it_was_added() {
         assert_eq!((at.name.as_str(), at.direct_action, at.has_actions), ("weft-titan", direct, false));
         assert!(at.id > 0 && at.tag != [0; 8], "{at:?}");
     }
-    assert!(tc_filter::ingress_filters(&a, "va").expect("ingress").is_empty());
-    let taken = tc_filter::add_bpf_egress(&a, "va", &BpfFilter { handle: 0x78, ..ours(&program, 5) });
+    assert!(device.filters(Handle::INGRESS).expect("ingress").is_empty());
+    let taken = device.claim_filter(&Filter { handle: 0x78, ..ours(&program, 5) });
     assert_eq!(
         taken.expect_err("taken").to_string(),
         "link va of (unnamed) has a filter of priority 5 at its egress already; choose another priority"
@@ -100,39 +102,39 @@ fn filters_of_others_are_left_alone() {
     }
     let tc = programs::find("tc").expect("it is there");
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
-    veth(&a, &b);
+    let mut device = veth(&a, &b);
     let run = |arguments: &str| {
         let status = a.run(|| Command::new(&tc).args(arguments.split(' ')).status()).expect("run");
         assert!(status.expect("tc").success(), "{arguments}");
     };
-    tc_filter::add_clsact(&a, "va").expect("clsact");
+    device.add(&TcObject::clsact()).expect("clsact");
     run("filter add dev va egress protocol ip pref 3 u32 match ip dst 10.0.0.0/8 classid 1:1");
     run("filter add dev va ingress protocol ip pref 9 u32 match ip dst 10.0.0.0/8 classid 1:1");
     let program = program();
-    let others = tc_filter::egress_filters(&a, "va").expect("filters");
+    let others = device.filters(Handle::EGRESS).expect("filters");
     assert!(others.iter().all(|f| f.kind == "u32" && f.priority == 3 && f.protocol == 0x0800), "{others:?}");
     let priority = free_priority(&others).expect("free");
     assert_eq!(priority, 2);
-    tc_filter::add_bpf_egress(&a, "va", &ours(&program, priority)).expect("add");
-    let state = tc_filter::egress_filters(&a, "va").expect("filters");
+    device.claim_filter(&ours(&program, priority)).expect("add");
+    let state = device.filters(Handle::EGRESS).expect("filters");
     assert_eq!(state[0].priority, 2, "{state:?}");
-    let busy = tc_filter::delete_clsact(&a, "va").expect_err("in use");
-    assert!(matches!(busy, FilterError::InUse { .. }), "{busy}");
+    let busy = device.delete_clsact().expect_err("in use");
+    assert!(matches!(busy, TcError::InUse { .. }), "{busy}");
 
     for (priority, handle) in [(2, 0x78), (3, 0x77), (2, 0), (0, 0x77)] {
-        let none = tc_filter::delete_egress(&a, "va", priority, handle).expect_err("none");
-        assert!(matches!(none, FilterError::NoSuchFilter { .. }), "{none}");
+        let none = device.delete_filter(Handle::EGRESS, priority, handle).expect_err("none");
+        assert!(matches!(none, TcError::NoSuchFilter { .. }), "{none}");
     }
-    assert_eq!(tc_filter::egress_filters(&a, "va").expect("filters"), state, "nothing was deleted");
-    tc_filter::delete_egress(&a, "va", 2, 0x77).expect("delete");
-    assert_eq!(tc_filter::egress_filters(&a, "va").expect("filters"), others);
-    assert!(matches!(tc_filter::delete_clsact(&a, "va"), Err(FilterError::InUse { .. })));
+    assert_eq!(device.filters(Handle::EGRESS).expect("filters"), state, "nothing was deleted");
+    device.delete_filter(Handle::EGRESS, 2, 0x77).expect("delete");
+    assert_eq!(device.filters(Handle::EGRESS).expect("filters"), others);
+    assert!(matches!(device.delete_clsact(), Err(TcError::InUse { .. })));
     run("filter del dev va egress pref 3");
-    assert!(matches!(tc_filter::delete_clsact(&a, "va"), Err(FilterError::InUse { egress: 0, .. })));
+    assert!(matches!(device.delete_clsact(), Err(TcError::InUse { egress: 0, .. })));
     run("filter del dev va ingress pref 9");
-    tc_filter::delete_clsact(&a, "va").expect("empty");
-    assert!(!tc_filter::has_clsact(&a, "va").expect("look"));
-    assert!(matches!(tc_filter::delete_clsact(&a, "va"), Err(FilterError::NoHook { .. })));
+    device.delete_clsact().expect("empty");
+    assert!(!device.has_clsact().expect("look"));
+    assert!(matches!(device.delete_clsact(), Err(TcError::NoHook { .. })));
 }
 
 /// If the kernel has act_skbedit, the filter must have its action; otherwise the error must name the module.
@@ -142,23 +144,22 @@ fn queues_by_hash_or_the_reason_why_not() {
         return;
     }
     let (a, b) = (NetNs::anonymous().expect("a"), NetNs::anonymous().expect("b"));
-    veth(&a, &b);
-    tc_filter::add_clsact(&a, "va").expect("clsact");
+    let mut device = veth(&a, &b);
+    device.add(&TcObject::clsact()).expect("clsact");
     let program = program();
-    let filter = BpfFilter { direct_action: false, queue_by_hash: Some(0..=3), ..ours(&program, 1) };
-    match tc_filter::add_bpf_egress(&a, "va", &filter) {
+    let action = Some(FilterAction::QueueByHash(0..=3));
+    let filter = Filter { action, ..plain(&program, 1) };
+    match device.claim_filter(&filter) {
         Ok(()) => {
-            let filters = tc_filter::egress_filters(&a, "va").expect("filters");
+            let filters = device.filters(Handle::EGRESS).expect("filters");
             let at = filters[0].program.as_ref().expect("program");
             assert!(at.has_actions && !at.direct_action, "{filters:?}");
         }
         Err(error) => {
-            assert_eq!(
-                error.to_string(),
-                "this kernel cannot choose queues in a filter: act_skbedit (CONFIG_NET_ACT_SKBEDIT) is neither built in \
-                 nor loadable; use a kernel that has it"
-            );
-            assert!(tc_filter::egress_filters(&a, "va").expect("filters").is_empty(), "nothing stays behind");
+            let reason = "the kernel has no action skbedit; load act_skbedit or use a kernel that has it \
+                          (CONFIG_NET_ACT_SKBEDIT)";
+            assert!(error.to_string().ends_with(reason), "{error}");
+            assert!(device.filters(Handle::EGRESS).expect("filters").is_empty(), "nothing stays behind");
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 use weft_host::link::{self, VethOptions};
-use weft_host::qdiscs::Qdiscs;
+use weft_host::tc::EgressKinds;
 use weft_host::transmit::{ByteLimits, Facts, FactsError, Interrupts, Tree, default_device};
 use weft_host::{NetNs, testing};
 use weft_units::{BitsPerSec, Bytes};
@@ -134,7 +134,7 @@ fn a_veth_of_another_namespace_is_read() {
     assert_eq!((facts.driver.as_deref(), facts.kind.as_deref()), (Some("veth"), Some("veth")));
     assert_eq!((facts.transmit_queues, facts.rate), (Some(3), None), "a veth has no wire: {facts:?}");
     assert_eq!(facts.segments.map(|segments| segments.size), Some(Bytes(30_000)));
-    assert_eq!(facts.qdiscs.as_ref().and_then(Qdiscs::each), Some("noqueue"));
+    assert_eq!(facts.qdiscs.as_ref().and_then(EgressKinds::each), Some("noqueue"));
     assert_eq!(facts.queue_weights, Some(false));
     assert_eq!(facts.kernel_qdiscs["pfifo_fast"], Some(true));
     assert_ne!(facts.kernel_qdiscs["no_such"], Some(true));

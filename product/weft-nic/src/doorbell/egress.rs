@@ -6,7 +6,7 @@ use super::{Doorbells, PROGRAM};
 use weft_host::bpf::{self, BpfError, FilterId};
 use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::NetNsError;
-use weft_host::tc_filter::{self, Filter, FilterError};
+use weft_host::tc::{self, Device, FilterFound, Handle, TcError};
 
 /// Errors from looking at a port's egress, or from taking a place there.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ pub enum EgressError {
     Bpf(#[from] BpfError),
     /// The filters.
     #[error(transparent)]
-    Filter(#[from] FilterError),
+    Filter(#[from] TcError),
     /// The near end.
     #[error(transparent)]
     Link(#[from] LinkError),
@@ -35,12 +35,12 @@ pub(crate) struct Egress {
 }
 
 /// The id of a filter's program.
-fn id_of(filter: &Filter) -> Option<u32> {
+fn id_of(filter: &FilterFound) -> Option<u32> {
     filter.program.as_ref().map(|program| program.id)
 }
 
 /// The words for a filter.
-fn words(filter: &Filter) -> String {
+fn words(filter: &FilterFound) -> String {
     let name = filter.program.as_ref().map_or(&filter.kind, |program| &program.name);
     format!("{name} (filter of priority {})", filter.priority)
 }
@@ -52,9 +52,9 @@ fn words_of_tcx(id: u32) -> String {
 }
 
 /// The filters at the egress of `near` that packets of every kind meet, and its tcx programs.
-fn read(near: &Numbered) -> Result<(Vec<Filter>, Vec<u32>), EgressError> {
+fn read(near: &Numbered) -> Result<(Vec<FilterFound>, Vec<u32>), EgressError> {
     let (ns, link) = (near.namespace(), near.show()?);
-    let mut filters = tc_filter::egress_filters(ns, &link.name)?;
+    let mut filters = tc::filters(ns, &link.name, Handle::EGRESS)?;
     filters.retain(|filter| filter.chain == 0 && filter.handle != 0);
     Ok((filters, ns.run(|| bpf::tcx_egress(link.index))??))
 }
@@ -83,11 +83,12 @@ impl Doorbells {
     /// When the kernel refuses.
     pub(crate) fn attach_at(&self, near: &Numbered) -> Result<(), EgressError> {
         let (filters, tcx) = read(near)?;
-        let is_former = |filter: &&Filter| {
+        let is_former = |filter: &&FilterFound| {
             let program = filter.program.as_ref();
             program.is_some_and(|program| program.name.starts_with(PROGRAM))
         };
-        let place = |filter: &Filter| FilterId { handle: filter.handle, priority: filter.priority.into() };
+        let place =
+            |filter: &FilterFound| FilterId { handle: filter.handle, priority: filter.priority.into() };
         let former = filters.iter().find(is_former).map(place);
         let overtaken = |id: &&u32| bpf::program_info(**id).is_ok_and(|info| info.name == PROGRAM);
         let former_tcx = tcx.iter().find(overtaken);
@@ -122,7 +123,11 @@ impl Doorbells {
         // The kernel chooses a priority before the first. Packets pass the new filter before the former is deleted.
         near.namespace().run(|| self.attach(link.index))??;
         if let Some(former) = former {
-            tc_filter::delete_egress(near.namespace(), &link.name, former.priority, former.handle)?;
+            Device::open(near.namespace(), &link.name)?.delete_filter(
+                Handle::EGRESS,
+                former.priority,
+                former.handle,
+            )?;
         }
         Ok(())
     }

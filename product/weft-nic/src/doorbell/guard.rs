@@ -1,13 +1,13 @@
 //! The protection against packets scheduled in another class: `bpf/guard.h` in Rust. Both sides assert the size.
 
 use super::CgroupEntry;
-use crate::counters::Count;
 use crate::plan::RingPlan;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use weft_host::bpf::SharedLayout;
+use weft_policy::infrastructure_rate;
 use weft_titan::match_table::CgroupId;
-use weft_units::{BitsPerSec, Bytes, LaneId, Packets};
+use weft_units::{BitsPerSec, Bytes, Counted, LaneId, Packets};
 
 /// The number of hash slots of cgroups and of interfaces, each with its own share of infrastructure.
 const SENDERS: usize = 64;
@@ -74,12 +74,6 @@ const _: () = assert!(size_of::<Guard>() == 64 * 3 + 8 * SENDERS + 64 * ARRIVAL_
 // assert the size, and tests on real packets read what the program wrote).
 unsafe impl SharedLayout for Guard {}
 
-/// The share of the host's infrastructure on a link of `rate`: a hundredth, at least 1 Mb/s, but no more than a tenth.
-pub fn infrastructure_rate(rate: BitsPerSec) -> BitsPerSec {
-    const LEAST: u64 = 1_000_000;
-    BitsPerSec((rate.get() / 100).max(LEAST.min(rate.get() / 10)).max(1))
-}
-
 impl Guard {
     /// Initialises the page for `plan`, before the programs are attached.
     pub(super) fn set(&self, plan: &RingPlan) {
@@ -115,12 +109,12 @@ impl Guard {
     }
 
     /// The packets that have passed the far end of a veth, counted as the rings hold them.
-    pub fn arrivals(&self) -> Count {
-        let of = |arrivals: &Arrivals| Count {
+    pub fn arrivals(&self) -> Counted {
+        let of = |arrivals: &Arrivals| Counted {
             packets: Packets(arrivals.packets.load(Ordering::Relaxed)),
             bytes: Bytes(arrivals.bytes.load(Ordering::Relaxed)),
         };
-        self.arrivals.iter().map(of).fold(Count::default(), Count::plus)
+        self.arrivals.iter().map(of).sum()
     }
 
     /// Refuses all packets from now on. Those in the port stay.
@@ -169,20 +163,5 @@ impl Guard {
         }
         let named = layout.offsets.keys().filter(|name| !name.starts_with("pad")).count();
         assert_eq!(named, fields.len(), "weft_guard has fields that nobody compares");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn infrastructure_has_a_small_share_of_any_link() {
-        let rate = |megabits: u64| infrastructure_rate(BitsPerSec(megabits * 1_000_000)).get();
-        assert_eq!(rate(10_000), 100_000_000);
-        assert_eq!(rate(100), 1_000_000);
-        assert_eq!(rate(50), 1_000_000);
-        assert_eq!(rate(5), 500_000);
-        assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
     }
 }

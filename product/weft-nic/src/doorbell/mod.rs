@@ -19,7 +19,7 @@ pub use crate::layout::{
     Shared, Spread, Summary, flow_key,
 };
 pub use egress::EgressError;
-pub use guard::{Guard, infrastructure_rate};
+pub use guard::Guard;
 pub use maps::NicMaps;
 pub(crate) use maps::{OWN, shared_maps};
 pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, tables};

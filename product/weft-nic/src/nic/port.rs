@@ -1,7 +1,7 @@
 //! A port of a running NIC: its devices, its programs, its counters and its way to receive.
 
 use super::NicError;
-use crate::counters::{ClassCounters, Count, PortCounters};
+use crate::counters::{ClassCounters, PortCounters};
 use crate::doorbell::Doorbells;
 use crate::kernel_counters::{Freshness, KernelCounterCache, Passed};
 use crate::layout::{ClassBell, Page, Shared};
@@ -15,9 +15,10 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::totals::{Arrivals, ClassTotals, PortTotals};
 use core::fmt;
 use std::sync::Arc;
+use weft_facts::counters::{ClassEvents, PortEvents};
 use weft_host::bpf::{FilterId, wait_grace_period};
 use weft_host::{clock, macvtap};
-use weft_units::{Bytes, Nanos, Packets};
+use weft_units::{Counted, Nanos, Packets};
 
 /// The longest wait for a near end that has just got its carrier; the next look finds it otherwise.
 const CARRIER: core::time::Duration = core::time::Duration::from_millis(50);
@@ -43,11 +44,19 @@ pub struct PortParts {
     pub receive: Option<Uplink>,
 }
 
+fn count(packets: &AtomicU64) -> Packets {
+    Packets(packets.load(Ordering::Relaxed))
+}
+
+fn counted(packets: &AtomicU64, bytes: &AtomicU64) -> Counted {
+    Counted::new(packets.load(Ordering::Relaxed), bytes.load(Ordering::Relaxed))
+}
+
 /// The counts of a port at the time at which it was taken over from a former process.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PortBase {
     /// The packets done, by class.
-    pub(super) done: Vec<Count>,
+    pub(super) done: Vec<Counted>,
     /// The packets dropped between the egress and the rings, which are among those done.
     pub(super) dropped: PortDrops,
 }
@@ -55,14 +64,11 @@ pub(super) struct PortBase {
 impl PortBase {
     /// The counts in the page of a port whose rings no worker serves.
     pub(super) fn of(page: &Shared, dropped: PortDrops) -> Self {
-        let count = |class: &ClassBell| Count {
-            packets: Packets(class.done.load(Ordering::Relaxed)),
-            bytes: Bytes(class.done_bytes.load(Ordering::Relaxed)),
-        };
-        Self { done: page.classes.iter().map(count).collect(), dropped }
+        let done = page.classes.iter().map(|class| counted(&class.done, &class.done_bytes)).collect();
+        Self { done, dropped }
     }
 
-    fn of_class(&self, class: usize) -> Count {
+    fn of_class(&self, class: usize) -> Counted {
         self.done.get(class).copied().unwrap_or_default()
     }
 }
@@ -190,7 +196,8 @@ impl NicPort {
     /// The packets that have passed, by the counters of the programs, the worker and the receive thread, and by the redirect.
     fn passed(&self) -> Passed {
         let classes = self.class_totals();
-        let egress = classes.iter().map(|c| c.posted.plus(c.bound).packets.get() + c.untracked.get()).sum();
+        let egress =
+            classes.iter().map(|c| (c.posted + c.bound).packets.get() + c.events.untracked.get()).sum();
         let (c, guard) = (&self.counters, self.doorbells.guard());
         let guarded = [&guard.unannounced, &guard.obscured, &guard.excess];
         let received = [c.rx.get(), c.rx_passed.get(), c.rx_refused.get()];
@@ -211,8 +218,8 @@ impl NicPort {
         let kernel = self.kernel_counters.read(of, self.passed(), freshness);
         let (c, guard) = (&self.counters, self.doorbells.guard());
         let (deliveries, limited) = match self.port.limits_received() {
-            true => (Deliveries::default(), c.rx_passed.get().plus(kernel.redirected)),
-            false => (kernel.deliveries, Count::default()),
+            true => (Deliveries::default(), c.rx_passed.get() + kernel.redirected),
+            false => (kernel.deliveries, Counted::default()),
         };
         PortTotals {
             classes: self.class_totals(),
@@ -233,12 +240,14 @@ impl NicPort {
             rx_ended: c.rx_ended.get() > 0,
             doorbell_ahead: c.doorbell_ahead.get().packets.get(),
             lost,
-            strays: c.strays.get().packets.get(),
-            cut_packets: guard.cut_behind.load(Ordering::Relaxed),
-            unannounced_drops: guard.unannounced.load(Ordering::Relaxed),
-            obscured_drops: guard.obscured.load(Ordering::Relaxed),
-            infrastructure_excess: guard.excess.load(Ordering::Relaxed),
-            unknown_makers: guard.unknown_makers.load(Ordering::Relaxed),
+            events: PortEvents {
+                cut_packets: count(&guard.cut_behind),
+                infrastructure_excess: count(&guard.excess),
+                obscured_drops: count(&guard.obscured),
+                strays: c.strays.get().packets,
+                unannounced_drops: count(&guard.unannounced),
+                unknown_makers: count(&guard.unknown_makers),
+            },
             unread: kernel.failed,
             unrecorded: c.unrecorded.get().packets.get(),
         }
@@ -253,25 +262,18 @@ impl NicPort {
 
     /// The totals by class, from the program's page and the worker's counters.
     fn class_totals(&self) -> Vec<ClassTotals> {
-        let pair = |count: &[AtomicU64; 2]| Count {
-            packets: Packets(count[0].load(Ordering::Relaxed)),
-            bytes: Bytes(count[1].load(Ordering::Relaxed)),
-        };
+        let pair = |[packets, bytes]: &[AtomicU64; 2]| counted(packets, bytes);
         let class = |(at, (page, c)): (usize, (&ClassBell, &ClassCounters))| ClassTotals {
             bound: pair(&page.bound),
             full: pair(&page.full),
             moving: pair(&page.moving),
-            posted: Count {
-                packets: Packets(page.packets.load(Ordering::Relaxed)),
-                bytes: Bytes(page.bytes.load(Ordering::Relaxed)),
-            },
-            fetched: c.fetched.get().plus(self.base.of_class(at)),
-            sent: c.sent.get().plus(self.base.of_class(at)),
+            posted: counted(&page.packets, &page.bytes),
+            fetched: c.fetched.get() + self.base.of_class(at),
+            sent: c.sent.get() + self.base.of_class(at),
             refused: c.refused.get(),
             held: c.held.get(),
             wire: c.wire.get(),
-            untracked: Packets(page.untracked.load(Ordering::Relaxed)),
-            late_claims: Packets(page.late_claims.load(Ordering::Relaxed)),
+            events: ClassEvents { late_claims: count(&page.late_claims), untracked: count(&page.untracked) },
         };
         let classes = self.doorbells.shared().classes.iter().zip(&self.counters.classes);
         classes.take(self.plan.classes()).enumerate().map(class).collect()
@@ -283,7 +285,7 @@ impl NicPort {
             return true;
         }
         let totals = self.totals();
-        let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
+        let gone = (totals.sum(|c| c.sent) + totals.sum(|c| c.refused)).packets.get();
         gone + totals.drops.total() >= totals.sum(|c| c.posted).packets.get()
     }
 

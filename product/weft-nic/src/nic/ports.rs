@@ -19,7 +19,7 @@
 
 use super::port::PortBase;
 use super::{NicError, NicPort, PortId, PortParts, SoftwareNic};
-use crate::counters::{Count, PortCounters};
+use crate::counters::PortCounters;
 use crate::doorbell::{Bypass, Doorbells, NicMaps, PORTS, PortNumbers, RingPlace};
 use crate::kernel_counters::KernelCounterCache;
 use crate::plan::{PlanError, RingPlan};
@@ -33,7 +33,7 @@ use crate::worker::{self, NewPort};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use weft_host::bpf::{FilterId, MapFd, wait_grace_period};
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::{BitsPerSec, Counted, Nanos};
 
 /// The maximum number of rings of a NIC, over all its ports.
 pub const NIC_RINGS: usize = 4096;
@@ -44,9 +44,9 @@ pub struct WireCounters(Vec<Arc<PortCounters>>);
 
 impl WireCounters {
     /// The MTU-size frames of class number `class` that were sent so far, and their wire bytes.
-    pub fn sent(&self, class: usize) -> Count {
+    pub fn sent(&self, class: usize) -> Counted {
         let of = |port: &Arc<PortCounters>| port.classes.get(class).map(|class| class.wire.get());
-        self.0.iter().filter_map(of).fold(Count::default(), Count::plus)
+        self.0.iter().filter_map(of).sum()
     }
 }
 

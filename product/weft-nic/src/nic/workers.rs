@@ -18,9 +18,9 @@
 
 use super::{NicConfig, NicError, NicPlan};
 use crate::commands::{Commander, Inbox, commands};
-use crate::counters::{Count, Counter, Counters, Gauge};
+use crate::counters::{Counter, Counters, Gauge};
 use crate::departures::{Departures, departures};
-use crate::doorbell::{NicMaps, infrastructure_rate};
+use crate::doorbell::NicMaps;
 use crate::flow_records::FlowClasses;
 use crate::link::{DeviceLink, Link, LinkKind, LinkRate, queue_below};
 use crate::plan::{Mode, RingPlan};
@@ -46,7 +46,7 @@ use weft_packet::ethernet;
 use weft_sched::workers::{Settings, Shared};
 use weft_sched::{LimitSpec, PolicyTree, Program, QueueScheduler};
 use weft_titan::page::QueuePage;
-use weft_units::{BitsPerSec, Bytes, LimitId, Nanos};
+use weft_units::{BitsPerSec, Bytes, Counted, LimitId, Nanos};
 
 /// The most workers of a NIC.
 pub const WORKERS: usize = 64;
@@ -252,7 +252,7 @@ pub(crate) fn limited(plan: &RingPlan, rate: BitsPerSec) -> Program {
     let mut program = Program::clone(&plan.program);
     if let Some(lane) = plan.infrastructure.and_then(|lane| program.lanes.get_mut(lane.index())) {
         lane.limits.push(LimitId::from_index(program.limits.len()));
-        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), infrastructure_rate(rate));
+        let (name, rate) = (weft_policy::INFRASTRUCTURE.to_owned(), weft_policy::infrastructure_rate(rate));
         program.limits.push(LimitSpec { name, rate, burst: Bytes::ZERO });
     }
     program
@@ -413,8 +413,8 @@ pub(super) struct WorkersCounters(pub(super) Vec<Arc<Counters>>);
 
 impl WorkersCounters {
     /// The sum of a counter.
-    pub(super) fn count(&self, pick: impl Fn(&Counters) -> &Counter) -> Count {
-        self.0.iter().map(|counters| pick(counters).get()).fold(Count::default(), Count::plus)
+    pub(super) fn count(&self, pick: impl Fn(&Counters) -> &Counter) -> Counted {
+        self.0.iter().map(|counters| pick(counters).get()).sum()
     }
 
     /// The packets of a counter.

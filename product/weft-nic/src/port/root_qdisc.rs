@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::link::Numbered;
-use weft_host::mq::{MqError, Reader};
+use weft_host::tc::{Counters, Device, Handle, TcError};
 
 /// The qdisc at the root of a link, whichever it is at the time.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct RootQdisc(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    reader: Reader,
+    device: Device,
     /// The drops of the qdisc that is there now, at the last reading.
     last: u64,
     /// The drops of those before it, and the packets that waited when the link went down.
@@ -23,17 +23,17 @@ struct State {
 
 impl RootQdisc {
     /// Opens the counters of the qdisc at the root of `link`.
-    pub(super) fn of(link: &Numbered) -> Result<Self, MqError> {
-        Ok(Self(Mutex::new(State { reader: Reader::open(link)?, last: 0, before: 0 })))
+    pub(super) fn of(link: &Numbered) -> Result<Self, TcError> {
+        Ok(Self(Mutex::new(State { device: Device::of(link)?, last: 0, before: 0 })))
     }
 
     /// Goes on at `link`, the same device in another namespace: the kernel has removed its qdisc on the way
     /// (`dev_change_net_namespace`).
-    pub(super) fn follow(&self, link: &Numbered) -> Result<(), MqError> {
-        let reader = Reader::open(link)?;
+    pub(super) fn follow(&self, link: &Numbered) -> Result<(), TcError> {
+        let device = Device::of(link)?;
         let mut state = self.lock();
         let before = state.before + state.last;
-        *state = State { reader, last: 0, before };
+        *state = State { device, last: 0, before };
         Ok(())
     }
 
@@ -44,7 +44,7 @@ impl RootQdisc {
     /// The packets dropped so far. A link without a qdisc adds none.
     pub(super) fn dropped(&self) -> u64 {
         let mut state = self.lock();
-        let now = state.reader.read().map_or(0, |counters| counters.dropped.get());
+        let now = state.read().map_or(0, |counters| counters.dropped.get());
         state.count(now)
     }
 
@@ -52,20 +52,28 @@ impl RootQdisc {
     ///
     /// # Errors
     /// When it has none, or no longer exists.
-    pub(super) fn dropped_of_present(&self) -> Result<u64, MqError> {
+    pub(super) fn dropped_of_present(&self) -> Result<u64, TcError> {
         let mut state = self.lock();
-        let now = state.reader.read()?.dropped.get();
+        let now = state.read()?.dropped.get();
         Ok(state.count(now))
     }
 
     /// Notes what waits, which the link is about to lose.
     pub(super) fn purge(&self) {
         let mut state = self.lock();
-        state.before += state.reader.read().map_or(0, |counters| counters.waiting.get());
+        state.before += state.read().map_or(0, |counters| counters.backlog.packets.get());
     }
 }
 
 impl State {
+    /// Reads the counters of the root, which for `mq` are those of all queues.
+    fn read(&mut self) -> Result<Counters, TcError> {
+        match self.device.root()? {
+            Some(root) => Ok(root.counters),
+            None => Err(TcError::NotThere { device: self.device.to_string(), handle: Handle::ROOT }),
+        }
+    }
+
     /// Notes a reading. A count below the last one is that of another qdisc.
     fn count(&mut self, now: u64) -> u64 {
         if now < self.last {

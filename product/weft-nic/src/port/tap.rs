@@ -20,13 +20,13 @@
 
 use super::root_qdisc::RootQdisc;
 use super::{Deliveries, DeliveryDrops, PortDrops, PortError};
-use crate::counters::Count;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use weft_host::OsError;
 use weft_host::link::{self, Mac, Numbered};
-use weft_host::mq;
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments};
+use weft_host::tc::{Device, TcObject};
+use weft_units::{Counted, Packets};
 
 /// The configuration of a port that is a TAP.
 #[derive(Clone, Debug)]
@@ -77,7 +77,8 @@ impl Tap {
         link::set_mac(app, name, config.mac)?;
         link::set_txqueuelen(app, name, config.slots.max(2))?;
         let link = Numbered::named(app, name)?;
-        mq::install(&link, config.rings, config.ring_packets)?;
+        let fifos = TcObject::fifo_of_each_queue(config.rings as u16, Packets(config.ring_packets.into()));
+        Device::of(&link)?.install(fifos)?;
         Ok((Self { queue, link }, rings))
     }
 
@@ -107,7 +108,7 @@ impl Tap {
     pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
         let stats = self.link.show()?.stats;
         Ok(Deliveries {
-            delivered: Count { packets: stats.rx_packets, bytes: stats.rx_bytes },
+            delivered: Counted { packets: stats.rx_packets, bytes: stats.rx_bytes },
             dropped: DeliveryDrops::default(),
         })
     }

@@ -1,14 +1,13 @@
 //! The uplink: the device through which packets leave the NIC.
 
 use super::{PortError, disable_ipv6};
-use crate::counters::Count;
 use crate::link::WHOLE;
 use std::os::fd::{AsFd, OwnedFd};
 use weft_host::link::{self, LinkError, Mac, Numbered};
 use weft_host::macvtap::{self, MacvtapError, MacvtapMode, MacvtapOptions};
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, TapError};
-use weft_units::Bytes;
+use weft_units::{Bytes, Counted};
 
 /// The uplink of a NIC. Its device is deleted when it is dropped.
 #[derive(Debug)]
@@ -246,7 +245,7 @@ impl Uplink {
     ///
     /// # Errors
     /// When the device no longer exists.
-    pub fn arrived(&self) -> Result<(Count, u64), PortError> {
+    pub fn arrived(&self) -> Result<(Counted, u64), PortError> {
         let stats = self.device.0.show()?.stats;
         let (packets, bytes, dropped) = match self.kind {
             UplinkKind::Tap => (stats.rx_packets, stats.rx_bytes, stats.rx_dropped),
@@ -254,7 +253,7 @@ impl Uplink {
                 (stats.tx_packets, stats.tx_bytes, stats.tx_dropped)
             }
         };
-        Ok((Count { packets, bytes }, dropped.get()))
+        Ok((Counted { packets, bytes }, dropped.get()))
     }
 
     /// Whether the device counts a failed write as a drop. A macvtap does (`tap_get_user`, drivers/net/tap.c), even

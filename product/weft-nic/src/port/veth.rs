@@ -20,7 +20,6 @@ use super::{
     BacklogError, Deliveries, DeliveryDrops, PATIENCE, PortConfig, PortDrops, PortError, backlog,
     disable_ipv6, ring_slots,
 };
-use crate::counters::Count;
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
@@ -29,6 +28,7 @@ use weft_host::macvtap::{self, MacvtapMode};
 use weft_host::netns::NetNs;
 use weft_host::tap::Carrier;
 use weft_host::{cpus, rps};
+use weft_units::Counted;
 
 /// The MTU of the far end: the maximum of a veth (`ETH_MAX_MTU`), so that only the near end's MTU applies.
 /// `is_skb_forwardable` in net/core/dev.c drops packets above the receiving end's MTU.
@@ -169,7 +169,7 @@ impl Veth {
     pub(super) fn deliveries(&self) -> Result<Deliveries, PortError> {
         let far = self.far.show()?.stats;
         Ok(Deliveries {
-            delivered: Count { packets: far.tx_packets, bytes: far.tx_bytes },
+            delivered: Counted { packets: far.tx_packets, bytes: far.tx_bytes },
             dropped: DeliveryDrops { veth: far.tx_dropped.get(), macvtap: self.macvtap()?.tx_dropped.get() },
         })
     }

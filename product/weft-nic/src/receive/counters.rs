@@ -1,8 +1,8 @@
 //! The counters of the receive side, by stage, and the check of their balance.
 
-use crate::counters::{Count, Counter, Gauge};
+use crate::counters::{Counter, Gauge};
 use crate::port::PortDrops;
-use weft_units::{Nanos, Packets};
+use weft_units::{Counted, Nanos, Packets};
 
 /// The counters of one queue; written by one thread, read by any.
 #[derive(Debug, Default)]
@@ -43,23 +43,23 @@ impl QueueCounters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct QueueTotals {
     /// Packets steered to the queue.
-    pub arrived: Count,
+    pub arrived: Counted,
     /// Packets dropped because the ring was full.
-    pub dropped: Count,
+    pub dropped: Counted,
     /// Packets served and accepted by the host.
-    pub delivered: Count,
+    pub delivered: Counted,
     /// Packets served and refused by the host's device.
-    pub refused: Count,
+    pub refused: Counted,
     /// Packets left in the ring when the NIC stopped; 0 while it runs.
-    pub left: Count,
+    pub left: Counted,
     /// The greatest number of packets that the ring has held.
     pub most_held: Packets,
 }
 
 impl QueueTotals {
     /// Packets served: accepted or refused by the host.
-    pub fn served(&self) -> Count {
-        self.delivered.plus(self.refused)
+    pub fn served(&self) -> Counted {
+        self.delivered + self.refused
     }
 
     /// Packets in the ring: arrived, and neither dropped nor served.
@@ -102,25 +102,25 @@ impl ReceiveCounters {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReceiveTotals {
     /// Packets that the wire's sender transmitted, from the kernel's counters of its device.
-    pub wire: Count,
+    pub wire: Counted,
     /// Packets dropped by the kernel between the sender and the NIC.
     pub wire_drops: PortDrops,
     /// Packets read from the wire.
-    pub read: Count,
+    pub read: Counted,
     /// Frames shorter than an Ethernet header.
-    pub runts: Count,
+    pub runts: Counted,
     /// Packets dropped by a rule, or without a destination.
-    pub filtered: Count,
+    pub filtered: Counted,
     /// Packets steered to a queue that the NIC does not have.
-    pub misrouted: Count,
+    pub misrouted: Counted,
     /// By queue.
     pub queues: Vec<QueueTotals>,
     /// Packets that the host's device received from the NIC, from the kernel's counters.
-    pub host: Count,
+    pub host: Counted,
     /// Packets read from the host (towards the wire).
-    pub rx: Count,
+    pub rx: Counted,
     /// Packets refused by the wire (from the host).
-    pub rx_refused: Count,
+    pub rx_refused: Counted,
     /// The processor time of the receive thread.
     pub cpu: Nanos,
 }
@@ -144,8 +144,8 @@ impl ReceiveTotals {
     }
 
     /// The sum over the queues, with bytes.
-    pub fn total(&self, pick: impl Fn(&QueueTotals) -> Count) -> Count {
-        self.queues.iter().map(pick).fold(Count::default(), Count::plus)
+    pub fn total(&self, pick: impl Fn(&QueueTotals) -> Counted) -> Counted {
+        self.queues.iter().map(pick).sum()
     }
 
     /// Checks the balance of every stage, from the kernel's counter of packets that entered the wire to its counter of
@@ -160,7 +160,7 @@ impl ReceiveTotals {
         };
         let drops = Packets(self.wire_drops.ring_full);
         same("wire to NIC", self.wire.packets, self.read.packets + drops)?;
-        let unsteered = self.runts.plus(self.filtered).plus(self.misrouted);
+        let unsteered = (self.runts + self.filtered) + self.misrouted;
         let steered = self.sum(|queue| queue.arrived.packets);
         same("steering", self.read.packets, unsteered.packets + steered)?;
         for queue in &self.queues {

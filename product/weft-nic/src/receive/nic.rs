@@ -4,7 +4,6 @@ use super::budget::Budget;
 use super::counters::{ReceiveCounters, ReceiveTotals};
 use super::queues::Queues;
 use super::worker::{InForce, ReceiveWorker, Steer, reverse};
-use crate::counters::Count;
 use crate::port::{Port, PortError, Uplink};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use weft_host::clock;
 use weft_host::link::{self, LinkError};
-use weft_units::{Nanos, Packets};
+use weft_units::{Counted, Nanos, Packets};
 
 /// The configuration of a receive side.
 #[derive(Clone, Copy, Debug)]
@@ -55,14 +54,14 @@ impl From<LinkError> for ReceiveError {
 /// The kernel's counters when the NIC started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
-    wire: Count,
-    host: Count,
+    wire: Counted,
+    host: Counted,
 }
 
 /// The packets sent by the near end of the wire, from the kernel's counters.
-fn sent(wire: &Port) -> Result<Count, LinkError> {
+fn sent(wire: &Port) -> Result<Counted, LinkError> {
     let stats = link::stats(wire.near().namespace(), wire.name())?;
-    Ok(Count { packets: stats.tx_packets, bytes: stats.tx_bytes })
+    Ok(Counted { packets: stats.tx_packets, bytes: stats.tx_bytes })
 }
 
 /// A running receive side. Packets that enter `wire` at its near end leave by `host`, through their queues. The other
@@ -161,14 +160,14 @@ impl ReceiveNic {
         let queues = c.queues.iter().map(super::counters::QueueCounters::totals).collect();
         let read = c.read.get();
         Ok(ReceiveTotals {
-            wire: sent(&self.wire)?.minus(self.before.wire),
+            wire: sent(&self.wire)?.saturating_sub(self.before.wire),
             wire_drops: self.wire.drops()?,
             read,
             runts: c.runts.get(),
             filtered: c.filtered.get(),
             misrouted: c.misrouted.get(),
             queues,
-            host: host.minus(self.before.host),
+            host: host.saturating_sub(self.before.host),
             rx: c.rx.get(),
             rx_refused: c.rx_refused.get(),
             cpu: Nanos(c.cpu.get()),

@@ -186,7 +186,7 @@ mod tests {
             for counters in &counters {
                 let totals = counters.totals();
                 prop_assert_eq!(totals.held(), totals.left.packets);
-                let gone = totals.served().plus(totals.dropped).plus(totals.left);
+                let gone = (totals.served() + totals.dropped) + totals.left;
                 prop_assert_eq!(totals.arrived, gone, "bytes too");
             }
         }

@@ -539,7 +539,10 @@ fn urgent_packets(send: impl Fn(&mut Bench) -> Duration) -> Finished {
         // urgency the whole backlog would leave first.
         let after = (arrived as u64).saturating_sub(sent);
         let most = 12 + late.as_micros() as u64 / 670;
-        assert!(after <= most, "{after} bulk packets left after the urgent one was there, and before it, of {most}");
+        assert!(
+            after <= most,
+            "{after} bulk packets left after the urgent one was there, and before it, of {most}"
+        );
         if bench.counters.overdrawn.get().packets.get() > 0 {
             return bench.finish();
         }

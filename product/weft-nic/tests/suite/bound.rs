@@ -74,7 +74,7 @@ fn a_flood_from_two_cores_has_no_more_than_its_bound_in_the_nic() {
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
     let bulk = &totals.classes[class];
-    assert_eq!((totals.lost, totals.strays), (0, 0));
+    assert_eq!((totals.lost, totals.events.strays.get()), (0, 0));
     assert_eq!(bulk.posted.packets.get() + bulk.bound.packets.get(), sent, "let in or refused: {totals:#?}");
     assert_eq!(bulk.bound.bytes.get(), bulk.bound.packets.get() * (1200 + 42));
     assert_eq!((bulk.posted, bulk.fetched.packets.get()), (bulk.fetched, received));
@@ -118,7 +118,7 @@ fn tcp_is_held_back_by_a_bound_and_loses_nothing() {
     conserved(&totals);
     let bulk = &totals.classes[class];
     assert!(bulk.bound.packets.get() > 0, "{totals:#?}");
-    assert_eq!((bulk.posted, totals.lost, totals.strays), (bulk.fetched, 0, 0));
+    assert_eq!((bulk.posted, totals.lost, totals.events.strays.get()), (bulk.fetched, 0, 0));
 }
 
 /// Two cores and a NIC that takes packets one by one: a returned place is given to one packet only.

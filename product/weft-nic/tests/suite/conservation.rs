@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
-use weft_host::tbf::{self, Tbf};
+use weft_host::tc::{Device, Tbf, TcObject};
 use weft_host::testing::{PATIENCE, until};
 use weft_nic::port::Receive;
 use weft_nic::testbed::RECEIVER;
@@ -97,7 +97,7 @@ fn overload(ring_packets: u32) {
         "nothing is dropped behind its doorbell"
     );
     assert_eq!(totals.classes[class].wire.packets.get(), received, "what was sent has arrived");
-    assert_eq!(totals.strays, 0);
+    assert_eq!(totals.events.strays.get(), 0);
 }
 
 #[test]
@@ -126,10 +126,14 @@ fn a_stop_in_the_middle_of_traffic_loses_nothing_on_the_way() {
             ended.store(true, Ordering::Relaxed);
             totals
         });
-        assert_eq!((totals.drops, totals.lost, totals.strays), (Default::default(), 0, 0), "{totals:#?}");
+        assert_eq!(
+            (totals.drops, totals.lost, totals.events.strays.get()),
+            (Default::default(), 0, 0),
+            "{totals:#?}"
+        );
         let arrived = totals.arrivals.count;
         assert_eq!(totals.sum(|c| c.posted), arrived, "what was announced reached the far end: {totals:#?}");
-        assert_eq!(arrived, totals.sum(|c| c.sent).plus(totals.sum(|c| c.held)), "{totals:#?}");
+        assert_eq!(arrived, totals.sum(|c| c.sent) + totals.sum(|c| c.held), "{totals:#?}");
     }
 }
 
@@ -161,7 +165,7 @@ fn without_overload_every_byte_is_accounted_for() {
     let received = bench::arrivals(&sink, settled.classes[class].wire.packets.get() as usize).len() as u64;
     let totals = bench.nic.stop(Nanos::from_secs(2)).expect("stop");
     conserved(&totals);
-    assert_eq!((totals.drops, totals.lost, totals.strays), (Default::default(), 0, 0));
+    assert_eq!((totals.drops, totals.lost, totals.events.strays.get()), (Default::default(), 0, 0));
     for class in &totals.classes {
         assert_eq!(class.posted, class.fetched, "packets and bytes: {totals:#?}");
     }
@@ -203,7 +207,7 @@ fn udp_segmentation_offload_counts_segment_by_segment() {
     conserved(&totals);
     let udp = &totals.classes[class];
     assert_eq!((udp.posted.packets.get(), udp.posted.bytes.get()), expected);
-    assert_eq!((udp.fetched, totals.strays), (udp.posted, 0));
+    assert_eq!((udp.fetched, totals.events.strays.get()), (udp.posted, 0));
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn forwarded_packets_are_classified_and_counted() {
     conserved(&totals);
     let (far, near) = (&totals.classes[classes.0], &totals.classes[classes.1]);
     assert_eq!(near.posted.packets.get(), 20);
-    assert_eq!((far.posted, totals.strays), (far.fetched, 0));
+    assert_eq!((far.posted, totals.events.strays.get()), (far.fetched, 0));
     assert!(far.posted.bytes.get() > bytes, "all that arrived was far's: {totals:#?}");
     assert!(far.wire.packets.get() > 2 * far.posted.packets.get(), "super-packets were forwarded whole");
 }
@@ -256,7 +260,9 @@ fn a_stop_waits_until_the_uplink_s_device_has_counted_its_packets() {
     let nic = wire.port(&wire.app, "p0", Mac::local(1), Receive::Auto);
     // The worker has written all long before the queue of its device is empty: two thirds of a second.
     let slow = Tbf { rate: BitsPerSec(500_000), overhead: 0, burst: Bytes(2_000), limit: Bytes(1_000_000) };
-    tbf::install(&wire.nic, "p0-up", &slow).expect("a slow queue");
+    Device::open(&wire.nic, "p0-up")
+        .and_then(|mut device| device.add(&TcObject::tbf(slow)))
+        .expect("a slow queue");
     link::wait_running(&wire.app, "p0", PATIENCE).expect("running");
     let [here, there] = ["10.99.0.1", "10.99.0.2"].map(|text| text.parse().expect("address"));
     link::add_address(&wire.app, "p0", here, 24).expect("address");

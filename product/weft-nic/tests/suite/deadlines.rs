@@ -402,6 +402,6 @@ fn a_late_time_holds_no_flow_that_shares_the_ring() {
     }
     let totals = bench.nic.totals().expect("totals");
     // One of the two may hold its ring, which is half of the class's.
-    assert!(bench.of(&totals, "paced").late_claims.get() >= 6, "{totals:#?}");
+    assert!(bench.of(&totals, "paced").events.late_claims.get() >= 6, "{totals:#?}");
     conserved(&bench.nic.stop(Nanos::from_secs(2)).expect("stop"));
 }

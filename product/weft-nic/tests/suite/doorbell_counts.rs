@@ -68,7 +68,11 @@ fn fragments_to_a_group_and_to_all_arrive_in_their_class() {
     for class in &totals.classes {
         assert_eq!(class.posted, class.fetched, "{totals:#?}");
     }
-    assert_eq!((totals.lost, totals.strays, totals.unannounced_drops), (0, 0, 0), "{totals:#?}");
+    assert_eq!(
+        (totals.lost, totals.events.strays.get(), totals.events.unannounced_drops.get()),
+        (0, 0, 0),
+        "{totals:#?}"
+    );
     assert_eq!(lengths, vec![4000; 2 * SENT]);
     conserved(&totals);
 }
@@ -99,11 +103,12 @@ fn packets_that_an_ifb_hides_from_a_program_are_dropped_and_counted() {
     for socket in &sockets {
         socket.send_to(&[7; 1000], (RECEIVER, 9999)).expect("send");
     }
-    let ended = |totals: &Totals| totals.unannounced_drops + totals.sum(|c| c.sent).packets.get();
+    let ended =
+        |totals: &Totals| totals.events.unannounced_drops.get() + totals.sum(|c| c.sent).packets.get();
     wait_for("all have left or are dropped", || ended(&bench.nic.totals().expect("totals")) >= SENT as u64);
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert!(totals.unannounced_drops > 0, "no packet was hidden: {totals:#?}");
-    assert_eq!((ended(&totals), totals.strays), (SENT as u64, 0), "{totals:#?}");
+    assert!(totals.events.unannounced_drops.get() > 0, "no packet was hidden: {totals:#?}");
+    assert_eq!((ended(&totals), totals.events.strays.get()), (SENT as u64, 0), "{totals:#?}");
     conserved(&totals);
 }
 
@@ -133,7 +138,7 @@ fn tcp_after(role: &str, change: impl Fn(&Bench), until: impl Fn(&Totals) -> boo
 
 /// Checks that each packet in the rings had its doorbell.
 fn counted(totals: &Totals) {
-    assert_eq!(totals.strays, 0, "{totals:#?}");
+    assert_eq!(totals.events.strays.get(), 0, "{totals:#?}");
     for class in &totals.classes {
         let lost = if class.posted.packets.get() > 0 { totals.lost } else { 0 };
         assert_eq!(class.posted.packets.get(), class.fetched.packets.get() + lost, "{totals:#?}");
@@ -154,9 +159,9 @@ fn super_packets_cut_behind_the_doorbell_are_counted_segment_by_segment() {
     };
     let (whole, totals) = tcp_after("whole", |_| (), |_| true);
     counted(&totals);
-    assert_eq!(totals.cut_packets, 0, "{totals:#?}");
+    assert_eq!(totals.events.cut_packets.get(), 0, "{totals:#?}");
     for what in ["tso off", "tx off", "sg off"] {
-        let (bytes, totals) = tcp_after("cut", ethtool(what), |totals| totals.cut_packets > 0);
+        let (bytes, totals) = tcp_after("cut", ethtool(what), |totals| totals.events.cut_packets.get() > 0);
         counted(&totals);
         assert!(bytes > whole / 2, "{what}: {bytes} bytes, {whole} as a whole");
     }
@@ -239,5 +244,5 @@ fn offloads_that_change_all_the_time_lose_nothing_uncounted() {
     bench.settle(PATIENCE);
     let totals = bench.nic.stop(Nanos::from_secs(5)).expect("stop");
     counted(&totals);
-    assert!(totals.cut_packets > 0 && bytes > 0, "{totals:#?}");
+    assert!(totals.events.cut_packets.get() > 0 && bytes > 0, "{totals:#?}");
 }

@@ -141,8 +141,11 @@ fn fates(bench: &Bench, before: &weft_nic::nic::Totals, after: &weft_nic::nic::T
     let posted =
         |name| bench.of(after, name).posted.packets.get() - bench.of(before, name).posted.packets.get();
     let mut fates: Vec<(Fate, u64)> = classes.map(|name| (Fate::Class(name), posted(name))).to_vec();
-    fates.push((Fate::Obscured, after.obscured_drops - before.obscured_drops));
-    fates.push((Fate::Unannounced, after.unannounced_drops - before.unannounced_drops));
+    fates.push((Fate::Obscured, after.events.obscured_drops.get() - before.events.obscured_drops.get()));
+    fates.push((
+        Fate::Unannounced,
+        after.events.unannounced_drops.get() - before.events.unannounced_drops.get(),
+    ));
     fates.retain(|(_, count)| *count > 0);
     fates
 }
@@ -232,7 +235,7 @@ fn what_goes_around_the_egress_is_dropped_and_counted() {
     });
     assert_eq!(found, [(BULK, FRAMES), (Fate::Unannounced, FRAMES)]);
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert_eq!((totals.strays, totals.lost), (0, 0), "{totals:#?}");
+    assert_eq!((totals.events.strays.get(), totals.lost), (0, 0), "{totals:#?}");
     conserved(&totals);
 }
 

@@ -88,7 +88,7 @@ fn a_flood_of_infrastructure_has_no_more_than_its_share() {
     let (first, rest) = (of("infrastructure"), of("dhcp"));
     assert!(first.bytes.get() > 0 && first.bytes.get() as f64 <= most, "{} bytes, {most}", first.bytes);
     assert_eq!(first.packets.get() + rest.packets.get(), 400, "{totals:#?}");
-    assert_eq!(totals.infrastructure_excess, rest.packets.get());
+    assert_eq!(totals.events.infrastructure_excess.get(), rest.packets.get());
     conserved(&totals);
 }
 
@@ -226,7 +226,7 @@ fn a_forwarded_flood_takes_nothing_from_the_host() {
     let client = socket(&container.ns, "0.0.0.0:68".parse().expect("address"));
     let sent = || {
         let totals = bench.nic.totals().expect("totals");
-        (totals.classes[2].posted, totals.infrastructure_excess)
+        (totals.classes[2].posted, totals.events.infrastructure_excess.get())
     };
     // The neighbours of the container are found before.
     client.send_to(&[7; 10], (RECEIVER, 67)).expect("send");

@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::ethtool::{Nic, Offload, Switch, WHOLE_TCP};
 use weft_host::link::{GsoSizes, VethOptions};
+use weft_host::tc::{self, Device, Handle};
 use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
-use weft_host::{Mac, NetNs, link, sysctl, tc_filter};
+use weft_host::{Mac, NetNs, link, sysctl};
 use weft_nic::nic::{NicPlan, SoftwareNic};
 use weft_nic::testbed::{PORT, RECEIVER, SENDER, Testbed};
 use weft_nic::worker::SegmentsPerTurn;
@@ -83,7 +84,7 @@ fn offloads_that_are_turned_off_are_on_again_and_tcp_has_one_doorbell_for_a_supe
     transfer(&bench, 4_000_000);
     bench.wait_closed();
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert_eq!(totals.strays, 0, "{totals:#?}");
+    assert_eq!(totals.events.strays.get(), 0, "{totals:#?}");
     conserved(&totals);
 }
 
@@ -126,9 +127,11 @@ fn a_deleted_filter_or_clsact_is_put_back() {
     let bench = Bench::roomy("del", POLICY, 300);
     let sender = &bench.bed.sender;
     datagrams_arrive(&bench, sender);
-    let filters = || tc_filter::egress_filters(sender, PORT).expect("filters");
+    let filters = || tc::filters(sender, PORT, Handle::EGRESS).expect("filters");
     let ours = filters().remove(0);
-    tc_filter::delete_egress(sender, PORT, ours.priority, ours.handle).expect("delete");
+    Device::open(sender, PORT)
+        .and_then(|mut device| device.delete_filter(Handle::EGRESS, ours.priority, ours.handle))
+        .expect("delete");
     line(&bench.nic, &["its egress filter was deleted by another program; restored"]);
     datagrams_arrive(&bench, sender);
     let delete = || std::process::Command::new("tc").args(["qdisc", "del", "dev", PORT, "clsact"]).status();
@@ -162,10 +165,10 @@ fn a_program_that_passes_packets_around_ours_is_told_by_name_and_overtaken() {
         datagrams_arrive(&bench, sender);
         let said = line(&bench.nic, &["packets passed around its program by pass_around", "; restored"]);
         assert!(said.contains(if by_tcx { "tcx program" } else { "filter of priority" }), "{said}");
-        let before = bench.nic.totals().expect("totals").unannounced_drops;
+        let before = bench.nic.totals().expect("totals").events.unannounced_drops.get();
         datagrams_arrive(&bench, sender);
         let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-        assert_eq!(totals.unannounced_drops, before, "{totals:#?}");
+        assert_eq!(totals.events.unannounced_drops.get(), before, "{totals:#?}");
     }
 }
 
@@ -205,11 +208,11 @@ fn a_port_in_a_namespace_without_a_name_is_followed_too() {
     link::move_to(&bench.bed.sender, PORT, &hidden).expect("move");
     let place = format!("net:[{}]", hidden.inode().expect("inode"));
     line(&bench.nic, &["it was moved to the namespace", &place, "; restored"]);
-    wait_for("its filter", || tc_filter::egress_filters(&hidden, PORT).is_ok_and(|f| f.len() == 1));
+    wait_for("its filter", || tc::filters(&hidden, PORT, Handle::EGRESS).is_ok_and(|f| f.len() == 1));
     link::move_to(&hidden, PORT, &bench.bed.sender).expect("back");
     line(&bench.nic, &["it was moved to the namespace", "snd", "; restored"]);
     wait_for("not put back", || {
-        tc_filter::egress_filters(&bench.bed.sender, PORT).is_ok_and(|f| f.len() == 1)
+        tc::filters(&bench.bed.sender, PORT, Handle::EGRESS).is_ok_and(|f| f.len() == 1)
     });
 }
 

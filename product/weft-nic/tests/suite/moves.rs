@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_host::netns::NetNs;
 use weft_host::testing::{PATIENCE, until};
-use weft_nic::counters::Count;
 use weft_nic::testbed::RECEIVER;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// A policy in which unmarked packets are slow: a flow that left packets in its old ring would overtake them.
 const POLICY: &str = "class fast = mark 7 or priority 3\nclass slow = any\n\
@@ -27,16 +26,16 @@ const MOVED: u64 = 20;
 const SECOND_OF_SLOW: u64 = 20_000_000 / 8;
 
 /// The packets that class `name` has posted.
-fn posted(bench: &Bench, name: &str) -> Count {
+fn posted(bench: &Bench, name: &str) -> Counted {
     bench.of(&bench.nic.totals().expect("totals"), name).posted
 }
 
 /// Waits until the flow has moved from a class to another: until [`MOVED`] more packets were posted there. Returns what was posted
 /// in its former class meanwhile; `None` if it does not move. A time would depend on the speed of the machine.
-fn until_moved(bench: &Bench, from: &str, to: &str) -> Option<Count> {
+fn until_moved(bench: &Bench, from: &str, to: &str) -> Option<Counted> {
     let before = [from, to].map(|name| posted(bench, name));
     let moved = || posted(bench, to).packets.get() >= before[1].packets.get() + MOVED;
-    until(PATIENCE, moved).then(|| posted(bench, from).minus(before[0]))
+    until(PATIENCE, moved).then(|| posted(bench, from).saturating_sub(before[0]))
 }
 
 /// Segments that the TCP of `ns` received out of order.

@@ -75,7 +75,7 @@ fn tcp_flows_keep_the_accounting_and_their_queues() {
         let held = || page.held.iter().map(|h| h.load(Ordering::SeqCst)).sum::<u32>();
         wait_for("no packet is held at the end", || held() == 0);
         let (totals, log) = finish(nic);
-        assert_eq!((totals.strays, totals.staleness.count), (0, 0));
+        assert_eq!((totals.events.strays.get(), totals.staleness.count), (0, 0));
         for (key, received) in streams.keys().iter().zip(&received) {
             let flow = log.flow(key).expect("logged");
             queue_of(&log, flow);

@@ -6,8 +6,9 @@ use crate::common::wire;
 use crate::common::wire::{Arrival, BROADCAST, Counter, Wire, frame, ipv4};
 use std::collections::BTreeMap;
 use std::time::Duration;
+use weft_host::tc::{self, FilterFound, Handle};
 use weft_host::testing::{privileged, wait_for};
-use weft_host::{Mac, NetNs, link, tc_filter};
+use weft_host::{Mac, NetNs, link};
 use weft_nic::nic::{NicError, NicPlan, SoftwareNic, Totals};
 use weft_nic::port::{Receive, Uplink};
 use weft_nic::redirect::{ReceivePath, ThreadReason};
@@ -184,8 +185,8 @@ fn sends(ns: &NetNs, device: &str, nic: &SoftwareNic) {
 }
 
 /// The filters at the interface's ingress.
-fn filters(host: &NetNs) -> Vec<tc_filter::Filter> {
-    tc_filter::ingress_filters(host, "up0").expect("filters")
+fn filters(host: &NetNs) -> Vec<FilterFound> {
+    tc::filters(host, "up0", Handle::INGRESS).expect("filters")
 }
 
 #[test]

@@ -10,8 +10,9 @@ use core::time::Duration;
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
+use weft_host::sysctl;
+use weft_host::tc::{self, Device, Filter, Handle, Rule, TcObject};
 use weft_host::testing::{privileged, unique, wait_for};
-use weft_host::{sysctl, tc_filter};
 use weft_nic::multiqueue::{Multiqueue, start_over};
 use weft_nic::testbed::{RECEIVER, Testbed};
 use weft_titan::device::Titan;
@@ -173,7 +174,7 @@ fn it_goes_and_comes_again_while_traffic_flows() {
         assert!(assigned.active() > 6, "{:?}", assigned.titan().totals());
         assigned.detach();
         assert!(!pinned.exists());
-        let left = tc_filter::egress_filters(&assigned.bed.sender, "port0").expect("filters");
+        let left = tc::filters(&assigned.bed.sender, "port0", Handle::EGRESS).expect("filters");
         let ours = left.iter().filter(|filter| format!("{filter:?}").contains(weft_titan::programs::FILTER));
         assert_eq!(ours.count(), 0, "{left:?}");
         let page = assigned.nic().queue_page();
@@ -236,8 +237,8 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
     // Another device has its name now, and a filter of the same priority.
     rename(&sender, "port0", "port9");
     link::create_veth((&sender, "port0"), (&sender, "other1"), &VethOptions::default()).expect("veth");
-    tc_filter::add_clsact(&sender, "port0").expect("clsact");
-    let titans = tc_filter::egress_filters(&sender, "port9").expect("filters");
+    Device::open(&sender, "port0").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
+    let titans = tc::filters(&sender, "port9", Handle::EGRESS).expect("filters");
     let state = assigned.titan().state().clone();
     let id = titans
         .iter()
@@ -246,20 +247,16 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
         .expect("ours")
         .id;
     let program = weft_host::bpf::ProgramFd::by_id(id).expect("a program");
-    let foreign = tc_filter::BpfFilter {
-        program: program.as_fd(),
-        name: "another",
-        priority: state.priority,
-        handle: state.handle,
-        direct_action: true,
-        queue_by_hash: None,
-    };
-    tc_filter::add_bpf_egress(&sender, "port0", &foreign).expect("another's filter");
+    let rule = Rule::Bpf { program: program.as_fd(), name: "another", direct_action: true };
+    let foreign = Filter::new(Handle::EGRESS, state.priority, state.handle, rule);
+    Device::open(&sender, "port0")
+        .and_then(|mut device| device.claim_filter(&foreign))
+        .expect("another's filter");
     drop(program);
     let named = Titan::all(Some(&sender)).expect("all");
     assert_eq!(named.iter().map(|state| state.device.as_str()).collect::<Vec<_>>(), ["port9"]);
     assigned.detach();
-    let left = |link: &str| tc_filter::egress_filters(&sender, link).expect("filters");
+    let left = |link: &str| tc::filters(&sender, link, Handle::EGRESS).expect("filters");
     let ours = left("port9")
         .iter()
         .filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::programs::FILTER))
@@ -285,7 +282,7 @@ fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
     let said = twice.as_ref().map(ToString::to_string).unwrap_or_default();
     assert!(matches!(twice, Some(TitanError::Unknown { .. })), "{twice:?}");
     assert!(said.contains(&format!("tc filter del dev port0 egress prio {}", state.priority)), "{said}");
-    let filters = tc_filter::egress_filters(sender, "port0").expect("filters");
+    let filters = tc::filters(sender, "port0", Handle::EGRESS).expect("filters");
     let ours =
         filters.iter().filter(|f| f.program.as_ref().is_some_and(|p| p.name == weft_titan::programs::FILTER));
     assert_eq!(ours.count(), 1);

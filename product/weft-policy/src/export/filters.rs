@@ -1,14 +1,14 @@
 //! The filters: of the fw classifier for marks alone, of u32 for other rows.
 
-use super::htb::Tree;
 use super::{ExportError, Losses};
-use crate::compiled::{CompiledPolicy, Destination};
+use crate::compiled::CompiledPolicy;
 use crate::describe::describe_match;
+use crate::kernel::{Handle, Lowered};
 use crate::promise::CLASSES;
 use core::fmt::Write;
 use core::net::IpAddr;
 use weft_packet::{Attribute, AttributeTests, Match, PortRange};
-use weft_units::{LaneId, Protocol};
+use weft_units::{ClassId, Protocol};
 
 /// The most filters of one row.
 const FILTERS_MAX: usize = 256;
@@ -31,78 +31,52 @@ pub(super) struct Filter {
     pub(super) title: String,
     /// The family, the precedence, and the tests of each filter.
     parts: Vec<(Family, usize, String)>,
-    minor: u32,
+    /// The qdiscs from the root to the leaf, each with the class in it.
+    way: Vec<(Handle, Handle)>,
 }
 
 impl Filter {
-    /// The commands that add the filters.
+    /// The commands that add the filters, at each qdisc on the way to the leaf.
     pub(super) fn commands(&self, device: &str) -> String {
         let mut out = String::new();
-        for (family, prio, tests) in &self.parts {
-            let protocol = match family {
-                Family::All => "all",
-                Family::Ip => "ip",
-                Family::Ip6 => "ipv6",
-            };
-            let _ = writeln!(
-                out,
-                "tc filter add dev {device} parent 1: protocol {protocol} prio {prio} {tests} flowid 1:{:x}",
-                self.minor
-            );
+        for (qdisc, class) in &self.way {
+            for (family, prio, tests) in &self.parts {
+                let protocol = match family {
+                    Family::All => "all",
+                    Family::Ip => "ip",
+                    Family::Ip6 => "ipv6",
+                };
+                let _ = writeln!(
+                    out,
+                    "tc filter add dev {device} parent {qdisc} protocol {protocol} prio {prio} {tests} flowid {class}"
+                );
+            }
         }
         out
     }
 }
 
-/// The filters of both tables, without the last destination of the last row, which is HTB's default.
+/// The filters of the classification table, without the last row, whose class is the default of the tree.
 pub(super) fn filters(
     policy: &CompiledPolicy,
-    tree: &Tree,
+    lowered: &Lowered,
     losses: &mut Losses,
 ) -> Result<Vec<Filter>, ExportError> {
-    let mut rows = joined(policy)?;
-    rows.pop();
+    if policy.rules.len() > ROWS_MAX {
+        return Err(ExportError::TooManyRows(ROWS_MAX));
+    }
+    let rows = policy.rules.split_last().map_or(&[][..], |(_, rows)| rows);
+    let ways = lowered.tree.ways();
+    let way = |class: ClassId| lowered.map.leaf(class).map_or_else(Vec::new, &ways);
     let mut filters = Vec::with_capacity(rows.len());
-    for (number, (rule, row, lane)) in rows.iter().enumerate() {
-        let title = format!("row {}: {}", rule + 1, describe_match(row, policy));
-        match parts(row, number, losses) {
-            Ok(parts) => filters.push(Filter { title, parts, minor: tree.minor(*lane) }),
+    for (number, rule) in rows.iter().enumerate() {
+        let title = format!("row {}: {}", number + 1, describe_match(&rule.matcher, policy));
+        match parts(&rule.matcher, number, losses) {
+            Ok(parts) => filters.push(Filter { title, parts, way: way(rule.class) }),
             Err(why) => losses.lose(CLASSES, format!("{title}: {why}; its packets go to the rows after it")),
         }
     }
     Ok(filters)
-}
-
-/// The product of both tables, in match order: the number of the rule, the tests of rule and destination together, the lane. HTB
-/// has one table.
-fn joined(policy: &CompiledPolicy) -> Result<Vec<(usize, Match, LaneId)>, ExportError> {
-    let mut rows = Vec::with_capacity(policy.rules.len());
-    for (number, rule) in policy.rules.iter().enumerate() {
-        let destinations = policy.destinations.get(rule.class.index()).map_or(&[][..], Vec::as_slice);
-        for Destination { to, lane, port } in destinations {
-            let port = match (rule.matcher.port, *port) {
-                (Some(one), Some(other)) if one != other => continue,
-                (one, other) => one.or(other),
-            };
-            let dst = match (rule.matcher.dst, *to) {
-                (Some(one), Some(other)) => match one.intersect(&other) {
-                    Some(both) => Some(both),
-                    None => continue,
-                },
-                (one, other) => one.or(other),
-            };
-            rows.push((number, Match { dst, port, ..rule.matcher.clone() }, *lane));
-            if rows.len() > ROWS_MAX {
-                return Err(ExportError::TooManyRows(ROWS_MAX));
-            }
-            // A destination that contains the whole row leaves nothing to those after it.
-            let whole = to.is_none() || (dst.is_some() && dst == rule.matcher.dst);
-            if whole && port == rule.matcher.port {
-                break;
-            }
-        }
-    }
-    Ok(rows)
 }
 
 /// The filters of a row, or the reason why u32 cannot express it.

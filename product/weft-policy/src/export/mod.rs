@@ -1,46 +1,38 @@
 //! A policy as commands of other systems.
 //!
-//! [`to_tc`] writes tc(8) commands for the kernel's hierarchical token bucket (HTB) and its u32 classifier. The commands are text: nothing
-//! is run. The steps:
+//! [`to_tc`] writes tc(8) commands for the kernel form of a policy ([`crate::kernel`]), with filters of u32 in place of a classifying
+//! program. The commands are text: nothing is run.
 //!
-//! 1. `htb`: the tree becomes HTB classes. A leaf's rate is the rate that the policy guarantees it, a limit becomes the `ceil` of the
-//!    class that it covers, and strict priority becomes the order in which spare rate is offered.
-//! 2. `filters`: the rows of the classification table, each with the destinations of its class, become u32 filters in their order, one
-//!    for each address family; marks alone, fw filters.
-//! 3. What HTB and u32 cannot express is listed as comments before the commands.
+//! 1. `kernel::lower` makes the tree of qdiscs.
+//! 2. `filters`: the rows of the classification table become u32 filters in their order, one for each address family; marks alone, fw
+//!    filters. A filter chooses a class of one qdisc, so each is at every qdisc on the way to its leaf.
+//! 3. Statements that the commands do not keep as they are written are comments before them.
 //!
 //! These rules hold:
 //!
-//! - Each lane has a class, and the class of the last row is HTB's default, so every packet has a place.
+//! - Each class has a leaf, and the class of the last row is the tree's default, so every packet has a place.
 //! - A filter matches no packet that its row does not match, as far as u32 can see: a row that u32 cannot express is left out and
 //!   listed, and its packets continue to the rows after it.
 
 mod filters;
-mod htb;
 
 use crate::compiled::CompiledPolicy;
-use crate::promise::{LIMITS, ORDER, Promise};
+use crate::kernel::{LowerError, Lowered, lower};
+use crate::promise::{CLASSES, Kept, Promise};
 use core::fmt::Write;
 
 /// An error of an export.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportError {
-    /// HTB classes need rates, and rates need the link's.
-    #[error(
-        "the rate of the link is unknown: state it in the policy, such as `link 10gbps`, or give it by --rate"
-    )]
-    NoLinkRate,
+    /// The policy has no kernel form.
+    #[error(transparent)]
+    Lower(#[from] LowerError),
     /// The device's name is invalid.
     #[error("{0:?} is not the name of a device: 1 to 15 letters, digits, `_`, `-`, `.` or `@`")]
     Device(String),
-    /// HTB numbers its classes with 16 bits.
-    #[error("the policy has {0} lanes and nodes; HTB has numbers for at most {1}")]
-    TooManyClasses(usize, usize),
     /// tc numbers its filters with 16 bits.
-    #[error(
-        "the rows of the match table, for each destination, are more than the {0} for which tc has numbers"
-    )]
+    #[error("the rows of the match table are more than the {0} for which tc has numbers")]
     TooManyRows(usize),
 }
 
@@ -66,64 +58,78 @@ impl Losses {
     }
 }
 
-/// The promises of `policy` that HTB does not keep, or keeps in part.
+/// The promises of `policy` that the commands do not keep, or keep in part.
 ///
 /// # Errors
 /// When there are no such commands.
 pub fn losses(policy: &CompiledPolicy) -> Result<Vec<Promise>, ExportError> {
-    classes_and_filters(policy).map(|(_, _, losses)| losses.0)
+    tree_and_filters(policy).map(|(_, _, losses)| losses.0)
 }
 
-fn classes_and_filters(
-    policy: &CompiledPolicy,
-) -> Result<(htb::Tree, Vec<filters::Filter>, Losses), ExportError> {
-    let link = policy.link.ok_or(ExportError::NoLinkRate)?;
+fn tree_and_filters(policy: &CompiledPolicy) -> Result<(Lowered, Vec<filters::Filter>, Losses), ExportError> {
+    let lowered = lower(policy)?;
     let mut losses = Losses::default();
-    let tree = htb::tree(policy, link, &mut losses)?;
-    let filters = filters::filters(policy, &tree, &mut losses)?;
-    losses.add(
-        ORDER,
-        "infrastructure (ARP, neighbour discovery, DHCP) has no share of its own: the classes take it",
-    );
-    losses.add(LIMITS, "a packet that is segmented later is charged once for its framing (`overhead`), not once for each segment");
-    if policy.classes.iter().any(|class| class.latency.is_some()) {
-        losses.lose("latencies hold", "`latency`: super-packets are sent whole");
+    // The classes are those that u32 sees, and not those of the classifying program.
+    let promises = lowered.promises().into_iter().filter(|of| of.promise != CLASSES && of.kept != Kept::Yes);
+    promises.for_each(|promise| losses.push(promise));
+    let filters = filters::filters(policy, &lowered, &mut losses)?;
+    for clock in &lowered.map.clocks {
+        let promise = format!("limit {}", clock.name);
+        losses.0.retain(|of| of.promise != promise);
+        losses.lose(
+            &promise,
+            format!(
+                "limit {}: commands of tc cannot limit by destination or port (`weft apply` does)",
+                clock.name
+            ),
+        );
     }
-    Ok((tree, filters, losses))
+    if lowered.map.infrastructure.is_some() {
+        losses.add(CLASSES, "infrastructure (ARP, neighbour discovery, DHCP) goes by the rows: no filter sends it to its class");
+    }
+    Ok((lowered, filters, losses))
 }
 
-/// The tc(8) commands that enforce `policy` at `device` as far as HTB can.
+/// The tc(8) commands that enforce `policy` at `device` as far as stock qdiscs can.
 ///
 /// # Errors
-/// When HTB cannot number the classes or filters, the link's rate is unknown, or the name is no device's.
+/// When the policy has no kernel form, tc cannot number the filters, or the name is no device's.
 pub fn to_tc(policy: &CompiledPolicy, device: &str) -> Result<String, ExportError> {
     let valid = |c: char| c.is_ascii_alphanumeric() || "_-.@".contains(c);
     if device.is_empty() || device.len() > 15 || device.starts_with('-') || !device.chars().all(valid) {
         return Err(ExportError::Device(device.to_owned()));
     }
-    let (tree, filters, losses) = classes_and_filters(policy)?;
-    let link = policy.link.ok_or(ExportError::NoLinkRate)?;
-    let mut out =
-        format!("# HTB at {device}, link of {}. Remove it by: tc qdisc del dev {device} root\n", link);
-    out.push_str("#\n# Not expressed by these commands:\n");
-    for line in losses.0.iter().filter_map(|loss| loss.within.as_ref()) {
-        let _ = writeln!(out, "# - {}", weft_text::printable(line));
+    let (lowered, filters, losses) = tree_and_filters(policy)?;
+    let mut out = format!("# Qdiscs at {device}. Remove them by: tc qdisc del dev {device} root\n");
+    if let Some(link) = policy.link {
+        let _ = writeln!(
+            out,
+            "# The link has {link}: a little less than the next link that is full, or that one has the queue."
+        );
     }
-    let default = tree.default_minor(policy);
-    let _ = writeln!(out, "\ntc qdisc add dev {device} root handle 1: htb default {default:x}");
-    for class in &tree.classes {
-        let _ = writeln!(out, "\n# {}", weft_text::printable(&class.title));
-        let _ = writeln!(out, "{}", class.command(device));
-        if let Some(limit) = class.packets {
-            let minor = class.minor;
-            let _ = writeln!(
-                out,
-                "tc qdisc add dev {device} parent 1:{minor:x} handle {minor:x}: pfifo limit {limit}"
-            );
-        }
+    out.push_str("#\n# Not as the policy says:\n");
+    for loss in &losses.0 {
+        let line = loss.within.as_deref().unwrap_or("not at all");
+        // The line of a row names it.
+        let whole = if loss.promise == CLASSES || line.starts_with(&loss.promise) {
+            line.to_owned()
+        } else {
+            format!("{}: {line}", loss.promise)
+        };
+        let _ = writeln!(out, "# - {}", weft_text::printable(&whole));
     }
+    out.push_str(&lowered.tree.commands(device));
     for filter in filters {
         let _ = write!(out, "\n# {}\n{}", weft_text::printable(&filter.title), filter.commands(device));
+    }
+    for filter in &lowered.map.filters {
+        let Some(class) = filter.otherwise else { continue };
+        let _ = writeln!(
+            out,
+            "\n# all others\ntc filter add dev {device} parent {} protocol all prio {} u32 match u32 0 0 flowid {class}",
+            filter.qdisc,
+            u16::MAX
+        );
     }
     Ok(out)
 }

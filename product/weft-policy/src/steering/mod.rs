@@ -118,17 +118,21 @@ fn cost(aim: &Aim) -> Box<dyn Cost> {
 /// The sum of the goals with the classes, for a planner; `None` without goals.
 pub(crate) fn policy_file(policy: &Policy, graph: &Graph) -> Option<PolicyFile> {
     let classes = Classes { rules: rules(policy, graph) };
+    Some(PolicyFile { policy: sum(&policy.goals)?, classes })
+}
+
+/// The sum of the goals; `None` without goals.
+pub(crate) fn sum(goals: &[Goal]) -> Option<Box<dyn Cost>> {
     let mut parts: Vec<(f64, Box<dyn Cost>)> =
-        policy.goals.iter().map(|goal| (goal.factor, cost(&goal.aim))).collect();
+        goals.iter().map(|goal| (goal.factor, cost(&goal.aim))).collect();
     let alone = parts.len() == 1 && parts.iter().all(|(factor, _)| *factor == 1.0);
-    let policy: Box<dyn Cost> = match parts.pop()? {
-        (_, only) if alone => only,
+    match parts.pop()? {
+        (_, only) if alone => Some(only),
         last => {
             parts.push(last);
-            Box::new(Combined { parts })
+            Some(Box::new(Combined { parts }))
         }
-    };
-    Some(PolicyFile { policy, classes })
+    }
 }
 
 /// The classes that received packets show, in the policy's order, under the names that clauses use.

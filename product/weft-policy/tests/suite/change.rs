@@ -308,7 +308,7 @@ fn cgroups_are_compared_by_path() {
 }
 
 /// A random policy over a few names, so that two of them have much in common.
-fn text() -> impl Strategy<Value = String> {
+pub(crate) fn text() -> impl Strategy<Value = String> {
     let class = (0..3_u8, 0..3_u8, 1..4_u32, prop::bool::weighted(0.3));
     let classes = prop::collection::btree_map(0..6_u16, class, 0..6);
     (classes, prop::bool::ANY, 1..3_u64, prop::bool::ANY).prop_map(|(classes, strict, rate, reverse)| {

@@ -29,6 +29,8 @@ mod editors;
 mod executors;
 mod format;
 mod fuzz;
+mod kernel;
+mod kernel_random;
 mod shapes;
 mod shared_tables;
 mod steering;

@@ -2,7 +2,8 @@
 
 use crate::common::{check as says, compiled};
 use expect_test::{Expect, expect};
-use weft_policy::{CompileOptions, CompiledPolicy, PortLimit, Source, compile, describe, renumber};
+use weft_facts::ports::{LimitedPort, PortLimit};
+use weft_policy::{CompileOptions, CompiledPolicy, Source, compile, describe, renumber};
 use weft_units::{BitsPerSec, Bytes, PacketMeta};
 
 const BY_PORT: &str = "class a = tcp
@@ -130,10 +131,9 @@ fn errors_of_limits_by_port() {
 }
 
 fn with_limits(text: &str, limits: &[(&str, u64)]) -> CompiledPolicy {
-    let limit = |(port, rate): &(&str, u64)| PortLimit {
+    let limit = |(port, rate): &(&str, u64)| LimitedPort {
         port: (*port).to_owned(),
-        rate: BitsPerSec(*rate),
-        burst: Some(Bytes(15_000)),
+        limit: PortLimit { rate: BitsPerSec(*rate), burst: Bytes(15_000) },
     };
     let options =
         CompileOptions { port_limits: limits.iter().map(limit).collect(), ..CompileOptions::default() };

@@ -3,11 +3,13 @@
 use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
+use weft_facts::ports::{LimitedPort, PortLimit};
 use weft_policy::{
-    AtFault, Compilation, CompileOptions, Fallback, FileText, PortLimit, Source, Steps, TenantTexts,
-    compile_with, compile_with_fallback,
+    AtFault, Compilation, CompileOptions, Fallback, FileText, Source, Steps, TenantTexts, compile_with,
+    compile_with_fallback,
 };
 use weft_units::BitsPerSec;
+use weft_units::Bytes;
 
 const OPERATOR: &str = "link 1gbps\nvm1 = tenant \"a\" of cgroup \"/vm1\"\nvm2 = tenant \"b\" of cgroup \"/vm2\"\n\
     root = wfq { vm1: 1, vm2: 1 }\n";
@@ -170,7 +172,10 @@ fn an_error_says_the_table_the_quota_the_use_and_the_remedy() {
 fn what_a_file_above_names_is_not_counted() {
     let operator = "link 1gbps\nclass own = cgroup \"/vm1/c0\"\nvm1 = tenant \"a\" of cgroup \"/vm1\" { cgroups 2, ports 1 }\n\
         root = wfq { vm1: 1, own: 1 }\n";
-    let limit = PortLimit { port: "p0".to_owned(), rate: BitsPerSec(1_000_000), burst: None };
+    let limit = LimitedPort {
+        port: "p0".to_owned(),
+        limit: PortLimit { rate: BitsPerSec(1_000_000), burst: Bytes(15_000) },
+    };
     let options = CompileOptions { port_limits: vec![limit], ..CompileOptions::default() };
     let text = file(
         ["cgroup \"c0\"", "cgroup \"/c1\"", "cgroup \"c1\" and port \"p0\"", "cgroup \"c2\" and port \"p1\""]

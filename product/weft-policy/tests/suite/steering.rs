@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use weft_policy::explain::DescribedPacket;
 use weft_policy::{
     CompileOptions, FileError, FileText, NoFiles, Source, TenantFiles, Wanted, compile_with, describe,
-    explain, fuzz_policy, reformat, steer_with, weigh,
+    explain, fuzz_goals, fuzz_policy, read_goals, reformat, steer_with, weigh,
 };
 use weft_steer::nic;
-use weft_steer::policy::{self, PolicyFile};
+use weft_steer::policy::PolicyFile;
 use weft_steer::search::{Options, Plan, Planner};
 use weft_steer::{Flow, flows_csv};
 use weft_units::Weight;
@@ -299,7 +299,44 @@ proptest! {
         fuzz_policy(text.as_bytes());
         let (goals, compilation) = steer_with(Source { name: "p", text: &text }, &NoFiles, &CompileOptions::default());
         prop_assert!(goals.is_none() || !compilation.has_errors());
+        fuzz_goals(pieces.join(" ").as_bytes());
+        fuzz_goals(pieces.concat().as_bytes());
     }
+}
+
+#[test]
+fn goals_alone_are_refused_at_their_places() {
+    let wrong = [
+        "",
+        "balanced",
+        "isolate hp on four queues",
+        "priority hp",
+        "static { hp: 3..0 }",
+        "static { hp: 0, hp: 1 }",
+        "expression \"variance(lod)\"",
+        "0.5 locality",
+        "  class hp = udp",
+        "balance\nroot = hp",
+    ];
+    let lines = wrong.map(|text| {
+        let errors = read_goals(Source { name: "goals", text }).expect_err(text);
+        errors.iter().map(|found| found.one_line() + "\n").collect::<String>()
+    });
+    expect![[r#"
+        goals:1:1: error[E0001]: expected a goal, found the end
+        goals:1:1: error[E0001]: expected a goal, found `balanced`: did you mean `balance`?
+        goals:1:15: error[E0001]: expected a number of queues, found `four`
+        goals:1:12: error[E0001]: expected `by`, found the end of the file
+        goals:1:14: error[E0701]: the queues 3..0 go backwards
+        goals:1:17: error[E0208]: `hp` has queues already
+        goals:1:22: error[E0701]: expected `load` or `flows`, found `lod`
+        goals:1:1: error[E0001]: expected a goal, found `0.5`
+        goals:1:3: error[E0001]: expected a goal, found `class`
+        goals:2:1: error[E0001]: expected a goal, found `root`
+    "#]]
+    .assert_eq(&lines.concat());
+    let several = read_goals(Source { name: "goals", text: "0.5*locality + isolate hp on 1 queue # why" });
+    assert_eq!(several.expect("goals").policy.name(), "0.5 * locality + 1 * isolate hp on 1 queues");
 }
 
 /// One goal on the command line, with the classes of the flow list, plans as a policy with that clause.
@@ -319,7 +356,7 @@ fn a_goal_alone_plans_as_a_policy_with_it() {
         let classes = "class hp = not any\nclass be = not any\nroot = fifo { hp, be, default }\n";
         let whole = format!("{classes}steer {goal}\n");
         for model in ["intel-82599", "e810"] {
-            let alone = policy::read(goal, "goal").expect("a goal");
+            let alone = read_goals(Source { name: "goal", text: goal }).expect("a goal");
             assert_eq!(alone.policy.name(), goals(&whole).policy.name());
             assert_eq!(plan(model, alone, &flows), plan(model, goals(&whole), &flows), "{model}: {goal}");
         }

@@ -2,28 +2,26 @@
 
 use super::*;
 use std::collections::BTreeSet;
-use weft_nic::nic::{Arrivals, ClassTotals};
+use weft_nic::nic::{Arrivals, ClassTotals, PortTotals};
 use weft_nic::port::PortDrops;
-use weft_units::{Bytes, Packets};
 
-fn count(packets: u64, bytes: u64) -> Count {
-    Count { packets: Packets(packets), bytes: Bytes(bytes) }
+fn count(packets: u64, bytes: u64) -> Counted {
+    Counted::new(packets, bytes)
 }
 
 /// Ten packets of 100 bytes that all left, and two received ones.
 fn totals() -> Totals {
     let ten = count(10, 1000);
-    Totals {
+    let ports = PortTotals {
         classes: vec![ClassTotals { posted: ten, fetched: ten, sent: ten, ..ClassTotals::default() }],
         arrivals: Arrivals { count: ten, unseen_ports: 0 },
-        uplink_writes: ten,
-        uplink_arrived: ten,
         rx: count(2, 120),
         rx_passed: count(2, 120),
         rx_redirected: count(3, 300),
         rx_delivered: count(5, 420),
-        ..Totals::default()
-    }
+        ..PortTotals::default()
+    };
+    Totals { ports, uplink_writes: ten, uplink_arrived: ten, ..Totals::default() }
 }
 
 fn violations(totals: &Totals) -> usize {
@@ -92,7 +90,8 @@ fn a_thread_without_work_is_no_stage() {
     };
     assert_eq!(names(&totals()), ["receive thread", "receive"]);
     let nothing = count(0, 0);
-    let kernel = Totals { rx: nothing, rx_passed: nothing, rx_delivered: count(3, 300), ..totals() };
+    let mut kernel = totals();
+    (kernel.rx, kernel.rx_passed, kernel.rx_delivered) = (nothing, nothing, count(3, 300));
     assert_eq!((names(&kernel), violations(&kernel)), (vec!["receive".to_owned()], 0));
 }
 
@@ -131,10 +130,11 @@ fn a_packet_that_no_counter_explains_is_named_with_what_was_read() {
                     qdisc 1, the receive backlog 1)";
     assert_eq!(accounting.unexplained, [sentence]);
     assert!(accounting.violations().iter().any(|violation| violation == sentence));
-    let port = |n| Arrivals { unseen_ports: n, ..Arrivals::default() };
-    let unseen = Totals { arrivals: port(1), ..vanished };
+    let mut unseen = vanished;
+    unseen.arrivals = Arrivals { unseen_ports: 1, ..Arrivals::default() };
     assert_eq!(conservation(&unseen).unexplained, [""; 0], "as one stage, nine were dropped");
-    assert_eq!(named(&Totals { drops: PortDrops::default(), ..unseen }), BTreeSet::from([RINGS, "total"]));
+    unseen.drops = PortDrops::default();
+    assert_eq!(named(&unseen), BTreeSet::from([RINGS, "total"]));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn what_came_without_a_doorbell_is_a_violation() {
     (strayed.classes[0].fetched, strayed.classes[0].sent) = (eleven, eleven);
     (strayed.uplink_writes, strayed.uplink_arrived) = (eleven, eleven);
     assert_eq!(named(&strayed), BTreeSet::from([RINGS, "total"]));
-    strayed.strays = 1;
+    strayed.events.strays = Packets(1);
     assert_eq!(conservation(&strayed).unexplained, ["descriptor rings: 1 packets came without a doorbell"]);
     // Another packet that is missing does not make up for it.
     strayed.classes[0].posted = eleven;
@@ -176,7 +176,8 @@ fn what_came_without_a_doorbell_is_a_violation() {
 
 #[test]
 fn what_is_unexplained_while_the_nic_runs_is_what_was_given_up() {
-    let mut running = Totals { lost: 5, ..totals() };
+    let mut running = totals();
+    running.lost = 5;
     running.drops = PortDrops { qdisc: 1, backlog: 2, ring_full: 1 };
     assert_eq!(unexplained(&running), 1);
     running.cut = 1;
@@ -204,17 +205,18 @@ enum Fault {
 /// `honest`: each device and qdisc drops some packets, and counts them.
 fn a_million(fault: Option<(&str, Fault)>, honest: bool) -> Totals {
     const MILLION: u64 = 1_000_000;
-    let mut totals = Totals { classes: vec![ClassTotals::default()], ..Totals::default() };
+    let mut totals = Totals::default();
+    totals.classes = vec![ClassTotals::default()];
     for number in 0..MILLION {
         let one = count(1, 60 + number * 7919 % 1455);
-        let passes = |stage: &str, sum: &mut Count| match fault {
+        let passes = |stage: &str, sum: &mut Counted| match fault {
             Some((at, Fault::Packet)) if at == stage && number == 777_776 => false,
             Some((at, Fault::Byte)) if at == stage && number == 777_776 => {
-                *sum = sum.plus(count(1, one.bytes.get() - 1));
+                *sum += count(1, one.bytes.get() - 1);
                 true
             }
             _ => {
-                *sum = sum.plus(one);
+                *sum += one;
                 true
             }
         };
@@ -223,14 +225,14 @@ fn a_million(fault: Option<(&str, Fault)>, honest: bool) -> Totals {
         outwards(&mut totals, one, (&drops, &passes), [engine, uplink]);
         // By the thread, and by the kernel.
         if number % 2 == 0 {
-            totals.rx = totals.rx.plus(one);
+            totals.rx += one;
             if drops(8) {
-                totals.rx_refused = totals.rx_refused.plus(one);
+                totals.rx_refused += one;
             } else if passes(thread, &mut totals.rx_passed) {
                 passes(receive, &mut totals.rx_delivered);
             }
         } else {
-            totals.rx_redirected = totals.rx_redirected.plus(one);
+            totals.rx_redirected += one;
             if drops(9) {
                 totals.rx_dropped.veth += 1;
             } else {
@@ -242,31 +244,32 @@ fn a_million(fault: Option<(&str, Fault)>, honest: bool) -> Totals {
 }
 
 /// Passes a packet through a stage, into the count behind it. Returns whether the stage did not lose it.
-type Passes<'a> = dyn Fn(&str, &mut Count) -> bool + 'a;
+type Passes<'a> = dyn Fn(&str, &mut Counted) -> bool + 'a;
 
 /// Sends one packet.
 fn outwards(
     totals: &mut Totals,
-    one: Count,
+    one: Counted,
     (drops, passes): (&dyn Fn(u64) -> bool, &Passes<'_>),
     [engine, uplink]: [&str; 2],
 ) {
-    let class = &mut totals.classes[0];
-    class.posted = class.posted.plus(one);
+    let ports = &mut totals.ports;
+    let class = &mut ports.classes[0];
+    class.posted += one;
     if drops(1) {
-        totals.drops.qdisc += 1;
+        ports.drops.qdisc += 1;
     } else if drops(2) {
-        totals.drops.backlog += 1;
-    } else if passes(FAR_END, &mut totals.arrivals.count) {
+        ports.drops.backlog += 1;
+    } else if passes(FAR_END, &mut ports.arrivals.count) {
         if drops(3) {
-            totals.drops.ring_full += 1;
+            ports.drops.ring_full += 1;
         } else if passes(RINGS, &mut class.fetched) {
             if drops(4) {
-                class.refused = class.refused.plus(one);
+                class.refused += one;
             } else if drops(5) {
-                class.held = class.held.plus(one);
+                class.held += one;
             } else if passes(engine, &mut class.sent) {
-                totals.uplink_writes = totals.uplink_writes.plus(one);
+                totals.uplink_writes += one;
                 if drops(6) {
                     totals.uplink_dropped += 1;
                 } else {

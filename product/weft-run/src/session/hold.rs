@@ -17,14 +17,13 @@
 
 use super::arp::Arp;
 use super::settings::namespace;
-use super::{
-    NicSettings, PolicySource, PortKind, PortLimit, PortSettings, Session, SessionError, SessionPort,
-};
+use super::{NicSettings, PolicySource, PortKind, PortSettings, Session, SessionError, SessionPort};
 use crate::cgroups::{self, Follower};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use weft_facts::ports::PortLimit;
 use weft_host::cgroup::CgroupError;
 use weft_host::link::{self, Mac, Numbered};
 use weft_host::netns::NetNs;

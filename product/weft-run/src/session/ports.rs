@@ -19,18 +19,17 @@
 //! it. Both are reported ([`PortState`]); the port stays until it is removed, and the other ports continue.
 
 use super::settings::{namespace, place};
-use super::{Arp, PortKind, PortLimit, PortSettings, Session, SessionError, report};
-use crate::counters::{OF_PORTS, values};
+use super::{Arp, PortKind, PortSettings, Session, SessionError, report, settings};
 use core::net::IpAddr;
-use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use weft_facts::counters::{PathDrops, PortEvents};
+use weft_facts::ports::PortLimit;
 use weft_host::link::{self, Mac};
 use weft_host::netns::NetNs;
-use weft_nic::counters::Count;
+use weft_nic::nic::Totals;
 use weft_nic::nic::{NicError, NicPort, PortId, PortParts, PortTotals};
 use weft_nic::port::Uplink;
-use weft_report::run::RunDrops;
-use weft_units::Nanos;
+use weft_units::{Counted, Nanos};
 
 /// The state of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,13 +64,13 @@ pub struct PortStatus {
     /// The number of its tracked flows.
     pub flows: u64,
     /// Packets sent, over all classes.
-    pub sent: Count,
+    pub sent: Counted,
     /// Packets received through the uplink.
-    pub received: Count,
+    pub received: Counted,
     /// Packets dropped, by reason. The uplink's drops belong to no port.
-    pub dropped: RunDrops,
+    pub dropped: PathDrops,
     /// Packets of rare events, by counter.
-    pub counters: BTreeMap<String, u64>,
+    pub counters: PortEvents,
     /// Its state.
     pub state: PortState,
 }
@@ -122,7 +121,7 @@ impl Session {
         link::set_alias(&app, &settings.name, &self.run().alias())?;
         port.follow(state.mtu, true)?;
         if let Some(limit) = settings.ingress {
-            port.limit_received(&limit.bucket(state.mtu))?;
+            port.limit_received(&settings::bucket(limit, state.mtu))?;
         }
         let beside = app.inode()? == outside.inode()?;
         match &mut self.arp {
@@ -214,10 +213,10 @@ impl SessionPort {
             ingress: settings.ingress,
             rings: port.ring_plan().rings.len(),
             flows,
-            sent: Count::default(),
-            received: Count::default(),
-            dropped: RunDrops::default(),
-            counters: BTreeMap::new(),
+            sent: Counted::default(),
+            received: Counted::default(),
+            dropped: PathDrops::default(),
+            counters: PortEvents::default(),
             state: self.state(port),
         };
         status.with(&port.recent_totals(rest))
@@ -277,8 +276,8 @@ impl PortStatus {
     /// The status with the counts of `totals`.
     fn with(self, totals: &PortTotals) -> Self {
         let (sent, received) = (totals.sum(|class| class.sent), totals.received());
-        let totals = totals.clone().into();
-        let (dropped, counters) = (report::dropped(&totals), values(&OF_PORTS, &totals));
+        let counters = totals.events;
+        let dropped = report::dropped(&Totals { ports: totals.clone(), ..Totals::default() });
         Self { sent, received, dropped, counters, ..self }
     }
 }

@@ -1,14 +1,14 @@
 //! The totals of a run as a report document.
 
 use std::time::Duration;
+use weft_facts::counters::PathDrops;
+use weft_facts::record::Document;
+use weft_facts::run::{ReceivedBy, RunClass, RunLag, RunReceive, RunReport, RunUplink};
 use weft_nic::nic::{Lag, Totals};
 use weft_nic::redirect::ReceivePath;
-use weft_report::record::Document;
-use weft_report::run::{ReceivedBy, RunClass, RunDrops, RunLag, RunReceive, RunReport, RunUplink};
-use weft_units::{Bytes, Nanos};
+use weft_units::{Bytes, Nanos, Packets};
 
 use crate::accounting::{conservation, undelivered, unexplained};
-use crate::counters::{OF_CLASSES, OF_PORTS, values};
 use crate::host_facts;
 
 /// The carrier of received packets, without counts.
@@ -27,7 +27,7 @@ fn received(path: RunReceive, totals: &Totals) -> RunReceive {
         redirected_bytes: totals.rx_redirected.bytes.get(),
         thread_packets: totals.rx.packets.get(),
         thread_bytes: totals.rx.bytes.get(),
-        dropped_packets: undelivered(totals).packets,
+        dropped_packets: undelivered(totals).packets.get(),
         ..path
     }
 }
@@ -42,15 +42,15 @@ pub(super) fn report(
     let classes = names.iter().zip(&totals.classes).map(|(name, c)| {
         // Packets that were posted and neither fetched nor sent were dropped by the kernel before their ring. Packets
         // refused by the port were never posted.
-        let let_in = c.posted.minus(c.fetched).plus(c.refused);
-        let dropped = let_in.plus(c.bound).plus(c.full).plus(c.moving);
+        let let_in = c.posted.saturating_sub(c.fetched) + c.refused;
+        let dropped = let_in + c.bound + c.full + c.moving;
         RunClass {
             class: name.clone(),
             packets: c.sent.packets.get(),
             bytes: c.sent.bytes.get(),
             dropped_packets: dropped.packets.get(),
             dropped_bytes: dropped.bytes.get(),
-            counters: values(&OF_CLASSES, c),
+            counters: c.events,
         }
     });
     RunReport {
@@ -59,7 +59,7 @@ pub(super) fn report(
         duration_s: duration.as_secs_f64(),
         classes: classes.collect(),
         dropped: dropped(totals),
-        counters: values(&OF_PORTS, totals),
+        counters: totals.events,
         lags: totals.lags.iter().map(lag).collect(),
         uplink: RunUplink {
             observed_bps: totals.observed_rate.map(|rate| rate.get() as f64),
@@ -82,44 +82,45 @@ fn lag(lag: &Lag) -> RunLag {
 }
 
 /// The packets dropped so far, by reason.
-pub(super) fn dropped(totals: &Totals) -> RunDrops {
-    RunDrops {
-        refused: totals.sum(|c| c.refused).packets.get(),
-        ring_full: totals.drops.ring_full + totals.sum(|c| c.full).packets.get(),
-        qdisc: totals.drops.qdisc,
-        backlog: totals.drops.backlog,
-        bound: totals.sum(|c| c.bound).packets.get(),
-        moving: totals.sum(|c| c.moving).packets.get(),
-        stray: totals.unannounced_drops + totals.obscured_drops,
-        uplink: totals.uplink_dropped,
-        lost: unexplained(totals),
+pub(super) fn dropped(totals: &Totals) -> PathDrops {
+    PathDrops {
+        refused: totals.sum(|c| c.refused).packets,
+        ring_full: Packets(totals.drops.ring_full) + totals.sum(|c| c.full).packets,
+        qdisc: Packets(totals.drops.qdisc),
+        backlog: Packets(totals.drops.backlog),
+        bound: totals.sum(|c| c.bound).packets,
+        moving: totals.sum(|c| c.moving).packets,
+        stray: totals.events.unannounced_drops + totals.events.obscured_drops,
+        uplink: Packets(totals.uplink_dropped),
+        lost: Packets(unexplained(totals)),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_nic::nic::ClassTotals;
-    use weft_units::Packets;
+    use weft_facts::counters::{ClassEvents, PortEvents};
+    use weft_nic::nic::{ClassTotals, PortTotals};
 
     #[test]
     fn the_document_has_each_counter_of_the_totals() {
-        let class = |packets| ClassTotals { late_claims: Packets(packets), ..ClassTotals::default() };
-        let totals = Totals {
-            classes: vec![class(3), class(0)],
-            cut_packets: 7,
-            unannounced_drops: 2,
-            obscured_drops: 1,
-            ..Totals::default()
+        let class = |packets| {
+            let events = ClassEvents { late_claims: Packets(packets), ..ClassEvents::default() };
+            ClassTotals { events, ..ClassTotals::default() }
         };
+        let events = PortEvents {
+            cut_packets: Packets(7),
+            unannounced_drops: Packets(2),
+            obscured_drops: Packets(1),
+            ..PortEvents::default()
+        };
+        let ports = PortTotals { classes: vec![class(3), class(0)], events, ..PortTotals::default() };
         let names = ["web", "default"].map(str::to_owned);
+        let totals = Totals { ports, ..Totals::default() };
         let report = report(&names, &totals, Duration::from_secs(1), None);
-        let late: Vec<u64> = report.classes.iter().map(|class| class.counters["late_claims"]).collect();
-        assert_eq!(late, [3, 0]);
-        assert_eq!(report.counters, values(&OF_PORTS, &totals));
-        assert_eq!((report.counters["cut_packets"], report.counters["strays"]), (7, 0));
+        let late: Vec<_> = report.classes.iter().map(|class| class.counters.late_claims).collect();
+        assert_eq!((late, report.counters), (vec![Packets(3), Packets(0)], events));
         // Both kinds of drops are one reason.
-        let stray = report.counters["unannounced_drops"] + report.counters["obscured_drops"];
-        assert_eq!(report.dropped.stray, stray);
+        assert_eq!(report.dropped.stray, Packets(3));
     }
 }

@@ -3,14 +3,14 @@
 use super::{SessionError, UNKNOWN_RATE, WINDOW};
 use core::net::IpAddr;
 use core::num::NonZeroUsize;
-use serde::{Deserialize, Serialize};
+use weft_facts::ports::PortLimit;
 use weft_host::RunId;
 use weft_host::clock;
 use weft_host::life::Life;
 use weft_host::link::{self, Link, LinkError, Mac};
 use weft_host::netns::{NetNs, NetNsError};
 use weft_host::tap::{self, TapError};
-use weft_host::tbf::Tbf;
+use weft_host::tc::Tbf;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::{NIC_RINGS, NicConfig, NicError, NicPlan};
 use weft_nic::plan::{FLOW_TABLE, Mode, PlanError, PortShare};
@@ -120,42 +120,18 @@ pub struct PortSettings {
     pub ingress: Option<PortLimit>,
 }
 
-/// A limit of a port's packets in one direction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(from = "(u64, u64)", into = "(u64, u64)")]
-pub struct PortLimit {
-    /// The rate, on the wire.
-    pub rate: BitsPerSec,
-    /// The bytes that pass at once after a pause.
-    pub burst: Bytes,
-}
+/// The longest time that a packet to a port waits for its limit.
+const QUEUE: Nanos = Nanos::from_millis(25);
+/// The least burst, as a time at the rate, so that a late timer loses nothing.
+const TICK: Nanos = Nanos::from_millis(2);
 
-impl From<(u64, u64)> for PortLimit {
-    fn from((rate, burst): (u64, u64)) -> Self {
-        Self { rate: BitsPerSec(rate), burst: Bytes(burst) }
-    }
-}
-
-impl From<PortLimit> for (u64, u64) {
-    fn from(limit: PortLimit) -> Self {
-        (limit.rate.get(), limit.burst.get())
-    }
-}
-
-impl PortLimit {
-    /// The longest time that a packet to a port waits for its limit.
-    const QUEUE: Nanos = Nanos::from_millis(25);
-    /// The least burst, as a time at the rate, so that a late timer loses nothing.
-    const TICK: Nanos = Nanos::from_millis(2);
-
-    /// The token bucket of what a port of this MTU receives.
-    pub(super) fn bucket(self, mtu: u32) -> Tbf {
-        let frame = ethernet::wire_of(ethernet::frame_of(Bytes(u64::from(mtu))));
-        let two = frame + frame;
-        let burst = self.burst.max(self.rate.bytes_in(Self::TICK)).max(two);
-        let overhead = (frame - ethernet::frame_of(Bytes(u64::from(mtu)))).get() as u16;
-        Tbf { rate: self.rate, overhead, burst, limit: self.rate.bytes_in(Self::QUEUE).max(two) }
-    }
+/// The token bucket of what a port of this MTU receives.
+pub(super) fn bucket(limit: PortLimit, mtu: u32) -> Tbf {
+    let frame = ethernet::wire_of(ethernet::frame_of(Bytes(u64::from(mtu))));
+    let two = frame + frame;
+    let burst = limit.burst.max(limit.rate.bytes_in(TICK)).max(two);
+    let overhead = (frame - ethernet::frame_of(Bytes(u64::from(mtu)))).get() as u16;
+    Tbf { rate: limit.rate, overhead, burst, limit: limit.rate.bytes_in(QUEUE).max(two) }
 }
 
 impl PortSettings {

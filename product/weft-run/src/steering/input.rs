@@ -4,11 +4,11 @@ use crate::tenant_files::Beside;
 use std::io::Read;
 use std::path::Path;
 use thiserror::Error;
-use weft_policy::{Compilation, CompileOptions, Diagnostic, Source, steer_with};
+use weft_policy::{CompileOptions, Diagnostic, Source, read_goals, steer_with};
 use weft_steer::Flow;
 use weft_steer::flows_csv::{self, FlowsError};
 use weft_steer::nic::{self, Nic};
-use weft_steer::policy::{self, PolicyFile};
+use weft_steer::policy::PolicyFile;
 use weft_text::LocatedError;
 use weft_titan::host_users::host_users;
 
@@ -32,7 +32,7 @@ pub enum InputError {
         /// The names of the built-in models.
         known: String,
     },
-    /// A model or a policy is invalid.
+    /// A model is invalid.
     #[error(transparent)]
     Text(#[from] LocatedError),
     /// A policy is refused.
@@ -116,51 +116,40 @@ pub fn flow(given: &str) -> Result<Flow, InputError> {
     flow.ok_or_else(|| wrong("it is empty".to_owned()))
 }
 
-/// Reads a policy: a file, or the text itself where no such file exists. A file is a policy with steering clauses, or a steering policy
-/// of the former format; which of the two, its name or its text says.
+/// Reads a policy with steering clauses from a file, or the goals themselves where no such file exists.
 ///
 /// # Errors
 /// When it is invalid.
 pub fn policy(given: &str) -> Result<PolicyFile, InputError> {
     let path = Path::new(given);
     if path.is_file() {
-        return policy_of(given, &read(path, TEXT_MAX)?);
+        return steered(given, &read(path, TEXT_MAX)?);
     }
-    if given.ends_with(".policy") || given.ends_with(".weft") {
+    if given.ends_with(".weft") {
         return Err(InputError::Read {
             path: given.to_owned(),
             error: std::io::Error::from(std::io::ErrorKind::NotFound),
         });
     }
-    Ok(policy::read(given, "policy")?)
+    read_goals(Source { name: "policy", text: given }).map_err(|errors| refused(&errors))
 }
 
-/// Whether a text of the file `name` is in the policy language, and not classes with goals alone. Every policy has a root; no goal
-/// begins so.
-fn is_policy(name: &str, text: &str) -> bool {
-    let begins = |line: &str| {
-        let mut words = line.split(|c: char| c.is_whitespace() || c == '=').filter(|word| !word.is_empty());
-        matches!(words.next(), Some("root" | "steer"))
-    };
-    name.ends_with(".weft") || text.lines().any(begins)
-}
-
-/// Reads a policy's text, of the file `name`.
-fn policy_of(name: &str, text: &str) -> Result<PolicyFile, InputError> {
-    if is_policy(name, text) { goals(name, text) } else { Ok(policy::read(text, name)?) }
-}
-
-/// The goals of a policy's steering clauses.
-fn goals(name: &str, text: &str) -> Result<PolicyFile, InputError> {
+/// The goals of a policy's steering clauses, with its classes. `name` is that of its file.
+fn steered(name: &str, text: &str) -> Result<PolicyFile, InputError> {
     let options = CompileOptions { users: host_users(), ..CompileOptions::default() };
-    let (goals, Compilation { diagnostics, .. }) = steer_with(Source { name, text }, &Beside, &options);
-    let told = |error: &Diagnostic| format!("{}\n  hint: {}", error.one_line(), error.help);
-    let errors: Vec<String> = diagnostics.iter().filter(|found| found.is_error()).map(told).collect();
+    let (goals, compilation) = steer_with(Source { name, text }, &Beside, &options);
     match goals {
-        Some(goals) if errors.is_empty() => Ok(goals),
-        None if errors.is_empty() => Err(InputError::NoGoal(name.to_owned())),
-        _ => Err(InputError::Refused(errors.join("\n"))),
+        _ if compilation.has_errors() => Err(refused(&compilation.diagnostics)),
+        None => Err(InputError::NoGoal(name.to_owned())),
+        Some(goals) => Ok(goals),
     }
+}
+
+/// The errors among the diagnostics, each with its hint.
+fn refused(diagnostics: &[Diagnostic]) -> InputError {
+    let line = |error: &Diagnostic| format!("{}\n  hint: {}", error.one_line(), error.help);
+    let errors: Vec<String> = diagnostics.iter().filter(|found| found.is_error()).map(line).collect();
+    InputError::Refused(errors.join("\n"))
 }
 
 #[cfg(test)]
@@ -170,14 +159,22 @@ mod tests {
     const POLICY: &str = "class kvs = tcp and sport 11211\nclass web = tcp\nroot = fifo { kvs, web }\n";
 
     #[test]
-    fn a_file_says_itself_which_language_it_is_in() {
+    fn a_policy_is_a_file_with_clauses_or_the_goals_alone() {
         let weft = format!("{POLICY}steer isolate kvs on 2 queues\n");
-        let old = "class kvs = tcp dst-port 11211\nisolate kvs on 2 queues\n";
         let flow = flow("tcp,192.0.2.1,999,198.51.100.1,11211").expect("a flow");
-        for (name, text) in [("p.weft", &weft[..]), ("p", &weft), ("p.policy", old), ("p", old)] {
-            let read = policy_of(name, text).expect(name);
-            assert_eq!(read.policy.name(), "isolate kvs on 2 queues");
-            assert_eq!(read.classes.of(&flow), "kvs", "a request, which the class's packets answer");
+        let read = steered("p", &weft).expect("a policy");
+        assert_eq!(read.policy.name(), "isolate kvs on 2 queues");
+        assert_eq!(read.classes.of(&flow), "kvs", "a request, which the class's packets answer");
+        assert_eq!(policy("isolate kvs on 2 queues").expect("goals").policy.name(), read.policy.name());
+        for (given, said) in [
+            (
+                "isolate kvs on two queues",
+                "policy:1:16: error[E0001]: expected a number of queues, found `two`",
+            ),
+            ("absent.weft", "cannot read absent.weft"),
+        ] {
+            let error = policy(given).expect_err("wrong").to_string();
+            assert!(error.starts_with(said), "{error}");
         }
     }
 
@@ -194,7 +191,7 @@ mod tests {
                 "p.weft:1:11: error[E0702]: `steer` names `a`",
             ),
         ] {
-            let error = policy_of("p.weft", &text).expect_err("wrong").to_string();
+            let error = steered("p.weft", &text).expect_err("wrong").to_string();
             assert!(error.contains(said), "{error}");
         }
     }

@@ -4,8 +4,8 @@ use crate::host_facts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 use thiserror::Error;
-use weft_report::record::Document;
-use weft_report::steer::{
+use weft_facts::record::Document;
+use weft_facts::steer::{
     SteerContext, SteerFact, SteerFilter, SteerFlow, SteerModel, SteerModels, SteerPlan, SteerQueue,
     SteerTable,
 };

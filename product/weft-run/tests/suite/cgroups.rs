@@ -18,8 +18,8 @@ const DATAGRAMS: u64 = 20;
 
 /// Packets posted for the service and for all others.
 fn posted(nic: &SoftwareNic) -> (u64, u64) {
-    let classes = nic.totals().expect("totals").classes;
-    (classes[0].posted.packets.get(), classes[1].posted.packets.get())
+    let totals = nic.totals().expect("totals");
+    (totals.classes[0].posted.packets.get(), totals.classes[1].posted.packets.get())
 }
 
 /// Starts the service in `cgroup`; a second later it sends.

@@ -97,7 +97,7 @@ fn change(session: &mut Session, text: &Text) -> Nanos {
 
 /// The number of the class `name`.
 fn number_of(session: &mut Session, name: &str) -> usize {
-    let classes = session.status().expect("status").classes;
+    let classes = session.class_counts().expect("counts");
     classes.iter().find(|class| class.name == name).expect("a class").number
 }
 
@@ -182,10 +182,14 @@ fn shares(counters: &WireCounters, numbers: [usize; 3], span: Duration) -> [f64;
 fn check_port(name: &str, totals: &PortTotals) {
     for (number, class) in totals.classes.iter().enumerate() {
         assert_eq!(class.posted, class.fetched, "{name}, class {number}: {class:?}");
-        let gone = class.sent.plus(class.refused).plus(class.held);
+        let gone = (class.sent + class.refused) + class.held;
         assert_eq!(class.fetched, gone, "{name}, class {number}: {class:?}");
     }
-    assert_eq!((totals.lost, totals.strays, totals.unannounced_drops), (0, 0, 0), "{name}");
+    assert_eq!(
+        (totals.lost, totals.events.strays.get(), totals.events.unannounced_drops.get()),
+        (0, 0, 0),
+        "{name}"
+    );
 }
 
 /// Waits until the ports are empty, as long as they send: what waits in the sockets takes a slow machine longer.
@@ -261,7 +265,7 @@ impl Drop for StopAll<'_> {
 fn check_pauses(mut pauses: Vec<Nanos>, session: &mut Session) {
     pauses.sort_unstable();
     let at = |part: usize| pauses[(pauses.len() * part / 1000).min(pauses.len() - 1)];
-    let most = session.status().expect("status").change_pause_max;
+    let most = session.totals().expect("totals").change_pause_max;
     println!("pause of the worker: p50 {}, p99 {}, at most {}", at(500), at(990), most);
     assert_eq!(Some(&most), pauses.last());
     assert!(at(500) <= Nanos::from_millis(1), "{}", at(500));
@@ -403,7 +407,7 @@ fn a_drain_below_a_busy_priority_ends_at_its_limit() {
         assert_eq!(received.map(|stream| stream.overtaken), [0, 0], "{received:?}");
         // Only what the port refused is missing: while the flow waited, or at a bound.
         let totals = session.port_totals("p0").expect("a port");
-        let refused = totals.sum(|class| class.moving.plus(class.bound).plus(class.full)).packets.get();
+        let refused = totals.sum(|class| (class.moving + class.bound) + class.full).packets.get();
         let arrived: u64 = received.iter().map(|stream| stream.count).sum();
         assert_eq!(
             arrived + refused,

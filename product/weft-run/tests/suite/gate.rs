@@ -76,6 +76,9 @@ fn the_gate_and_the_starts_agree() {
                 Place::Sim if number % 5 > 0 => continue,
                 Place::Sim => simulate(&scenario(&text), 1).is_ok(),
                 Place::Replay => replays(&policy),
+                Place::Kernel => {
+                    weft_policy::kernel::lower(&policy).is_ok_and(|lowered| lowered.refusal().is_none())
+                }
                 Place::Tc => {
                     let rate = policy.link.or(Some(BitsPerSec(1_000_000_000)));
                     weft_policy::export::to_tc(&CompiledPolicy { link: rate, ..policy.clone() }, "eth0")

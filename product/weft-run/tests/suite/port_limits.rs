@@ -6,11 +6,12 @@ use crate::common::{FAR, World, add_namespace, address, finish, udp};
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use weft_facts::ports::{LimitedPort, PortLimit};
 use weft_host::NetNs;
 use weft_host::testing::{privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
-use weft_run::session::{PortLimit, PortSettings, Session, WireCounters};
+use weft_run::session::{PortSettings, Session, WireCounters};
 use weft_units::{BitsPerSec, Bytes};
 
 const LINK: BitsPerSec = BitsPerSec(300_000_000);
@@ -31,7 +32,7 @@ const POLICY: &str = "class a = port \"p0\"\nclass b = port \"p1\"\n\
 
 fn limited(ports: &[&str]) -> CompiledPolicy {
     let limit =
-        |port: &&str| weft_policy::PortLimit { port: (*port).to_owned(), rate: RATE, burst: Some(BURST) };
+        |port: &&str| LimitedPort { port: (*port).to_owned(), limit: PortLimit { rate: RATE, burst: BURST } };
     let options =
         CompileOptions { port_limits: ports.iter().map(limit).collect(), ..CompileOptions::default() };
     compile(Source { name: "test", text: POLICY }, &options).policy.expect("a policy")
@@ -45,7 +46,7 @@ fn limit(session: &mut Session, ports: &[&str]) {
 }
 
 fn number_of(session: &mut Session, name: &str) -> usize {
-    let classes = session.status().expect("status").classes;
+    let classes = session.class_counts().expect("counts");
     classes.iter().find(|class| class.name == name).expect("a class").number
 }
 

@@ -244,7 +244,7 @@ fn sixty_four_ports_share_by_the_policy() {
         std::thread::sleep(Duration::from_secs(2));
         let mut sent = || {
             let classes = session.status().expect("status").classes;
-            [classes[0].bytes.get(), classes[1].bytes.get()]
+            [classes[0].bytes, classes[1].bytes]
         };
         let before = sent();
         std::thread::sleep(Duration::from_secs(4));

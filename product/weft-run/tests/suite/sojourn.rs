@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::testing::{PATIENCE, privileged, until};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
-use weft_run::session::{ClassStatus, Session};
+use weft_run::session::{ClassCounts, Session};
 use weft_units::{BitsPerSec, Nanos};
 
 const LINK: BitsPerSec = BitsPerSec(100_000_000);
@@ -15,8 +15,8 @@ const TEXT: &str = "class slow = udp and dport 7001\nclass quick = udp and dport
                     root = priority { quick, capped, default }\ncapped = limit 8mbps burst 0 of slow\n";
 const FULL: Nanos = Nanos::from_micros(60 * 1466);
 
-fn class(session: &mut Session, name: &str) -> ClassStatus {
-    let classes = session.status().expect("status").classes;
+fn class(session: &mut Session, name: &str) -> ClassCounts {
+    let classes = session.class_counts().expect("counts");
     classes.into_iter().find(|class| class.name == name).expect("a class")
 }
 
@@ -67,13 +67,18 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
         standstill.join().expect("the clock")
     });
     let drained =
-        |session: &mut Session| class(session, "slow").counts.posted == class(session, "slow").counts.sent;
+        |session: &mut Session| class(session, "slow").totals.posted == class(session, "slow").totals.sent;
     assert!(until(PATIENCE, || drained(&mut session)));
     let [slow, quick] = ["slow", "quick"].map(|name| class(&mut session, name));
     for class in [&slow, &quick] {
-        assert_eq!(class.sojourns.count(), class.packets, "every packet is measured: {}", class.name);
+        assert_eq!(
+            class.sojourns.count(),
+            class.totals.sent.packets.get(),
+            "every packet is measured: {}",
+            class.name
+        );
     }
-    let at = |class: &ClassStatus, part: f64| class.sojourns.quantile(part).expect("packets");
+    let at = |class: &ClassCounts, part: f64| class.sojourns.quantile(part).expect("packets");
     let [median, most] = [0.5, 0.99].map(|part| at(&slow, part));
     let urgent = at(&quick, 0.5);
     println!(
@@ -97,7 +102,10 @@ fn the_time_in_a_full_queue_is_measured_and_an_idle_class_does_not_wait() {
     change(&mut session, &TEXT.replace("slow", "other"));
     let again = class(&mut session, "other");
     assert_eq!((again.number, slow.number), (slow.number, again.number));
-    assert_eq!((again.packets, again.sojourns.count(), again.counts.bound.packets.get()), (0, 0, 0));
+    assert_eq!(
+        (again.totals.sent.packets.get(), again.sojourns.count(), again.totals.bound.packets.get()),
+        (0, 0, 0)
+    );
     let report = session.finish(GRACE).expect("finish");
     assert_eq!(report.conservation.violations(), [""; 0]);
 }

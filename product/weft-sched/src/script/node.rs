@@ -9,8 +9,8 @@ use super::children::{Children, Reference};
 use super::scheduler::{At, Cx, Joins, Scheduler, Sight, Tie, TurnEnd};
 use super::timers::{Alarm, Owner, Timers};
 use crate::program::{Custom, HeadUse};
-use crate::traffic::Traffic;
 use crate::winner::NO_VALUE as NO_LEAF;
+use weft_units::Counted;
 
 /// The first packet below a child.
 #[derive(Clone, Copy, Debug)]
@@ -32,12 +32,12 @@ impl<'a> Head<'a> {
 pub(crate) struct FlowHead {
     pub(crate) packet: Metadata,
     pub(crate) arrival: u64,
-    pub(crate) queued: Traffic,
+    pub(crate) queued: Counted,
 }
 
 impl FlowHead {
     /// A first packet whose number of arrival is not known, and what waits.
-    pub(crate) fn of((packet, queued): (Metadata, Traffic)) -> Self {
+    pub(crate) fn of((packet, queued): (Metadata, Counted)) -> Self {
         Self { packet, arrival: 0, queued }
     }
 }
@@ -51,23 +51,23 @@ pub(crate) enum Event<'a> {
         activated: bool,
         packet: &'a Metadata,
         /// The packet, if its length is known.
-        queued: Traffic,
+        queued: Counted,
     },
     /// A turn ended.
     Sent {
         /// The bytes that are charged.
         share: Bytes,
         /// The packets that left the flow.
-        taken: Traffic,
+        taken: Counted,
         /// Whether the flow has nothing left.
         idle: bool,
         /// The packet of the turn.
         packet: &'a Metadata,
     },
     /// A backlogged flow came from elsewhere, with what it has.
-    Joined { queued: Traffic },
+    Joined { queued: Counted },
     /// A backlogged flow went elsewhere.
-    Left { queued: Traffic },
+    Left { queued: Counted },
     /// A lane or a child was parked or returned from the shaping queue, or the order below changed.
     Reordered,
 }
@@ -79,7 +79,7 @@ struct Below {
     leaf: u32,
     /// The backlogged flows.
     backlog: u32,
-    queued: Traffic,
+    queued: Counted,
     /// The head that it was ranked with.
     head: Option<(u32, u64)>,
 }
@@ -103,7 +103,7 @@ impl ScriptNode {
             scheduler.make_new(&mut children, id);
             children.references[id as usize].withheld = true;
         }
-        let below = Below { leaf: NO_LEAF, backlog: 0, queued: Traffic::default(), head: None };
+        let below = Below { leaf: NO_LEAF, backlog: 0, queued: Counted::default(), head: None };
         Self { scheduler, children, below: vec![below; count].into(), first_child }
     }
 
@@ -238,9 +238,9 @@ impl ScriptNode {
     }
 
     /// Counts a backlogged flow below the child at `slot`.
-    pub(crate) fn count_flow(&mut self, slot: usize, queued: Traffic) {
+    pub(crate) fn count_flow(&mut self, slot: usize, queued: Counted) {
         self.below[slot].backlog += 1;
-        self.below[slot].queued.merge(queued);
+        self.below[slot].queued += queued;
     }
 
     /// Takes over the child at `slot`, which leads to `leaf`, from the child at a slot of the node before a change.
@@ -306,19 +306,19 @@ impl ScriptNode {
         match event {
             Event::Arrived { activated, queued, .. } => {
                 below.backlog += u32::from(*activated);
-                below.queued.merge(*queued);
+                below.queued += *queued;
             }
             Event::Sent { taken, idle, .. } => {
                 below.backlog -= u32::from(*idle);
-                below.queued.remove(*taken);
+                below.queued -= *taken;
             }
             Event::Joined { queued } => {
                 below.backlog += 1;
-                below.queued.merge(*queued);
+                below.queued += *queued;
             }
             Event::Left { queued } => {
                 below.backlog -= 1;
-                below.queued.remove(*queued);
+                below.queued -= *queued;
             }
             Event::Reordered => {}
         }
@@ -333,6 +333,6 @@ impl ScriptNode {
 }
 
 /// A number of packets and their bytes, of a packet whose length is known.
-pub(crate) fn one(len: Option<Bytes>) -> Traffic {
-    len.map_or(Traffic::default(), |bytes| Traffic { packets: Packets(1), bytes })
+pub(crate) fn one(len: Option<Bytes>) -> Counted {
+    len.map_or(Counted::default(), |bytes| Counted { packets: Packets(1), bytes })
 }

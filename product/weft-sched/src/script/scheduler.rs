@@ -13,8 +13,8 @@ use super::children::{Children, Place};
 use super::heaps::{EMPTY, Heaps, Key};
 use super::timers::{Alarm, Owner, Timers};
 use crate::program::Custom;
-use crate::traffic::Traffic;
 use crate::virtual_time::{REBASE_AT, rebase_base};
+use weft_units::Counted;
 
 /// The circumstances of an event, as far as programs may see them.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Sight<'a> {
     /// The packet at hand.
     pub(crate) packet: &'a Metadata,
     /// The packets that wait in the child.
-    pub(crate) queued: Traffic,
+    pub(crate) queued: Counted,
     /// The number of arrival of the next packet.
     pub(crate) arrival: u64,
     /// The weight of a flow.

@@ -53,8 +53,8 @@ use crate::leaf::{Leaf, LeafOrder};
 use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Pifo;
 use crate::program::{Child, Program};
-use crate::traffic::Traffic;
 use crate::validate::{self, ProgramError};
+use weft_units::Counted;
 
 /// A tree that is ready to take over from the running one, and after the change the old tree. Free it outside the worker.
 #[derive(Debug)]
@@ -208,7 +208,7 @@ impl PolicyTree {
         &mut self,
         prepared: Prepared,
         now: Instant,
-        waiting: impl Fn(FlowId) -> (Metadata, Traffic),
+        waiting: impl Fn(FlowId) -> (Metadata, Counted),
     ) -> Result<Changed, Refused> {
         let arrival = |entry: &Entry, order| match order {
             LeafOrder::Fifo => entry.rank,
@@ -537,7 +537,7 @@ impl PolicyTree {
         &mut self,
         flow: FlowId,
         lane: LaneId,
-        waiting: impl FnOnce() -> (Metadata, Traffic),
+        waiting: impl FnOnce() -> (Metadata, Counted),
     ) -> Result<(), FlowError> {
         let fair = self.lane_of(flow).is_some_and(|lane| self.is_fair(lane));
         let arrival = |entry: &Entry| if fair { entry.tie } else { entry.rank };

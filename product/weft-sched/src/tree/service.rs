@@ -40,8 +40,8 @@ use crate::limit::Limit;
 use crate::node::{Leave, NO_LEAF, Return};
 use crate::pifo::Pifo;
 use crate::prefetch::prefetch;
-use crate::traffic::Traffic;
 use crate::virtual_time;
+use weft_units::Counted;
 
 /// The decision of [`PolicyTree::serve`].
 pub(crate) enum Served {
@@ -311,7 +311,7 @@ impl PolicyTree {
         self.in_service = None;
         if self.is_scripted(turn.lane) {
             let next = next_arrival.map(|arrival| (arrival, Metadata::UNKNOWN));
-            self.settle_scripted(turn.lane.0, turn.flow, (sent, share), Traffic::default(), next, now);
+            self.settle_scripted(turn.lane.0, turn.flow, (sent, share), Counted::default(), next, now);
         } else {
             self.settle(turn.lane.0, turn.flow, (sent, share), next_arrival, now);
         }

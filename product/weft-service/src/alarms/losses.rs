@@ -6,14 +6,12 @@
 use super::QUIET;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use weft_report::human;
-use weft_report::status::{StatusClass, reasons};
+use weft_facts::counters::{ClassDrops, Counters};
+use weft_facts::human;
+use weft_facts::status::{StatusClass, reasons};
 
 /// The most classes that are reported at a time.
 const TOLD_MAX: usize = 16;
-
-/// The drops of a class, by reason.
-type Drops = BTreeMap<String, u64>;
 
 /// A class that drops packets.
 #[derive(Debug)]
@@ -21,25 +19,15 @@ struct Loss {
     since: Instant,
     last: Instant,
     /// The drops before.
-    before: Drops,
+    before: ClassDrops,
 }
 
 /// The classes that drop packets.
 #[derive(Debug, Default)]
 pub(super) struct Losses {
     /// The drops of each class at the last look; empty before the first.
-    seen: BTreeMap<String, Drops>,
+    seen: BTreeMap<String, ClassDrops>,
     now: BTreeMap<String, Loss>,
-}
-
-/// The drops since `before`.
-fn since(before: &Drops, now: &Drops) -> Drops {
-    let earlier = |reason: &String| before.get(reason).copied().unwrap_or_default();
-    now.iter().map(|(reason, packets)| (reason.clone(), packets.saturating_sub(earlier(reason)))).collect()
-}
-
-fn sum(drops: &Drops) -> u64 {
-    drops.values().sum()
 }
 
 impl Losses {
@@ -48,13 +36,13 @@ impl Losses {
     pub(super) fn check(&mut self, classes: &[StatusClass], now: Instant) -> Vec<String> {
         let mut lines = Vec::new();
         for StatusClass { class, dropped, .. } in classes {
-            let before = self.seen.insert(class.clone(), dropped.clone());
+            let before = self.seen.insert(class.clone(), *dropped);
             let Some(before) = before else { continue };
-            let (new, room) = (since(&before, dropped), self.now.len() < TOLD_MAX);
+            let (new, room) = (dropped.since(before), self.now.len() < TOLD_MAX);
             match self.now.get_mut(class) {
-                Some(loss) if sum(&new) > 0 => loss.last = now,
+                Some(loss) if new.total() > 0 => loss.last = now,
                 Some(loss) if now >= loss.last + QUIET => {
-                    let (all, span) = (since(&loss.before, dropped), loss.last - loss.since);
+                    let (all, span) = (dropped.since(loss.before), loss.last - loss.since);
                     let span = human::time(span.as_secs_f64());
                     lines.push(format!(
                         "class {class} has stopped dropping packets; in {span}: {}",
@@ -62,7 +50,7 @@ impl Losses {
                     ));
                     self.now.remove(class);
                 }
-                None if sum(&new) > 0 && room => {
+                None if new.total() > 0 && room => {
                     lines.push(format!("class {class} drops packets: {}", reasons(&new)));
                     self.now.insert(class.clone(), Loss { since: now, last: now, before });
                 }
@@ -87,9 +75,10 @@ impl Losses {
 mod tests {
     use super::*;
     use std::time::Duration;
+    use weft_units::Packets;
 
     fn class(name: &str, bound: u64, full: u64) -> StatusClass {
-        let dropped = BTreeMap::from([("bound".to_owned(), bound), ("ring_full".to_owned(), full)]);
+        let dropped = ClassDrops { bound: Packets(bound), ring_full: Packets(full), ..ClassDrops::default() };
         StatusClass { class: name.to_owned(), dropped, ..StatusClass::default() }
     }
 

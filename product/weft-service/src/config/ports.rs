@@ -3,8 +3,8 @@
 use super::PortConfig;
 use super::values::{Mistakes, each_key, interface, list, non_empty};
 use std::net::IpAddr;
+use weft_facts::ports::PortLimit;
 use weft_host::Mac;
-use weft_run::session::PortLimit;
 use weft_text::toml::Item;
 use weft_text::{ParseError, quoted};
 use weft_units::{BitsPerSec, Bytes, ParseUnitError};

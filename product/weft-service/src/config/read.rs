@@ -274,7 +274,7 @@ fn metrics(item: Item<'_>) -> Result<Metrics, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_run::session::PortLimit;
+    use weft_facts::ports::PortLimit;
     use weft_units::Bytes;
 
     fn layer(text: &str) -> Result<Layer, String> {

@@ -5,9 +5,10 @@ use super::{DaemonError, Options};
 use crate::config::{PortConfig, UplinkConfig};
 use crate::data_path::session::settings;
 use crate::policy::Policy;
+use weft_facts::ports::LimitedPort;
 use weft_host::{Mac, require_network_rights};
 use weft_policy::promise::{About, refused_with};
-use weft_policy::{CompileOptions, PortLimit, Source};
+use weft_policy::{CompileOptions, Source};
 use weft_run::place::{Place, refusal};
 use weft_run::session::{PortKind, PortSettings, Receive, SessionError};
 use weft_titan::host_users::host_users;
@@ -70,7 +71,7 @@ impl Report {
     fn policy(&mut self, uplink: &UplinkConfig) {
         let limit = |port: &PortConfig| {
             let of = port.egress?;
-            Some(PortLimit { port: port.name.clone(), rate: of.rate, burst: Some(of.burst) })
+            Some(LimitedPort { port: port.name.clone(), limit: of })
         };
         let limits = uplink.ports.iter().filter_map(limit).collect();
         let read = Policy::read(&uplink.policy, uplink.rate);

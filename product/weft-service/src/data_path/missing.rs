@@ -1,10 +1,10 @@
 //! The data path of an uplink that does not run: its interface is not there, or its session has ended. It refuses everything
 //! with the reason, so that the other uplinks of the daemon continue.
 
-use super::{DataPath, DataPathError, PathStatus, Plan, PortSpec};
+use super::{DataPath, DataPathError, Plan, PortSpec, ServiceStatus};
 use crate::policy::Policy;
+use weft_facts::status::WorkerState;
 use weft_policy::CompiledPolicy;
-use weft_report::status::WorkerState;
 
 /// The absence of a data path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,8 +28,8 @@ impl DataPath for Missing {
         self.error()
     }
 
-    fn status(&mut self) -> Result<PathStatus, DataPathError> {
-        Ok(PathStatus { worker: WorkerState::Ended, ..PathStatus::default() })
+    fn status(&mut self) -> Result<ServiceStatus, DataPathError> {
+        Ok(ServiceStatus { worker: WorkerState::Ended, ..ServiceStatus::default() })
     }
 
     fn add_port(&mut self, _: &PortSpec) -> Result<Vec<String>, DataPathError> {

@@ -4,24 +4,19 @@
 //! A prepared policy is kept until it is committed, since it was numbered and planned for the policy in force and for the
 //! ports at that time. If either has changed since, it is prepared again.
 
-use super::{
-    DataPath, DataPathError, Former, Maker, Memory, PathClass, PathPort, PathStatus, Plan, PortSpec, Sojourn,
-    Started,
-};
+use super::{DataPath, DataPathError, Former, Maker, Memory, Plan, PortSpec, Started};
 use crate::config::{Config, Hold, OnFailure, UplinkConfig};
 use crate::holding::Opened;
 use crate::policy::Policy;
 use core::num::NonZeroUsize;
-use std::collections::BTreeMap;
+use weft_facts::status::ServiceStatus;
+use weft_facts::tenants::TenantText;
 use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale, link};
-use weft_nic::sojourn::Sojourns;
-use weft_policy::{CompiledPolicy, FileText, TenantTexts, default_burst};
-use weft_report::status::{Histogram, Percentiles, WorkerState};
-use weft_run::counters::{OF_CLASSES, values};
+use weft_policy::{CompiledPolicy, FileText, TenantTexts};
 use weft_run::session::{
-    Abandoned, AdoptedSession, ClassStatus, NicSettings, PolicySource, PortKind, PortLimit, PortSettings,
-    PortState, PortStatus, PreparedChange, Receive, Session, SessionError, SourceLimit, SourceTenant,
+    Abandoned, AdoptedSession, NicSettings, PolicySource, PortKind, PortSettings, PortStatus, PreparedChange,
+    Receive, Session, SessionError,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -162,39 +157,23 @@ fn on_failure(config: &Config) -> weft_nic::nic::OnFailure {
 
 /// The text of `policy`, for a successor.
 fn source(policy: &Policy) -> PolicySource {
-    let rate_bps = policy.rate.map(BitsPerSec::get);
-    let limit = |of: &weft_policy::PortLimit| SourceLimit {
-        port: of.port.clone(),
-        limit: PortLimit { rate: of.rate, burst: of.burst.unwrap_or_else(|| default_burst(of.rate)) },
-    };
-    let port_limits = policy.port_limits.iter().map(limit).collect();
-    let tenants = policy.tenant_texts().0.into_iter().map(|(tenant, file)| SourceTenant {
-        tenant,
-        name: file.name,
-        text: file.text,
-    });
+    let text = |(tenant, file): (String, FileText)| TenantText { tenant, name: file.name, text: file.text };
     PolicySource {
         name: policy.name.clone(),
         text: policy.text.clone(),
-        rate_bps,
-        port_limits,
-        tenants: tenants.collect(),
+        rate_bps: policy.rate.map(BitsPerSec::get),
+        port_limits: policy.port_limits.clone(),
+        tenants: policy.tenant_texts().0.into_iter().map(text).collect(),
     }
 }
 
 /// The policy of a text.
 fn policy_of(source: &PolicySource) -> Option<Policy> {
-    let limit = |of: &SourceLimit| weft_policy::PortLimit {
-        port: of.port.clone(),
-        rate: of.limit.rate,
-        burst: Some(of.limit.burst),
-    };
-    let limits = source.port_limits.iter().map(limit).collect();
     let file =
-        |of: &SourceTenant| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
+        |of: &TenantText| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
     let files = TenantTexts(source.tenants.iter().map(file).collect());
     let rate = source.rate_bps.map(BitsPerSec);
-    Policy::limited(&source.name, source.text.clone(), &files, rate, limits).ok()
+    Policy::limited(&source.name, source.text.clone(), &files, rate, source.port_limits.clone()).ok()
 }
 
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
@@ -269,25 +248,8 @@ impl DataPath for SessionPath {
         self.session.set_drain(limit);
     }
 
-    fn status(&mut self) -> Result<PathStatus, DataPathError> {
-        let status = self.session.status()?;
-        let uplink_up = self.session.uplink_is_up();
-        // A container must not end the daemon by deleting its port.
-        let worker = if self.session.workers_run() { WorkerState::Running } else { WorkerState::Ended };
-        Ok(PathStatus {
-            worker,
-            worker_bound: status.worker_bound,
-            uplink_up,
-            observed_rate: status.observed_rate,
-            classes: status.classes.iter().map(path_class).collect(),
-            ports: self.session.ports().into_iter().map(path_port).collect(),
-            dropped: status.dropped.by_reason().into_iter().collect(),
-            counters: status.counters,
-            untracked: status.untracked,
-            change_pause_max: status.change_pause_max,
-            draining: status.draining,
-            failed_readings: status.failed,
-        })
+    fn status(&mut self) -> Result<ServiceStatus, DataPathError> {
+        Ok(self.session.status()?)
     }
 
     fn add_port(&mut self, port: &PortSpec) -> Result<Vec<String>, DataPathError> {
@@ -360,64 +322,5 @@ fn of_port(error: SessionError) -> DataPathError {
         SessionError::PortExists { name } => DataPathError::PortExists(name),
         SessionError::NoPort { name, .. } => DataPathError::NoSuchPort(name),
         error => error.into(),
-    }
-}
-
-fn path_class(class: &ClassStatus) -> PathClass {
-    let counts = &class.counts;
-    let reasons = [
-        ("refused", counts.refused),
-        ("bound", counts.bound),
-        ("ring full", counts.full),
-        ("moving", counts.moving),
-    ];
-    PathClass {
-        name: class.name.clone(),
-        packets: class.packets,
-        bytes: class.bytes,
-        backlog: class.standing,
-        rate: class.now,
-        dropped: reasons
-            .map(|(reason, count)| (reason, count.packets.get()))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>(),
-        counters: values(&OF_CLASSES, counts),
-        sojourn: sojourn(&class.sojourns),
-    }
-}
-
-/// The waiting times of a class; `None` before its first packet has left.
-fn sojourn(sojourns: &Sojourns) -> Option<Sojourn> {
-    let of = |part| sojourns.quantile(part).map(Nanos::as_secs_f64);
-    let percentiles = Percentiles { p50: of(0.5)?, p90: of(0.9)?, p99: of(0.99)?, p999: of(0.999)? };
-    let (octaves, longer) = sojourns.octaves();
-    let (bounds, mut counts): (Vec<Nanos>, Vec<u64>) = octaves.into_iter().unzip();
-    counts.push(longer);
-    let histogram = Histogram {
-        bounds_s: bounds.into_iter().map(Nanos::as_secs_f64).collect(),
-        count: counts.iter().sum(),
-        counts,
-        sum_s: sojourns.sum.as_secs_f64(),
-    };
-    Some(Sojourn { percentiles, histogram })
-}
-
-fn path_port(port: PortStatus) -> PathPort {
-    PathPort {
-        kind: match (port.kind, port.state) {
-            (PortKind::Tap, PortState::DeviceDeleted) => "tap (deleted)",
-            (PortKind::Tap, _) => "tap",
-            (_, PortState::DeviceDeleted) => "veth (deleted)",
-            (PortKind::Veth | PortKind::Auto, _) => "veth",
-        }
-        .to_owned(),
-        rings: port.rings,
-        receive: port.receive,
-        sent_packets: port.sent.packets.get(),
-        sent_bytes: port.sent.bytes,
-        received_packets: port.received.packets.get(),
-        dropped_packets: port.dropped.total(),
-        counters: port.counters,
-        name: port.name,
     }
 }

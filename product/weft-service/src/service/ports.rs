@@ -11,10 +11,10 @@ use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
 use weft_control::error::ControlError;
-use weft_control::interface::{self, AddPort, AddPortReply, GenerationReply};
+use weft_control::interface::{AddPort, AddPortReply, GenerationReply};
+use weft_facts::ports::{LimitedPort, PortLimit};
 use weft_host::Mac;
-use weft_run::session::PortLimit;
-use weft_units::{BitsPerSec, Bytes};
+use weft_units::BitsPerSec;
 
 /// The longest name of an interface (`IFNAMSIZ` without its NUL, linux/if.h).
 const NAME_MAX: usize = 15;
@@ -29,8 +29,8 @@ pub fn random_mac() -> Mac {
     Mac([2, a, b, c, d, e])
 }
 
-fn of_port(name: &str, limit: PortLimit) -> weft_policy::PortLimit {
-    weft_policy::PortLimit { port: name.to_owned(), rate: limit.rate, burst: Some(limit.burst) }
+fn of_port(name: &str, limit: PortLimit) -> LimitedPort {
+    LimitedPort { port: name.to_owned(), limit }
 }
 
 fn invalid(what: &str) -> ControlError {
@@ -81,12 +81,12 @@ pub(super) fn configured(port: &PortConfig) -> PortSpec {
 }
 
 /// A limit of a call.
-fn limit(parameter: &str, of: interface::PortLimit) -> Result<PortLimit, ControlError> {
-    if of.rate_bps == 0 || of.burst_bytes > BURST_MAX.get() {
+fn limit(parameter: &str, of: PortLimit) -> Result<PortLimit, ControlError> {
+    if of.rate == BitsPerSec::ZERO || of.burst > BURST_MAX {
         let what = format!("{parameter}: a rate above zero, and a burst of at most {BURST_MAX}");
         return Err(invalid(&what));
     }
-    Ok(PortLimit { rate: BitsPerSec(of.rate_bps), burst: Bytes(of.burst_bytes) })
+    Ok(of)
 }
 
 impl Uplink {
@@ -222,12 +222,12 @@ impl Uplink {
     }
 
     /// The limits of what the ports send, which the policy in force has beside its own.
-    pub(super) fn port_limits(&self) -> Vec<weft_policy::PortLimit> {
+    pub(super) fn port_limits(&self) -> Vec<LimitedPort> {
         self.ports.iter().filter_map(|(name, known)| Some(of_port(name, known.spec.egress?))).collect()
     }
 
     /// Puts the policy in force with other limits of ports. It stays the operator's policy: its generation stays too.
-    fn limit_ports(&mut self, limits: Vec<weft_policy::PortLimit>) -> Result<(), ControlError> {
+    fn limit_ports(&mut self, limits: Vec<LimitedPort>) -> Result<(), ControlError> {
         let limited = self.policy.clone().with_port_limits(limits);
         let policy = limited.map_err(|error| self.wrong(error))?;
         if policy.compiled != self.policy.compiled {
@@ -238,7 +238,7 @@ impl Uplink {
     }
 
     /// Puts the policy in force without the limit of a port that is gone, if it had one.
-    fn forget_limit(&mut self, gone: Option<&weft_policy::PortLimit>) {
+    fn forget_limit(&mut self, gone: Option<&LimitedPort>) {
         let Some(gone) = gone else { return };
         if let Err(error) = self.limit_ports(self.port_limits()) {
             let name = &gone.port;

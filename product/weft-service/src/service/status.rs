@@ -1,22 +1,13 @@
 //! The counters of the data path, beside what the policy promises.
 
 use super::{Owner, Service, Uplink};
-use crate::data_path::{PathClass, PathPort, PathStatus};
 use crate::entitlement::{Entitlement, entitlements, limits, of_another};
 use crate::steering::Steering;
-use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{ListPortsReply, Reply};
-use weft_nic::nic::Draining;
-use weft_report::status::{
-    ServiceStatus, StatusClass, StatusDraining, StatusPort, StatusPortLimit, StatusUplink,
-};
-use weft_run::session::PortLimit;
-use weft_units::Nanos;
-
-/// The reason for absent waiting times.
-const NO_SOJOURN: &str = "no packet of the class has left yet";
+use weft_facts::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
+use weft_units::{BitsPerSec, Nanos};
 
 /// The age of a heartbeat from which on the transmit worker is taken for hung.
 const HUNG: Nanos = Nanos::from_secs(1);
@@ -104,10 +95,9 @@ impl Uplink {
     fn tick(&mut self, now: Instant) -> ServiceStatus {
         match self.path.status() {
             Ok(path) => {
-                let untracked = path.untracked;
                 self.latest = self.describe(path);
                 if self.missing.is_none() {
-                    self.alarms.check(&self.latest, untracked, now);
+                    self.alarms.check(&self.latest, now);
                 }
             }
             Err(error) => self.alarms.unreadable(&error.to_string(), now),
@@ -117,116 +107,53 @@ impl Uplink {
         self.latest.clone()
     }
 
-    fn describe(&self, path: PathStatus) -> ServiceStatus {
+    /// Adds to the counters of the data path what the daemon knows: the policy, the entitlements, the tenants and the owners of ports.
+    fn describe(&self, path: ServiceStatus) -> ServiceStatus {
         let compiled = &self.policy.compiled;
-        let rate = compiled.link.or(path.observed_rate);
+        let rate = compiled.link.or(path.uplink.observed_bps.map(|bps| BitsPerSec(bps as u64)));
         let entitled = entitlements(compiled, rate);
-        let classes: Vec<StatusClass> = path
-            .classes
-            .into_iter()
-            .enumerate()
-            .map(|(index, class)| {
-                let entitlement = entitled.get(index).cloned().unwrap_or_else(|| of_another(&class.name));
-                describe_class(class, entitlement)
-            })
-            .collect();
+        let class = |(index, class): (usize, StatusClass)| {
+            let entitlement = entitled.get(index).cloned().unwrap_or_else(|| of_another(&class.class));
+            let (entitled_bps, entitled_reason) = match entitlement {
+                Entitlement::Rate(rate) => (Some(rate.get() as f64), None),
+                Entitlement::Unknown(reason) => (None, Some(reason)),
+            };
+            StatusClass { entitled_bps, entitled_reason, ..class }
+        };
+        let classes: Vec<StatusClass> = path.classes.into_iter().enumerate().map(class).collect();
         ServiceStatus {
             generation: self.generation,
             policy_hash: self.policy.hash.clone(),
             policy: self.policy.name.clone(),
             uptime_s: self.started.elapsed().as_secs_f64(),
-            worker: path.worker,
-            worker_bound: path.worker_bound,
-            policy_change_pause_s: path.change_pause_max.as_secs_f64(),
-            draining: describe_draining(path.draining),
             uplink: StatusUplink {
                 name: self.config.name.clone(),
                 interface: self.config.device.clone(),
                 netns: self.config.netns.clone(),
-                up: path.uplink_up,
                 rate_bps: compiled.link.map(|rate| rate.get() as f64),
-                observed_bps: path.observed_rate.map(|rate| rate.get() as f64),
+                ..path.uplink
             },
             limits: limits(compiled, &classes),
             classes,
-            ports: path.ports.into_iter().map(|port| self.describe_port(port)).collect(),
-            dropped: names(path.dropped),
-            counters: path.counters,
-            failed_readings: path.failed_readings,
+            ports: path.ports.into_iter().map(|port| self.owned(port)).collect(),
             tenants: self.status_tenants(),
-            uplinks: Vec::new(),
-            steer: None,
+            ..path
         }
     }
 
-    fn describe_port(&self, port: PathPort) -> StatusPort {
-        let known = self.ports.get(&port.name);
-        let spec = known.map(|known| &known.spec);
+    /// Adds the port's owner and the limit of what it sends.
+    fn owned(&self, port: StatusPort) -> StatusPort {
+        let known = self.ports.get(&port.port);
         let owner = known.map_or(Owner::Configuration, |known| known.owner);
         StatusPort {
-            netns: spec.and_then(|spec| spec.netns.clone()),
-            mac: spec.map(|spec| spec.mac.to_string()).unwrap_or_default(),
-            addresses: spec
-                .map(|spec| spec.addresses.iter().map(|(ip, length)| format!("{ip}/{length}")).collect())
-                .unwrap_or_default(),
             owner_uid: match owner {
                 Owner::Configuration => 0,
                 Owner::User(uid) => uid,
             },
             configured: owner == Owner::Configuration,
-            egress_limit: spec.and_then(|spec| spec.egress).map(port_limit),
-            ingress_limit: spec.and_then(|spec| spec.ingress).map(port_limit),
-            port: port.name,
-            kind: port.kind,
-            rings: port.rings as u64,
-            receive: port.receive,
-            sent_packets: port.sent_packets,
-            sent_bytes: port.sent_bytes.get(),
-            received_packets: port.received_packets,
-            dropped_packets: port.dropped_packets,
-            counters: port.counters,
+            egress_limit: known.and_then(|known| known.spec.egress),
             uplink: self.config.name.clone(),
+            ..port
         }
     }
-}
-
-/// The drains under way; `None` without one.
-fn describe_draining(draining: Draining) -> Option<StatusDraining> {
-    (draining.rings > 0).then(|| StatusDraining {
-        rings: draining.rings,
-        longest_s: draining.longest.as_secs_f64(),
-        limit_s: draining.limit.as_secs_f64(),
-    })
-}
-
-fn port_limit(limit: PortLimit) -> StatusPortLimit {
-    StatusPortLimit { rate_bps: limit.rate.get(), burst_bytes: limit.burst.get() }
-}
-
-fn describe_class(class: PathClass, entitlement: Entitlement) -> StatusClass {
-    let (entitled_bps, entitled_reason) = match entitlement {
-        Entitlement::Rate(rate) => (Some(rate.get() as f64), None),
-        Entitlement::Unknown(reason) => (None, Some(reason)),
-    };
-    let sojourn_reason = class.sojourn.is_none().then(|| NO_SOJOURN.to_owned());
-    let (sojourn_s, sojourn_histogram) = class.sojourn.map(|s| (s.percentiles, s.histogram)).unzip();
-    StatusClass {
-        class: class.name,
-        bytes: class.bytes.get(),
-        packets: class.packets,
-        dropped: names(class.dropped),
-        counters: class.counters,
-        backlog_bytes: class.backlog.get(),
-        bps: class.rate.get() as f64,
-        entitled_bps,
-        entitled_reason,
-        sojourn_s,
-        sojourn_reason,
-        sojourn_histogram,
-    }
-}
-
-/// Reasons as labels: `ring full` becomes `ring_full`.
-fn names(dropped: BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
-    dropped.into_iter().map(|(reason, packets)| (reason.replace(' ', "_"), packets)).collect()
 }

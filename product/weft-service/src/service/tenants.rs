@@ -8,12 +8,13 @@ use super::{Caller, Uplink};
 use crate::delegation::Delegation;
 use crate::policy::{Outside, Policy, PolicyError, Refused};
 use crate::tenants::{AllGiven, Given, Scope};
-use weft_control::error::{ControlError, Diagnostic};
+use weft_control::error::ControlError;
 use weft_control::interface::{
     ChangeReply, ConfigTenant, ListTenantsReply, Request, StatusTenant, TenantFile, TenantName, TenantReply,
 };
+use weft_facts::diagnostic::PolicyDiagnostic;
+use weft_facts::tenants::TenantOrigin;
 use weft_policy::{Fallback, FileText, GivenFirst, Steps, Tenant, TenantTexts, is_below, is_given};
-use weft_report::tenants::TenantOrigin;
 
 /// The longest name of a file, in bytes (`PATH_MAX`, linux/limits.h, is 4096).
 const NAME_MAX: usize = 1024;
@@ -244,7 +245,7 @@ impl Uplink {
         match self.try_change(tenant, file, caller) {
             Ok((plan, lost)) => {
                 let mut reply = self.tenant_reply(tenant, plan)?;
-                let place = |of: &Diagnostic| (of.file.clone(), of.line, of.column, of.code.clone());
+                let place = |of: &PolicyDiagnostic| (of.file.clone(), of.line, of.column, of.code.clone());
                 reply.diagnostics.retain(|new| !before.iter().any(|was| place(was) == place(new)));
                 let (state, generation) = (reply.tenant.in_force(), self.generation);
                 self.log.notice(&format!("tenant {tenant}: {state}, generation {generation}"));

@@ -2,19 +2,19 @@
 
 use super::*;
 use crate::config::{Hold, Metrics, OnFailure, PortConfig, Watchdog};
-use crate::data_path::{DataPath, PathClass, PathPort, PathStatus, Plan, PortSpec};
+use crate::data_path::{DataPath, Plan, PortSpec};
 use crate::holding::Opened;
-use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 use tempfile::TempDir;
 use weft_control::interface::{
     AddPort, ChangeReply, LoadPolicy, OfUplink, PolicySource, PortName, ReloadReply, TenantText,
 };
+use weft_facts::counters::ClassDrops;
+use weft_facts::ports::PortLimit;
+use weft_facts::status::{ServiceStatus, StatusClass, StatusPort, WorkerState};
 use weft_policy::CompiledPolicy;
-use weft_report::status::WorkerState;
-use weft_run::session::PortLimit;
-use weft_units::{BitsPerSec, Bytes};
+use weft_units::{BitsPerSec, Bytes, Packets};
 
 mod tenants;
 
@@ -48,20 +48,27 @@ impl DataPath for Fake {
         Ok(())
     }
 
-    fn status(&mut self) -> Result<PathStatus, DataPathError> {
-        let class = |class: &weft_policy::ClassInfo| PathClass {
-            name: class.name.clone(),
-            bytes: Bytes(1000),
-            rate: BitsPerSec(1_000_000),
-            dropped: BTreeMap::from([("ring full", 2)]),
-            ..PathClass::default()
+    fn status(&mut self) -> Result<ServiceStatus, DataPathError> {
+        let class = |class: &weft_policy::ClassInfo| StatusClass {
+            class: class.name.clone(),
+            bytes: 1000,
+            bps: 1e6,
+            dropped: ClassDrops { ring_full: Packets(2), ..ClassDrops::default() },
+            ..StatusClass::default()
         };
-        let port = |port: &PortSpec| PathPort { name: port.name.clone(), ..PathPort::default() };
-        Ok(PathStatus {
+        let port = |port: &PortSpec| StatusPort {
+            port: port.name.clone(),
+            netns: port.netns.clone(),
+            mac: port.mac.to_string(),
+            addresses: port.addresses.iter().map(|(ip, length)| format!("{ip}/{length}")).collect(),
+            ingress_limit: port.ingress,
+            ..StatusPort::default()
+        };
+        Ok(ServiceStatus {
             classes: self.policy.classes.iter().map(class).collect(),
             ports: self.ports.iter().map(port).collect(),
             worker: if self.ended { WorkerState::Ended } else { WorkerState::Running },
-            ..PathStatus::default()
+            ..ServiceStatus::default()
         })
     }
 
@@ -308,7 +315,7 @@ fn the_status_has_what_is_promised() {
     let status = service.status().expect("readable");
     assert_eq!((status.generation, status.policy_hash.len()), (1, 64));
     let a = status.classes.iter().find(|class| class.class == "a").expect("the class");
-    assert_eq!((a.bytes, a.bps, a.dropped["ring_full"]), (1000, 1e6, 2));
+    assert_eq!((a.bytes, a.bps, a.dropped.ring_full), (1000, 1e6, Packets(2)));
     assert!(a.entitled_bps.is_some_and(|bps| bps > 1e6), "{a:?}");
     assert!(a.sojourn_s.is_none() && a.sojourn_reason.is_some(), "{a:?}");
     assert_eq!((status.ports.len(), status.ports[0].configured), (1, true));
@@ -470,7 +477,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
 }
 
 fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply, ControlError> {
-    let limit = Some(weft_control::interface::PortLimit { rate_bps, burst_bytes: 30_000 });
+    let limit = Some(PortLimit { rate: BitsPerSec(rate_bps), burst: Bytes(30_000) });
     let port =
         AddPort { name: name.to_owned(), egress_limit: limit, ingress_limit: limit, ..AddPort::default() };
     service.answer(Request::AddPort(port), ROOT)

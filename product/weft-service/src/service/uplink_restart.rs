@@ -13,7 +13,7 @@ use crate::data_path::{DataPathError, Started};
 use crate::holding;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
-use weft_report::status::WorkerState;
+use weft_facts::status::WorkerState;
 
 /// The time between two attempts to start an uplink.
 const PAUSE: Duration = Duration::from_secs(2);

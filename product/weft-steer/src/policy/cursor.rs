@@ -1,17 +1,17 @@
-//! Tokens of policy texts, with their places.
+//! Tokens of formulas, with their places.
 
 use weft_text::{ParseError, Span, quoted};
 
-/// A token of a policy.
+/// A token of a formula.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Token {
     /// A letter followed by letters, digits, `-`, `_`, and by dots before letters.
     Name(String),
     /// A non-negative number.
     Number(f64),
-    /// A quoted text. Its first byte is one after the token's place.
+    /// A quoted text.
     Text(String),
-    /// One of `+ - * / ( ) { } , : =` or `..`.
+    /// One of `+ - * / ( ) , =` or `..`.
     Sign(&'static str),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Span, Token)>, ParseError> {
 
 /// Returns the token at the start of `rest`, and its length in bytes.
 fn token(rest: &str, first: char) -> Result<(Token, usize), ParseError> {
-    const SIGNS: [&str; 12] = ["..", "+", "-", "*", "/", "(", ")", "{", "}", ",", ":", "="];
+    const SIGNS: [&str; 9] = ["..", "+", "-", "*", "/", "(", ")", ",", "="];
     let run = |wanted: &dyn Fn(char) -> bool| rest.find(|c: char| !wanted(c)).unwrap_or(rest.len());
     if first.is_ascii_alphabetic() {
         let length = name_length(rest);

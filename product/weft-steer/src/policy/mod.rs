@@ -17,7 +17,6 @@ mod layout;
 mod locality;
 mod priority;
 mod queues_error;
-mod read;
 mod reserved;
 mod tally;
 
@@ -31,7 +30,6 @@ pub use layout::Layout;
 pub use locality::Locality;
 pub use priority::Priority;
 pub use queues_error::QueuesError;
-pub use read::{fuzz_steering_policy, read};
 pub use reserved::Reserved;
 pub use tally::{ClassId, Item, Tally};
 
@@ -50,7 +48,7 @@ pub enum Measure {
 
 /// A cost function over assignments, with its optional structure.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// Returns the policy in the syntax of the command line.
+    /// Returns the policy as the goal of a `steer` clause.
     fn name(&self) -> String;
 
     /// Returns the names of the classes that the policy distinguishes.

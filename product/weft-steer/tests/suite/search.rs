@@ -7,7 +7,9 @@ use weft_packet::header_match::Field;
 use weft_packet::{HeaderMatch, RssKey};
 use weft_steer::Flow;
 use weft_steer::nic::Usage;
-use weft_steer::policy::{Balance, Isolate, Locality, PolicyFile, Priority, Reserved};
+use weft_steer::policy::{
+    Balance, Combined, Expression, Isolate, Locality, Policy, PolicyFile, Priority, Reserved,
+};
 use weft_steer::search::{
     Degradation, HashKey, Options, Placement, Planner, SteeredFlowId, dragonet, exhaustive, workload,
 };
@@ -215,9 +217,8 @@ fn many_flows_and_queues() {
 
 #[test]
 fn formulas_are_searched_locally() {
-    let read = |text: &str| weft_steer::policy::read(text, "p").expect(text);
-    let text = "expression \"variance(load) + 10 * count(class hp outside 1..3)\"";
-    let mut planner = planner(workload::dragonet_nic(8), read(text), DRAGONET);
+    let formula = Expression::read("variance(load) + 10 * count(class hp outside 1..3)").expect("a formula");
+    let mut planner = planner(workload::dragonet_nic(8), formula, DRAGONET);
     let flow = |(i, flow): (usize, Flow)| Flow { class: (i % 4 == 0).then(|| "hp".into()), ..flow };
     let flows: Vec<Flow> = workload::slides(70).into_iter().enumerate().map(flow).collect();
     let mut all = set(&mut planner, &flows);
@@ -228,8 +229,9 @@ fn formulas_are_searched_locally() {
     check(&planner, &all);
     assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());
     // Two goals at once: preferred queues, and balance among the others.
-    let mut planner =
-        self::planner(workload::both_nic(4, 100, 16), read("1 * balance + 2 * locality"), Options::default());
+    let parts: Vec<(f64, Box<dyn Policy>)> =
+        vec![(1.0, Box::new(Balance::default())), (2.0, Box::new(Locality::default()))];
+    let mut planner = self::planner(workload::both_nic(4, 100, 16), Combined { parts }, Options::default());
     let core = |(i, flow): (usize, Flow)| Flow { core: (i < 4).then_some(i as u32), ..flow };
     set(&mut planner, &workload::slides(20).into_iter().enumerate().map(core).collect::<Vec<_>>());
     assert!(planner.cost() == weft_steer::policy::Cost::ZERO, "{}", planner.cost());

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::output::{self, Target};
-use weft_control::interface;
-use weft_report::config::{ConfigReport, ConfigTenant};
-use weft_report::record::Document;
-use weft_report::status::{StatusPort, StatusPortLimit};
+use weft_facts::config::ConfigReport;
+use weft_facts::ports::PortLimit;
+use weft_facts::record::Document;
+use weft_facts::status::StatusPort;
 use weft_run::host_facts;
 
 /// Print the policy that a running daemon enforces, as text that `weft policy load` accepts.
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         text: reply.text,
         default_policy: reply.default_policy,
         is_default: reply.is_default,
-        tenants: reply.tenants.into_iter().map(tenant).collect(),
+        tenants: reply.tenants,
         uplink: reply.uplink,
     };
     if args.json.is_none() {
@@ -54,18 +54,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tenant(of: interface::ConfigTenant) -> ConfigTenant {
-    let interface::ConfigTenant { tenant, file, hash, origin, owner_uid, text } = of;
-    ConfigTenant { tenant, file, hash, origin, owner_uid, text }
-}
-
 /// The limits of ports beside the policy, as comments, so that the policy below them can be loaded.
 fn limits(ports: &[StatusPort]) -> String {
     let mut text = String::new();
     for port in ports {
         for (option, limit) in [("egress", port.egress_limit), ("ingress", port.ingress_limit)] {
-            let Some(StatusPortLimit { rate_bps, burst_bytes }) = limit else { continue };
-            text += &format!("# port {}: --{option}-limit {rate_bps}bps,{burst_bytes}\n", port.port);
+            let Some(PortLimit { rate, burst }) = limit else { continue };
+            let (rate, burst) = (rate.get(), burst.get());
+            text += &format!("# port {}: --{option}-limit {rate}bps,{burst}\n", port.port);
         }
     }
     text

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
+use weft_facts::doctor::{DoctorReport, Facility, FacilityState};
+use weft_facts::human;
+use weft_facts::record::Document;
+use weft_facts::table::{Cell, Column, Table, Tone};
 use weft_host::doctor::{State, survey};
-use weft_report::doctor::{DoctorReport, Facility, FacilityState};
-use weft_report::human;
-use weft_report::record::Document;
-use weft_report::table::{Cell, Column, Table, Tone};
 use weft_run::host_facts;
 
 /// Report the facilities of this host, the use of each missing one, and the way to get it.

@@ -7,11 +7,11 @@ use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
 use weft_control::interface::PolicySource;
+use weft_facts::policy_diff::{PolicyDiffReport, PolicyKept, PolicyStep, PolicyWarning};
+use weft_facts::record::Document;
 use weft_nic::counters::DRAIN;
 use weft_policy::change::{Kept, Phase, Step, Warning};
 use weft_policy::{CompileOptions, renumber};
-use weft_report::policy_diff::{PolicyDiffReport, PolicyKept, PolicyStep, PolicyWarning};
-use weft_report::record::Document;
 use weft_run::host_facts;
 
 /// Print what changes between two policies, or what loading a policy would change at a running daemon.

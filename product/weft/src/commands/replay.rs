@@ -1,7 +1,6 @@
 //! `weft replay`: a capture through a policy, in virtual time.
 
 use anyhow::anyhow;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
@@ -10,11 +9,11 @@ use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::progress;
 use weft_cli::values;
+use weft_facts::human;
+use weft_facts::record::Document;
+use weft_facts::replay::ReplayReport;
 use weft_policy::CompileOptions;
-use weft_replay::{Count, Progress, ReplayError, ReplayOptions, ReplayReport as Outcome, replay};
-use weft_report::human;
-use weft_report::record::{Balance, Conservation, Document, Drops};
-use weft_report::replay::{ReplayClass, ReplayReport};
+use weft_replay::{Progress, ReplayError, ReplayOptions, ReplayOutcome, replay};
 use weft_run::host_facts;
 use weft_units::BitsPerSec;
 
@@ -78,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         Err(ReplayError::Input { source, report: Some(outcome) }) => {
             finish(&outcome, json)?;
-            let written = human::count(outcome.conservation.out_packets);
+            let written = human::count(outcome.conservation.total.out_packets);
             let error = format!("{name}: {source}; {written} packets before it were written");
             Err(anyhow!(error))
         }
@@ -94,7 +93,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// Writes the results. Returns the violations of the balance.
-fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<Vec<String>> {
+fn finish(outcome: &ReplayOutcome, json: Target) -> anyhow::Result<Vec<String>> {
     let report = document(outcome);
     output::tables(&report.tables(), &json)?;
     for (count, what) in [
@@ -110,35 +109,11 @@ fn finish(outcome: &Outcome, json: Target) -> anyhow::Result<Vec<String>> {
     Ok(report.conservation.imbalances())
 }
 
-fn document(outcome: &Outcome) -> ReplayReport {
-    let c = &outcome.conservation;
-    let total = Balance {
-        in_packets: c.in_packets,
-        in_bytes: c.in_bytes,
-        out_packets: c.out_packets,
-        out_bytes: c.out_bytes,
-        dropped_packets: c.dropped_packets,
-        dropped_bytes: c.dropped_bytes,
-        held_packets: c.held_packets,
-        held_bytes: c.held_bytes,
-    };
-    let drops = |by_reason: &BTreeMap<&'static str, Count>| {
-        let drops = by_reason.iter();
-        let of = |count: &Count| Drops { packets: count.packets, bytes: count.bytes };
-        drops.map(|(reason, count)| ((*reason).to_owned(), of(count))).collect()
-    };
-    let class = |class: &weft_replay::ClassReport| ReplayClass {
-        class: class.class.clone(),
-        packets: class.packets,
-        bytes: class.bytes,
-        dropped: drops(&class.dropped),
-        first_s: class.first_s,
-        last_s: class.last_s,
-    };
+fn document(outcome: &ReplayOutcome) -> ReplayReport {
     ReplayReport {
         schema: ReplayReport::SCHEMA.to_owned(),
         host: host_facts::detect(),
-        classes: outcome.classes.iter().map(class).collect(),
-        conservation: Conservation { total, drops: drops(&c.dropped_by_reason), ..Conservation::default() },
+        classes: outcome.classes.clone(),
+        conservation: outcome.conservation.clone(),
     }
 }

@@ -35,18 +35,18 @@ use weft_cli::screen::Screen;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::terminal;
 use weft_cli::{failure, values};
+use weft_facts::human;
+use weft_facts::record::Document;
+use weft_facts::status::ServiceStatus;
 use weft_host::{Mac, NetNs, cleanup_stale, require_network_rights};
 use weft_nic::departures::DepartureLog;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::promise::{About, Refusal};
 use weft_policy::{CompileOptions, CompiledPolicy};
-use weft_report::record::Document;
 use weft_run::place::{Place, refusal};
 use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
-use weft_run::session::{
-    Session, Settings, Status, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
-};
+use weft_run::session::{Session, Settings, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups};
 use weft_units::{BitsPerSec, Nanos};
 
 /// Interval between readings of the counters.
@@ -305,14 +305,14 @@ fn watch(
     let title = format!("weft run · {} by {} at {rate}", settings.name, settings.uplink);
     let live = !args.plain && !quiet && terminal::possible();
     let screen = match live {
-        true => Some(Screen::open(RunView { title, status: Status::default() }, stop)?),
+        true => Some(Screen::open(RunView { title, status: ServiceStatus::default() }, stop)?),
         false => {
             output::message(&title);
             None
         }
     };
     let end = args.duration.map(|span| Instant::now() + Duration::from(span));
-    let (mut next_line, mut warned) = (Duration::from_secs(1), session.warnings());
+    let (mut next_line, mut warned) = (1.0, session.warnings());
     while !stop.asked() && end.is_none_or(|end| Instant::now() < end) {
         if !session.is_running() {
             anyhow::bail!("the devices of port {} were deleted; everything was removed", settings.name);
@@ -326,8 +326,8 @@ fn watch(
         log.write(&session.take_departures(), session.class_names());
         match &screen {
             Some(screen) => screen.update(|view| view.status = status),
-            None if status.elapsed >= next_line => {
-                next_line += Duration::from_secs(1);
+            None if status.uptime_s >= next_line => {
+                next_line += 1.0;
                 output::message(&line(&status));
             }
             None => {}
@@ -338,22 +338,22 @@ fn watch(
 }
 
 /// Formats the counters in a line.
-fn line(status: &Status) -> String {
-    let mut line = format!("{:>5} s ", status.elapsed.as_secs());
+fn line(status: &ServiceStatus) -> String {
+    let mut line = format!("{:>5} s ", status.uptime_s as u64);
     for class in &status.classes {
-        line.push_str(&format!(" {} {} ({} packets)", class.name, class.now, class.packets));
+        line.push_str(&format!(" {} {} ({} packets)", class.class, human::rate(class.bps), class.packets));
     }
-    let standing = status.classes.iter().map(|c| c.standing).sum::<weft_units::Bytes>();
-    let (dropped, received) = (status.dropped, status.received);
-    line.push_str(&format!(", {standing} in the NIC, {dropped}, {received} received"));
-    if let Some(rate) = status.observed_rate {
-        line.push_str(&format!(", the uplink carries {rate}"));
+    let waiting = human::bytes(status.classes.iter().map(|class| class.backlog_bytes as f64).sum());
+    let (dropped, received) = (status.dropped, status.received_packets);
+    line.push_str(&format!(", {waiting} in the NIC, {dropped}, {received} received"));
+    if let Some(rate) = status.uplink.observed_bps {
+        line.push_str(&format!(", the uplink carries {}", human::rate(rate)));
     }
     if status.worker_bound {
         line.push_str(", limited by the worker and not the link");
     }
-    if status.failed > 0 {
-        line.push_str(&format!(", {} readings of counters failed", status.failed));
+    if status.failed_readings > 0 {
+        line.push_str(&format!(", {} readings of counters failed", status.failed_readings));
     }
     line
 }

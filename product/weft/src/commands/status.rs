@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::output::{self, Target};
-use weft_report::record::Document;
-use weft_report::status::StatusReport;
+use weft_facts::record::Document;
+use weft_facts::status::StatusReport;
 use weft_run::host_facts;
 
 /// Show what a running daemon does: classes, limits, ports.

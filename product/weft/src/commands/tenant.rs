@@ -6,8 +6,8 @@ use weft_cli::control::{Socket, UplinkName, told};
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
 use weft_control::interface::{TenantFile, TenantName, TenantReply};
-use weft_report::record::Document;
-use weft_report::tenants::TenantsReport;
+use weft_facts::record::Document;
+use weft_facts::tenants::TenantsReport;
 use weft_run::host_facts;
 
 /// Attach, replace, detach and list the files of tenants at a running daemon.

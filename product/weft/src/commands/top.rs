@@ -2,7 +2,7 @@
 //!
 //! A separate thread waits for the daemon's replies, so that a key or a signal ends the command at once.
 
-use crate::live::top::TopView;
+use crate::live::top::{TopView, events};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use weft_cli::signals::{Removes, Stop};
 use weft_cli::{terminal, values};
 use weft_control::ClientError;
 use weft_control::interface::ServiceStatus;
-use weft_report::human;
-use weft_report::status::reasons;
+use weft_facts::human;
+use weft_facts::status::reasons;
 use weft_units::Nanos;
 
 /// The longest time that a signal waits.
@@ -98,6 +98,9 @@ fn lines(status: &ServiceStatus) -> String {
             human::or_none(c.sojourn_s, |s| human::time(s.p99)),
             reasons(&c.dropped)
         ));
+    }
+    if let Some(events) = events(status) {
+        text.push_str(&format!("counted {events}\n"));
     }
     for l in &status.limits {
         text.push_str(&format!("limit {} {} of {}\n", l.limit, rate(l.bps), human::rate(l.limit_bps)));

@@ -6,8 +6,9 @@ use ratatui::style::{Modifier, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Row, Table};
 use weft_cli::screen::View;
-use weft_report::human;
-use weft_run::session::Status;
+use weft_facts::counters::Counters;
+use weft_facts::human;
+use weft_facts::status::ServiceStatus;
 
 /// The live view.
 #[derive(Debug)]
@@ -15,18 +16,18 @@ pub(crate) struct RunView {
     /// The run's description, in a line.
     pub(crate) title: String,
     /// The latest counters.
-    pub(crate) status: Status,
+    pub(crate) status: ServiceStatus,
 }
 
 impl View for RunView {
     fn draw(&self, frame: &mut Frame<'_>) {
-        let seconds = self.status.elapsed.as_secs();
+        let seconds = self.status.uptime_s as u64;
         let clock = format!(" {}:{:02}:{:02} ", seconds / 3600, seconds / 60 % 60, seconds % 60);
-        let uplink =
-            self.status.observed_rate.map_or_else(String::new, |rate| format!(" uplink carries {rate} ·"));
+        let observed = self.status.uplink.observed_bps.map(human::rate);
+        let uplink = observed.map_or_else(String::new, |rate| format!(" uplink carries {rate} ·"));
         let footer = format!(
             "{uplink} received {} · {} · rings waiting {} · q stops ",
-            human::count(self.status.received),
+            human::count(self.status.received_packets),
             self.status.dropped,
             self.status.backlogged_rings
         );
@@ -37,15 +38,15 @@ impl View for RunView {
         let right = |text: String| Cell::from(Line::from(text).right_aligned());
         let rows = self.status.classes.iter().map(|c| {
             Row::new([
-                Cell::from(c.name.clone()),
-                right(c.now.to_string()),
+                Cell::from(c.class.clone()),
+                right(human::rate(c.bps)),
                 right(human::count(c.packets)),
-                right(c.bytes.to_string()),
-                right(c.standing.to_string()),
-                right(human::count(c.counts.refused.packets.get())),
+                right(human::bytes(c.bytes as f64)),
+                right(human::bytes(c.backlog_bytes as f64)),
+                right(human::count(c.dropped.total())),
             ])
         });
-        let head = ["class", "now", "packets", "bytes", "in the NIC", "refused"];
+        let head = ["class", "now", "packets", "bytes", "in the NIC", "dropped"];
         let head = head.iter().enumerate().map(|(i, name)| match i {
             0 => Cell::from(*name),
             _ => right((*name).to_owned()),

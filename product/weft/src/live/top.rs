@@ -7,8 +7,9 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Row, Table};
 use weft_cli::screen::View;
 use weft_control::interface::ServiceStatus;
-use weft_report::human;
-use weft_report::status::{StatusClass, reasons};
+use weft_facts::counters::{ClassEvents, Counters};
+use weft_facts::human;
+use weft_facts::status::{StatusClass, reasons};
 
 /// The width of the bar that shows a rate against its entitlement.
 const BAR: usize = 12;
@@ -64,6 +65,13 @@ fn bar(class: &StatusClass) -> Span<'static> {
     let rest = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8];
     let color = if class.backlog_bytes > 0 && part < SHARE_MIN { Color::Red } else { Color::Green };
     Span::styled("█".repeat(eighths / 8) + rest, Style::default().fg(color))
+}
+
+/// The rare events of all classes and ports as text; `None` without one.
+pub(crate) fn events(status: &ServiceStatus) -> Option<String> {
+    let mut classes = ClassEvents::default();
+    status.classes.iter().for_each(|class| classes += class.counters);
+    human::named_counts(classes.named().chain(status.counters.named()))
 }
 
 impl UplinkView<'_> {
@@ -155,7 +163,8 @@ impl UplinkView<'_> {
         let names = ["port", "namespace", "sent", "bytes", "received", "dropped"];
         table("ports", &names, &[0, 1], self.ports(), (ports, frame));
         let dropped = reasons(&self.status.dropped);
-        frame.render_widget(Line::from(format!(" dropped in all: {dropped} · q stops ")).dim(), foot);
+        let events = events(self.status).map_or_else(String::new, |events| format!(" · counted: {events}"));
+        frame.render_widget(Line::from(format!(" dropped in all: {dropped}{events} · q stops ")).dim(), foot);
     }
 }
 
@@ -164,7 +173,7 @@ mod tests {
     use super::*;
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use weft_report::status::{StatusLimit, StatusPort};
+    use weft_facts::status::{StatusLimit, StatusPort};
 
     #[test]
     fn every_part_is_drawn() {
@@ -173,6 +182,7 @@ mod tests {
             bps: 5e6,
             entitled_bps: Some(1e7),
             backlog_bytes: 1,
+            counters: ClassEvents { late_claims: weft_units::Packets(3), ..ClassEvents::default() },
             ..StatusClass::default()
         };
         assert_eq!((bar(&class).content.as_ref(), bar(&class).style.fg), ("██████", Some(Color::Red)));
@@ -187,7 +197,8 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(120, 24)).expect("terminal");
         terminal.draw(|frame| TopView { status }.draw(frame)).expect("drawn");
         let screen = terminal.backend().to_string();
-        for word in ["web", "██████", "capped", "weft0", "dropped in all"] {
+        for word in ["web", "██████", "capped", "weft0", "dropped in all: 0 · counted: late_claims 3"]
+        {
             assert!(screen.contains(word), "{word}: {screen}");
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::common::flows::Flows;
 use crate::common::service::{PATIENCE, Service};
-use crate::common::world::{FAR, transfer};
+use crate::common::world::{FAR, transfer, wait_until_up};
 use crate::common::{Running, Said, file, until, weft};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -37,7 +37,7 @@ fn refused_calls_change_nothing_and_lose_nothing_under_traffic() {
     }
     let service = Service::new();
     let daemon = service.start();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     let app = service.world.app.name();
     // An interface that the daemon did not make.
     let other = ((&service.world.host, "theirs"), (&service.world.far, "theirs1"));
@@ -152,7 +152,7 @@ fn a_full_disk_is_told_and_loses_no_port() {
     service.world.assert_clean();
     small.empty();
     let daemon = service.start();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     let port = || link::show(&service.world.app, "weft0").expect("the port").index;
     let (before, flows) = (port(), Flows::start(&service.world, 5));
     small.fill();

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::service::{PATIENCE, Service, port};
-use crate::common::world::{BYTES, FAR, POLICY, transfer};
+use crate::common::world::{BYTES, FAR, POLICY, transfer, wait_until_up};
 use crate::common::{assert_fits, assert_head, file, left_by, until, weft};
 use rustix::process::Signal;
 use std::io::{Read, Write};
@@ -10,7 +10,6 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use weft_control::Client;
-use weft_host::link;
 use weft_host::testing::{has_program, privileged};
 
 #[test]
@@ -21,7 +20,7 @@ fn a_daemon_carries_traffic_and_counts_it() {
     let service = Service::new();
     let daemon = service.start();
     let pid = daemon.0.id();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     transfer(&service.world.app, &service.world.far, FAR);
     let status = service.status();
     assert_head(&status, "weft-status/1");
@@ -69,7 +68,7 @@ fn ports_come_and_go_by_name() {
     assert!(!service.done(&["port", "list"]).contains("weft0"));
     let added = service.done(&["port", "add", "tenant1", "--netns", app, "--address", "10.97.0.1/24"]);
     assert!(added.starts_with("port tenant1 is there, hardware address 02:"), "{added}");
-    assert!(until(PATIENCE, || link::show(&service.world.app, "tenant1").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "tenant1");
     transfer(&service.world.app, &service.world.far, FAR);
     let nowhere = service.refused(&["port", "add", "other", "--netns", "weft-no-such-namespace"]);
     assert!(nowhere.starts_with("error: "), "{nowhere}");
@@ -167,7 +166,7 @@ fn a_killed_daemon_leaves_nothing_in_the_way() {
     let gone = service.client(&["status"]);
     assert!(gone.code == 1 && gone.err.contains("no daemon answers"), "{}", gone.err);
     let next = service.start();
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     transfer(&service.world.app, &service.world.far, FAR);
     service.stop(next);
     assert!(left_by(pid).is_empty());
@@ -458,7 +457,7 @@ fn the_capabilities_of_the_unit_suffice() {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let running = common::Running(command.spawn().expect("start"));
     assert!(until(PATIENCE, || service.client(&["status"]).code == 0), "the daemon does not answer");
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
+    wait_until_up(&service.world.app, "weft0");
     transfer(&service.world.app, &service.world.far, FAR);
     service.stop(running);
 }

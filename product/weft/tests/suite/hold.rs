@@ -3,14 +3,14 @@
 use crate::common::datagrams::Datagrams;
 use crate::common::flows::Flows;
 use crate::common::service::{PATIENCE, Service};
-use crate::common::world::{FAR, POLICY, transfer};
+use crate::common::world::{FAR, POLICY, transfer, wait_until_up};
 use crate::common::{Running, file, left_by, until};
 use rustix::process::Signal;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::link;
-use weft_host::tbf::{self, Tbf};
+use weft_host::tc::{Device, Tbf, TcObject};
 use weft_host::testing::{alone, privileged, wait_for};
 use weft_units::{BitsPerSec, Bytes};
 
@@ -26,10 +26,6 @@ fn index(service: &Service) -> u32 {
     link::show(&service.world.app, "weft0").expect("the port").index
 }
 
-fn wait_for_port(service: &Service) {
-    assert!(until(PATIENCE, || link::show(&service.world.app, "weft0").is_ok_and(|l| l.running)));
-}
-
 #[test]
 fn connections_survive_a_killed_daemon() {
     if !privileged("connections_survive_a_killed_daemon") {
@@ -38,7 +34,7 @@ fn connections_survive_a_killed_daemon() {
     let _alone = alone();
     let service = Service::new();
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let port = index(&service);
     let flows = Flows::start(&service.world, FLOWS);
     let longest = longest_pause(&flows);
@@ -139,7 +135,7 @@ fn a_daemon_hands_over_to_its_successor() {
     let count = std::env::var("WEFT_HAND_OVERS").ok().and_then(|n| n.parse().ok()).unwrap_or(HAND_OVERS);
     let service = Service::new();
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let port = index(&service);
     let flows = Flows::start(&service.world, FLOWS);
     flows.assert_all_go_on();
@@ -171,9 +167,11 @@ fn a_hand_over_loses_no_packet_that_waits_for_room_in_the_uplink() {
     // The bottleneck is below the NIC, so a packet that was read waits for room: 47 ms for each that leaves.
     let (rate, burst, limit) = (BitsPerSec(250_000), Bytes(3_000), Bytes(1_000_000));
     let bucket = Tbf { rate, overhead: 24, burst, limit };
-    tbf::install(&service.world.host, "up0", &bucket).expect("bottleneck");
+    Device::open(&service.world.host, "up0")
+        .and_then(|mut device| device.add(&TcObject::tbf(bucket)))
+        .expect("bottleneck");
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let datagrams = Datagrams::start(&service.world, 1400, Duration::ZERO);
     for _ in 0..3 {
         let full = |status: &serde_json::Value| {
@@ -217,7 +215,7 @@ fn traffic_passes_while_no_daemon_runs() {
     let _alone = alone();
     let service = Service::with("on-failure = \"pass\"\n");
     let daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let flows = Flows::start(&service.world, 40);
     assert_scheduled(&flows);
     let longest = longest_pause(&flows);
@@ -249,7 +247,7 @@ fn without_pass_packets_wait_for_the_daemon() {
     let _alone = alone();
     let service = Service::with("on-failure = \"hold\"\n");
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let flows = Flows::start(&service.world, 40);
     flows.assert_all_go_on();
     daemon.signal(Signal::KILL);
@@ -270,7 +268,7 @@ fn what_changed_before_a_crash_is_in_force_after_it() {
     }
     let service = Service::new();
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let host = service.world.host.name();
     let limits = ["--egress-limit", "20mbps,30kb", "--ingress-limit", "30mbps"];
     service.done(
@@ -318,7 +316,7 @@ fn an_uplink_is_followed_or_missed_aloud() {
     }
     let service = Service::new();
     let mut daemon = service.start();
-    wait_for_port(&service);
+    wait_until_up(&service.world.app, "weft0");
     let host = &service.world.host;
     let port = || link::show(&service.world.app, "weft0").expect("the port");
     link::set_down(host, "up0").expect("down");

@@ -3,6 +3,7 @@
 
 use crate::common::flows::Flows;
 use crate::common::service::{PATIENCE, Service};
+use crate::common::world::wait_until_up;
 use crate::common::{Running, until};
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 use rustix::net::{
@@ -101,8 +102,7 @@ fn connections_survive_a_daemon_whose_ports_the_manager_keeps() {
         daemon
     };
     let mut daemon = start();
-    let up = || link::show(&service.world.app, "weft0").is_ok_and(|link| link.running);
-    assert!(until(PATIENCE, up));
+    wait_until_up(&service.world.app, "weft0");
     let port = link::show(&service.world.app, "weft0").expect("the port").index;
     assert!(!service.world.folder.path().join("io.weft.keeper").exists(), "a keeper was started");
     let flows = Flows::start(&service.world, 40);

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::time::Duration;
 use weft_host::bpf::programs_named;
 use weft_host::link;
-use weft_host::tc_filter;
+use weft_host::tc::{self, Handle};
 use weft_host::testing::privileged;
 
 /// The number of moments without `WEFT_MOMENTS`.
@@ -76,7 +76,7 @@ fn inventory(service: &Service) -> Vec<String> {
     let mut found: Vec<String> = files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
     for (role, ns) in [("app", &world.app), ("host", &world.host), ("far", &world.far)] {
         for link in link::list(ns).expect("links") {
-            let filters = tc_filter::egress_filters(ns, &link.name).expect("filters").len();
+            let filters = tc::filters(ns, &link.name, Handle::EGRESS).expect("filters").len();
             found.push(format!("{role} {} with {filters} filters", link.name));
         }
     }

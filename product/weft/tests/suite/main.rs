@@ -24,7 +24,7 @@ mod run_port;
 mod run_rate;
 mod run_receive;
 mod run_uplink;
-#[path = "../../../weft-report/tests/suite/schema.rs"]
+#[path = "../../../weft-facts/tests/suite/schema.rs"]
 mod schema;
 mod steer;
 mod tenants;

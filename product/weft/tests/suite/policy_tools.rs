@@ -7,7 +7,8 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weft_host::link::{self, VethOptions};
-use weft_host::{Mac, NetNs, htb, testing};
+use weft_host::tc::Device;
+use weft_host::{Mac, NetNs, testing};
 
 const MESSY: &str =
     "link 10gbps\nclass web=tcp   port 80 # of the shop\nroot = wfq{ fair of web:1,default : 1 }\n";
@@ -141,7 +142,7 @@ class web   = tcp or udp port 80
 class bulk  = to 10.99.0.0/24 and udp
 root = priority { calls, wfq { fair of web: 3, slow: 1 } }
 calls = limit 10mbps of voice
-slow  = limit by destination { 10.99.0.3: 20mbps } of bulk
+slow  = limit 20mbps of bulk
 ";
 
 #[test]
@@ -169,7 +170,11 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
     let script = said.out.clone();
     let done =
         a.run(|| Command::new("sh").args(["-e", "-c", &script]).output()).expect("namespace").expect("sh");
-    assert!(done.status.success(), "{}\n{}", said.out, String::from_utf8_lossy(&done.stderr));
+    let failed = String::from_utf8_lossy(&done.stderr);
+    if failed.contains("qdisc kind is unknown") {
+        return testing::skip(TEST, "this kernel has no fq_codel");
+    }
+    assert!(done.status.success(), "{}\n{failed}", said.out);
 
     // Rates as the kernel read them back.
     let shown = a
@@ -178,7 +183,7 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
         .expect("tc");
     let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
     for (class, rate, ceil) in
-        [("1:10", "10Mbit", "10Mbit"), ("1:11", "67500Kbit", "100Mbit"), ("1:1", "100Mbit", "100Mbit")]
+        [("7e57:10", "8Kbit", "10Mbit"), ("7e57:12", "8Kbit", "20Mbit"), ("7e57:1", "100Mbit", "100Mbit")]
     {
         let line = shown
             .lines()
@@ -186,7 +191,6 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
             .unwrap_or_else(|| panic!("{class}: {shown}"));
         assert!(line.contains(&format!("rate {rate} ")) && line.contains(&format!("ceil {ceil} ")), "{line}");
     }
-    assert!(shown.contains("ceil 20Mbit"), "the limit by destination: {shown}");
 
     let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     let send = |n: usize, host: u8, port: u16| {
@@ -198,7 +202,8 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
     send(7, 2, 9);
     send(9, 3, 9);
     let counts = || -> BTreeMap<u16, u64> {
-        htb::stats(&a, "va").expect("stats").into_iter().map(|class| (class.minor, class.packets.0)).collect()
+        let classes = Device::open(&a, "va").and_then(|mut device| device.classes()).expect("classes");
+        classes.iter().map(|class| (class.place.handle.minor(), class.counters.sent.packets.0)).collect()
     };
     let of = |name: &str| {
         let titled = said
@@ -207,10 +212,10 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
             .find(|part| part.starts_with(&format!("# {name}\n")))
             .unwrap_or_else(|| panic!("{name}: {}", said.out));
         let minor =
-            titled.split("classid 1:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a class");
+            titled.split("classid 7e57:").nth(1).and_then(|rest| rest.split(' ').next()).expect("a class");
         u16::from_str_radix(minor, 16).expect("hexadecimal")
     };
-    let expected = [("voice, under calls", 3), ("web", 5), ("bulk", 7), ("bulk, under slow[10.99.0.3]", 9)];
+    let expected = [("voice", 3), ("web", 5), ("bulk", 16)];
     let arrived =
         || expected.iter().all(|(name, packets)| counts().get(&of(name)).copied() == Some(*packets));
     assert!(testing::until(testing::PATIENCE, arrived), "{:?}\n{}", counts(), said.out);
@@ -270,7 +275,7 @@ fn the_tools_read_the_files_of_tenants() {
     assert_eq!((checked.code, checked.err.as_str()), (0, ""));
     // Nothing but the places that run them.
     let of =
-        |file: &String| format!("{file}: note: runs in: port yes; daemon yes; sim yes; replay yes; tc with ");
+        |file: &String| format!("{file}: note: runs in: port yes; daemon yes; sim yes; replay yes; kernel ");
     let lines: Vec<&str> = checked.out.lines().collect();
     assert!(
         lines.len() == 2 && lines[0].starts_with(&of(&operator)) && lines[1].starts_with(&of(&vm1)),

@@ -2,7 +2,7 @@
 
 use crate::common::service::{PATIENCE, Service};
 use crate::common::until;
-use crate::common::world::{FAR, NEAR, World, transfer};
+use crate::common::world::{FAR, NEAR, World, transfer, wait_until_up};
 use rustix::process::Signal;
 use std::time::Duration;
 use weft_host::link;
@@ -33,7 +33,7 @@ fn a_daemon_goes_on_without_its_only_port_and_makes_others() {
         let service = Service::with(&format!("hold = \"{hold}\"\n"));
         let daemon = service.start();
         let world = &service.world;
-        assert!(until(PATIENCE, || link::show(&world.app, "weft0").is_ok_and(|port| port.running)));
+        wait_until_up(&world.app, "weft0");
         transfer(&world.app, &world.far, FAR);
         let delete = || {
             std::process::Command::new("ip").args(["link", "del", "weft0"]).status().expect("ip").success()
@@ -67,7 +67,7 @@ fn a_moved_port_carries_packets_and_is_taken_over_where_it_is() {
     let service = Service::new();
     let daemon = service.start();
     let world = &service.world;
-    assert!(until(PATIENCE, || link::show(&world.app, "weft0").is_ok_and(|port| port.running)));
+    wait_until_up(&world.app, "weft0");
     let elsewhere = NetNs::create(&unique("else")).expect("namespace");
     let _ = sysctl::set(&elsewhere, "net.ipv6.conf.default.disable_ipv6", "1");
     link::move_to(&world.app, "weft0", &elsewhere).expect("move");

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::link;
-use weft_host::tbf::{self, Tbf};
+use weft_host::tc::{Device, Tbf, TcObject};
 use weft_host::testing::privileged;
 use weft_host::{Mac, NetNs, sysctl};
 use weft_units::{BitsPerSec, Bytes};
@@ -41,7 +41,9 @@ fn an_uplink_slower_than_the_rate_keeps_the_shares_and_loses_nothing() {
             burst: Bytes(65_536),
             limit: Bytes(15_000_000),
         };
-        tbf::install(&world.host, "up0", &slow).expect("tbf");
+        Device::open(&world.host, "up0")
+            .and_then(|mut device| device.add(&TcObject::tbf(slow)))
+            .expect("tbf");
         let counters = world.folder.path().join("counters.json");
         let more = ["--rate", rate, "--json", counters.to_str().expect("UTF-8")];
         let running = world.start_with(policy, &more);
@@ -316,7 +318,7 @@ fn the_live_line_says_what_was_dropped_and_why() {
         scope.spawn(move || {
             for line in lines.map(|line| line.expect("UTF-8")) {
                 let says = |words| line.contains(words);
-                if says(" in the NIC, ") && says(" dropped (") && says("ring full ") {
+                if says(" in the NIC, ") && says(" dropped (") && says("ring_full ") {
                     told.store(true, Ordering::Relaxed);
                 }
                 seen.lock().expect("lines").push(line);

@@ -34,16 +34,16 @@ fn a_plan_s_json_has_the_promised_fields() {
 }
 
 #[test]
-fn a_policy_with_clauses_plans_as_the_former_format() {
+fn a_policy_with_clauses_plans_as_its_goal_alone() {
     let folder = tempfile::tempdir().expect("folder");
     let flows = flow_list(&folder);
-    let old = "class hp = dst-port 1001..1004 and udp\npolicy isolate hp on 2 queues\n";
-    let new =
-        "class hp = udp and sport 1001..1004\nroot = fifo { hp, default }\nsteer isolate hp on 2 queues\n";
-    let (old, new) = (file(&folder, "old", old), file(&folder, "new.weft", new));
+    let goal = "isolate hp on 2 queues";
+    let policy =
+        format!("class hp = udp and sport 1001..1004\nroot = fifo {{ hp, default }}\nsteer {goal}\n");
+    let policy = file(&folder, "host.weft", policy);
     let args =
         ["steer", "plan", "--nic", "intel-82599", "--flows", &flows, "--queues", "6", "--script", "ethtool"];
-    let plans = [&old, &new].map(|policy| run(&[&args[..], &["--policy", policy]].concat()));
+    let plans = [goal, &policy].map(|policy| run(&[&args[..], &["--policy", policy]].concat()));
     for plan in &plans {
         assert_eq!((plan.code, &plan.out), (0, &plans[0].out), "{}", plan.err);
     }
@@ -132,7 +132,7 @@ fn what_is_wrong_is_named_with_its_place() {
     let bad_flows =
         file(&folder, "bad.csv", "proto,src,sport,dst,dport\nudp,192.0.2.1,70000,198.51.100.1,1\n");
     let bad_model = file(&folder, "bad.nic", "nic broken \"x\"\nqueues 0\n");
-    let bad_policy = file(&folder, "bad.policy", "balance\nclass hp = src-ip 300.0.0.1\n");
+    let bad_policy = file(&folder, "bad.weft", "class hp = tcp\nroot = hp\nsteer isolate hp on 0 queues\n");
     for (nic, flows, policy, named) in [
         ("intel-82598", good.as_str(), "balance", "intel-82599"),
         ("absent.nic", &good, "balance", "absent.nic"),
@@ -140,7 +140,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("mlx5", &bad_flows, "balance", "bad.csv:2"),
         ("mlx5", "absent.csv", "balance", "absent.csv"),
         ("mlx5", &good, "isolat hp on 2 queues", "isolate"),
-        ("mlx5", &good, &bad_policy, "bad.policy:2"),
+        ("mlx5", &good, &bad_policy, "bad.weft:3"),
         ("mlx5", &good, "isolate hp on 999 queues", "999"),
     ] {
         let said = run(&["steer", "plan", "--nic", nic, "--flows", flows, "--policy", policy]);

@@ -3,7 +3,7 @@
 use crate::common;
 use crate::common::flows::Flows;
 use crate::common::service::{PATIENCE, Service};
-use crate::common::world::FAR;
+use crate::common::world::{FAR, wait_until_up};
 use crate::common::{Said, assert_head, file, until, weft};
 use crate::schema;
 use rustix::process::{Gid, Signal, Uid};
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::testing::{has_program, privileged, unique};
-use weft_host::{Cgroup, Hierarchy, link};
+use weft_host::{Cgroup, Hierarchy};
 
 /// The ports of datagrams: of a class that never changes, and of the tenant.
 const STEADY: u16 = 5202;
@@ -42,10 +42,6 @@ impl Service {
         file(&service.world.folder, "other.weft", FILE.replace("small", "other"));
         file(&service.world.folder, "broken.weft", BROKEN);
         service
-    }
-
-    fn wait_for_port(&self) {
-        assert!(until(PATIENCE, || link::show(&self.world.app, "weft0").is_ok_and(|l| l.running)));
     }
 
     fn path(&self, name: &str) -> String {
@@ -116,7 +112,7 @@ fn files_come_and_go_under_load() {
     }
     let service = Service::with_tenant(&format!("udp and dport {TENANT}"));
     let daemon = service.start();
-    service.wait_for_port();
+    wait_until_up(&service.world.app, "weft0");
     let flows = Flows::start(&service.world, 6);
     let [first, other, broken] = ["file.weft", "other.weft", "broken.weft"].map(|name| service.path(name));
     let changes = || {
@@ -162,7 +158,7 @@ fn what_is_attached_outlives_the_daemon() {
     }
     let service = Service::with_tenant(&format!("udp and dport {TENANT}"));
     let mut daemon = service.start();
-    service.wait_for_port();
+    wait_until_up(&service.world.app, "weft0");
     // Numbers of classes that no policy alone would have.
     for name in ["file.weft", "other.weft", "file.weft"] {
         let action = if service.tenants().contains("FIFO") { "attach" } else { "replace" };

@@ -1,6 +1,7 @@
 //! `weft run --queues` and `weft titan` as a user runs them: NIC and assignment in namespaces of the test, and real
 //! TCP through both.
 
+use crate::common::world::{wait_for_port, wait_until_up};
 use crate::common::{
     Running, Said, assert_conserved, assert_head, file, json, left_by, run, until, weft, weft_without_rights,
 };
@@ -13,8 +14,9 @@ use std::process::Command;
 use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
+use weft_host::tc::Device;
 use weft_host::testing::{PATIENCE, privileged, skip, unique};
-use weft_host::{NetNs, RunId, tap, tc_filter};
+use weft_host::{NetNs, tap};
 
 /// Bytes of each connection: together 0.4 s at 100 Mb/s.
 const BYTES: usize = 1_250_000;
@@ -52,10 +54,7 @@ impl World {
             .args(args)
             .spawn();
         let running = Running(running.expect("start weft"));
-        let ours = || link::alias(&self.app, "weft0").ok().flatten().and_then(|a| RunId::owner_of_alias(&a));
-        let up = || link::show(&self.app, "weft0").is_ok_and(|l| l.running);
-        let started = || up() && ours().is_some_and(|run| run.pid == running.0.id());
-        assert!(until(PATIENCE, started), "the port does not come up");
+        wait_for_port(&self.app, &running);
         running
     }
 
@@ -341,13 +340,16 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
         link::add_address(ns, name, address(at), 24).expect("address");
         link::set_up(ns, name).expect("up");
     }
-    assert!(until(PATIENCE, || link::show(&world.app, "many0").is_ok_and(|l| l.running)));
+    wait_until_up(&world.app, "many0");
     let sizes = || link::gso_sizes(&world.app, "many0").expect("sizes");
     let before = sizes();
     let on = world.titan(&["attach", "many0"]);
     if on.code == 1 && on.err.contains("act_skbedit") {
         refused(&on, &["CONFIG_NET_ACT_SKBEDIT"]);
-        assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "undone");
+        assert!(
+            !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+            "undone"
+        );
         assert_eq!(world.kept(), Vec::<PathBuf>::new());
         return skip(
             "another_device_with_queues_is_served_as_far_as_its_driver_goes",
@@ -359,7 +361,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     // A foreign driver: its missing features are reported.
     assert!(on.err.contains("dqwa: the weights stop at the driver"), "{}", on.err);
     assert!(on.err.contains("dsos: segment sizes of this driver need `weft titan actuate`"), "{}", on.err);
-    assert!(tc_filter::has_clsact(&world.app, "many0").expect("clsact"));
+    assert!(Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"));
     world.transfer("10.98.1.2");
     let mut last = Value::Null;
     let rest = until(PATIENCE, || {
@@ -375,7 +377,10 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     assert!(kept_in_step.err.contains("weights of queues: not on this driver ("), "{}", kept_in_step.err);
     assert!(kept_in_step.err.contains("segments: at most 16384 bytes"), "{}", kept_in_step.err);
     assert_eq!(world.titan(&["detach", "many0"]).code, 0);
-    assert!(!tc_filter::has_clsact(&world.app, "many0").expect("clsact"), "ours is gone");
+    assert!(
+        !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+        "ours is gone"
+    );
     assert_eq!((sizes(), world.kept()), (before, Vec::new()));
 }
 

@@ -1,6 +1,7 @@
 //! The service manager's watchdog measures whether the daemon's loop runs, whatever its callers request.
 
 use crate::common::service::{PATIENCE, Service};
+use crate::common::world::wait_until_up;
 use crate::common::{Running, file, until};
 use std::net::UdpSocket;
 use std::os::unix::net::UnixDatagram;
@@ -76,7 +77,7 @@ fn fill(service: &Service) {
     let socket = app.run(|| UdpSocket::bind("0.0.0.0:0")).expect("enter").expect("bind");
     for at in 0..PORTS {
         let name = format!("w{at}");
-        assert!(until(PATIENCE, || link::show(app, &name).is_ok_and(|l| l.running)), "{name} comes up");
+        wait_until_up(app, &name);
         let to = format!("10.98.{at}.2");
         link::add_neighbor(app, &name, to.parse().expect("an address"), far).expect("neighbour");
         for _ in 0..20 {

@@ -196,14 +196,13 @@ impl CostCase {
 
     /// The variants of a round, for a session with this number of ports.
     pub(super) fn variants(self, ports: Ports) -> Vec<Variant> {
-        use Variant::{Before, Busy, Forwarder, Htb, Ours, Redirect};
+        use Variant::{Busy, Forwarder, Htb, Ours, Redirect};
         match self {
             _ if ports.has_idle() => vec![Busy, Ours],
-            Self::ReceiveInbound => vec![Redirect, Before, Ours],
-            Self::Port4Flows => vec![Before, Ours],
-            _ if self.has_web_server() => vec![Htb, Ours],
-            _ if self.has_requests() => vec![Htb, Before, Ours],
-            _ => vec![Htb, Before, Ours, Forwarder],
+            Self::ReceiveInbound => vec![Redirect, Ours],
+            Self::Port4Flows => vec![Forwarder, Ours],
+            _ if self.has_web_server() || self.has_requests() => vec![Htb, Ours],
+            _ => vec![Htb, Ours, Forwarder],
         }
     }
 
@@ -212,7 +211,7 @@ impl CostCase {
         match self {
             _ if ports.has_idle() => Variant::Busy,
             Self::ReceiveInbound => Variant::Redirect,
-            Self::Port4Flows => Variant::Before,
+            Self::Port4Flows => Variant::Forwarder,
             _ => Variant::Htb,
         }
     }
@@ -235,12 +234,11 @@ impl CostCase {
             }
             Self::ReceiveInbound => vec![
                 wanted(Cores, Variant::Redirect, Bound::AtMost(1.3)),
-                wanted(Throughput, Variant::Before, Bound::AtLeast(1.3)),
-                wanted(Cores, Variant::Before, Bound::None),
+                wanted(Throughput, Variant::Redirect, Bound::None),
             ],
             Self::Port4Flows => vec![
-                wanted(Throughput, Variant::Before, Bound::AtLeast(1.5)),
-                wanted(Cores, Variant::Before, Bound::None),
+                wanted(Cores, Variant::Forwarder, Bound::AtMost(1.2)),
+                wanted(Throughput, Variant::Forwarder, Bound::None),
             ],
             _ if self.has_web_server() => vec![
                 wanted(P99, Variant::Htb, Bound::AtMost(1.5)),
@@ -248,16 +246,13 @@ impl CostCase {
                 aim(Requests, Variant::Htb, Bound::AtLeast(0.9)),
             ],
             _ if self.has_requests() => vec![
-                aim(P99, Variant::Htb, Bound::AtMost(2.0)),
-                aim(P50, Variant::Htb, Bound::AtMost(2.0)),
-                wanted(P50, Variant::Before, Bound::AtMost(0.6)),
-                wanted(P99, Variant::Before, Bound::AtMost(0.6)),
+                wanted(P99, Variant::Htb, Bound::AtMost(2.0)),
+                wanted(P50, Variant::Htb, Bound::AtMost(2.0)),
             ],
             _ => {
                 let most = if self == Self::Flows8At1G { 1.4 } else { 1.2 };
                 vec![
                     wanted(Cores, Variant::Htb, Bound::AtMost(most)),
-                    wanted(Cores, Variant::Before, Bound::None),
                     wanted(Cores, Variant::Forwarder, Bound::None),
                 ]
             }
@@ -322,8 +317,8 @@ mod tests {
     #[test]
     fn each_variant_is_first_in_turn() {
         let variants = CostCase::Flows8At1G.variants(Ports(1));
-        let first: Vec<Variant> = (1..=4).map(|round| order(variants.clone(), round)[0]).collect();
+        let first: Vec<Variant> = (1..=3).map(|round| order(variants.clone(), round)[0]).collect();
         assert_eq!(first, variants);
-        assert_eq!(order(variants.clone(), 5), variants);
+        assert_eq!(order(variants.clone(), 4), variants);
     }
 }

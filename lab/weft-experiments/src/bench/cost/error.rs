@@ -1,13 +1,13 @@
 //! The errors of a measurement of cost.
 
-use crate::traffic::iperf::IperfError;
 use weft_host::bpf::BpfError;
-use weft_host::htb::HtbError;
 use weft_host::link::LinkError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
+use weft_host::tc::TcError;
 use weft_host::{OsError, RightsError};
 use weft_nic::port::PortError;
+use weft_profile::error::ProfileError;
 use weft_run::session::SessionError;
 
 /// The reason that a cost could not be measured.
@@ -24,25 +24,22 @@ pub enum CostError {
     Policy(String),
     /// The bulk flows failed.
     #[error(transparent)]
-    Flows(IperfError),
+    Flows(ProfileError),
     /// The web server or its client could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
     /// The web server's client measured nothing.
     #[error("wrk measured nothing: {0}")]
     Wrk(String),
-    /// tc refused the filter of HTB's class of requests.
-    #[error("tc refused a filter for HTB's classes: {0}; this kernel may lack cls_u32")]
-    Tc(String),
     /// The port of `weft run` failed.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The port ended by itself.
     #[error("the port ended while it was measured; were its devices deleted?")]
     Ended,
-    /// HTB failed.
+    /// HTB or its filter failed.
     #[error(transparent)]
-    Htb(#[from] HtbError),
+    Htb(#[from] TcError),
     /// The forwarder's port failed.
     #[error(transparent)]
     Port(#[from] PortError),
@@ -63,10 +60,10 @@ pub enum CostError {
     Proc(&'static str, &'static str),
 }
 
-impl From<IperfError> for CostError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for CostError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Stopped => Self::Stopped,
+            ProfileError::Stopped => Self::Stopped,
             other => Self::Flows(other),
         }
     }
@@ -75,6 +72,6 @@ impl From<IperfError> for CostError {
 impl CostError {
     /// Whether this machine lacks a program that the measurement needs, so that it can show nothing.
     pub fn is_missing_program(&self) -> bool {
-        matches!(self, Self::Flows(IperfError::Process(ProcessError::NotInstalled { .. })))
+        matches!(self, Self::Flows(ProfileError::Process(ProcessError::NotInstalled { .. })))
     }
 }

@@ -7,11 +7,11 @@ use super::processors::{Reading, Usage, foreign};
 use super::requests::Requests;
 use super::testbed::{RECEIVER, Received, SENDER, Testbed, Way, request_priority};
 use super::web;
-use crate::traffic::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::bpf_stats::BpfStats;
 use weft_host::{NetNs, clock};
+use weft_profile::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_report::bench::cost::{RoundTrips, Sample, Variant};
 use weft_units::{Instant, Nanos};
 

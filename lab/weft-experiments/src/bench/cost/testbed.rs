@@ -12,17 +12,17 @@ use super::forwarder::Forwarder;
 use super::ports::{self, Ports};
 use super::redirect::Redirect;
 use super::settings::settings;
+use crate::testbed::htb::{self, Share};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use weft_host::bpf::RunStats;
-use weft_host::htb::{self, Htb, HtbClass};
 use weft_host::link::{self, Mac, VethOptions};
-use weft_host::process::Output;
-use weft_host::{NetNs, OsError, RunId, Spawn, sysctl};
+use weft_host::tc::{Device, ETH_P_IP, Filter, Handle, Rule, TcObject, U32Key};
+use weft_host::{NetNs, OsError, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
 use weft_run::session::Session;
-use weft_units::{BitsPerSec, Bytes, Packets};
+use weft_units::BitsPerSec;
 
 /// The sender's address.
 pub(super) const SENDER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));
@@ -42,19 +42,14 @@ const WIRE_MAC: Mac = Mac([2, 0, 0, 0, 0, 2]);
 const WIRE: &str = "wire0";
 /// The time allowed for links to come up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// HTB's classes of the policy's two.
-const REQUEST_CLASS: u16 = 1;
-const BULK_CLASS: u16 = 2;
+/// HTB's class of requests; the other class is bulk.
+const REQUEST_CLASS: u16 = 0;
 /// The guarantee of the requests' class above bulk, in percent of the link: ten times their need at 500 Mb/s.
 const GUARANTEE_PERCENT: u64 = 10;
-/// Packets that a class of HTB may hold; more than the sockets of its flows allow.
-const LIMIT: Packets = Packets(20_000);
-/// Bytes per turn of a class of HTB: the largest packet, since a class always sends a whole one.
-const QUANTUM: Bytes = Bytes(66_000);
 
 /// The priority of the requests' packets: HTB's class. Others ignore it.
 pub(super) fn request_priority() -> u32 {
-    htb::class_id(REQUEST_CLASS)
+    htb::class(REQUEST_CLASS).raw()
 }
 
 /// The two namespaces; they are removed with their devices when the value is dropped.
@@ -138,8 +133,8 @@ impl Testbed {
             }
             Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
             Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
-            Variant::Ours | Variant::Busy | Variant::Before => {
-                let mut settings = settings(variant, case, self.sender.name());
+            Variant::Ours | Variant::Busy => {
+                let mut settings = settings(case, self.sender.name());
                 settings.rings = settings.rings.min(ports::rings(ports));
                 Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))
             }
@@ -168,32 +163,20 @@ impl Testbed {
             Sharing::Priority => (GUARANTEE_PERCENT, 1),
             Sharing::Wfq => (50, 0),
         };
-        let class = |minor, percent: u64, priority| HtbClass {
-            minor,
-            rate: BitsPerSec(rate.get() / 100 * percent),
-            ceil: rate,
-            quantum: QUANTUM,
-            priority,
-            limit: LIMIT,
-        };
-        let classes =
-            vec![class(REQUEST_CLASS, guarantee, 0), class(BULK_CLASS, 100 - guarantee, bulk_priority)];
-        let htb = Htb { rate, overhead: 0, default_class: BULK_CLASS, classes };
-        htb::install(&self.sender, UPLINK, &htb)?;
+        let share = |percent: u64, priority| Share { rate: BitsPerSec(rate.get() / 100 * percent), priority };
+        let shares = [share(guarantee, 0), share(100 - guarantee, bulk_priority)];
+        htb::install(&self.sender, UPLINK, rate, &shares)?;
         if case.has_web_server() { self.classify_answers() } else { Ok(()) }
     }
 
-    /// Puts the packets of the web server, which sets no priority, into HTB's class of requests.
+    /// Puts the packets of the web server, which sets no priority, into HTB's class of requests: its port is the first half of
+    /// the word after an IPv4 header without options.
     fn classify_answers(&self) -> Result<(), CostError> {
-        let words = format!(
-            "filter add dev {UPLINK} parent 1: protocol ip u32 match ip sport {REQUEST_PORT} 0xffff flowid 1:{REQUEST_CLASS}"
-        );
-        let mut tc =
-            Spawn::new("tc").args(words.split(' ')).netns(&self.sender).stderr(Output::Capture).start()?;
-        match tc.wait()?.success() {
-            true => Ok(()),
-            false => Err(CostError::Tc(tc.stderr().text())),
-        }
+        let port = U32Key { offset: 20, mask: 0xffff_0000, value: u32::from(REQUEST_PORT) << 16 };
+        let any = Filter::new(Handle::FIRST, 0, 0, Rule::U32(vec![port]));
+        let class = Some(htb::class(REQUEST_CLASS));
+        let filter = Filter { class, protocol: ETH_P_IP, ..any };
+        Ok(Device::open(&self.sender, UPLINK)?.add(&TcObject::Filter(filter))?)
     }
 }
 

@@ -5,9 +5,9 @@
 
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::time::Instant;
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
-use weft_report::stats;
 use weft_steer::Flow;
 use weft_steer::nic::Nic;
 use weft_steer::policy::{Balance, PolicyFile};

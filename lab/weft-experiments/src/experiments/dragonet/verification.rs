@@ -3,9 +3,9 @@
 use super::verify::{Expected, FlowSeen, Prediction, VerifyError, VerifyOptions, verify};
 use std::sync::Arc;
 use std::time::Instant;
+use weft_facts::record::Document;
+use weft_facts::steer::{SteerVerify, VerifiedFlow};
 use weft_packet::HeaderMatch;
-use weft_report::record::Document;
-use weft_report::steer::{SteerVerify, VerifiedFlow};
 use weft_run::host_facts;
 use weft_run::steering::planning::Planned;
 use weft_steer::nic::{Mapping, Nic, Steering};

@@ -28,20 +28,20 @@ mod lost_time;
 mod received;
 mod testbed;
 
-use crate::traffic::iperf::{self, Client, Flows, IperfError, MAX_STREAMS, Senders, Start, deal};
 use core::fmt;
 use core::time::Duration;
 use lost_time::{LostTime, on_the_wire};
 use received::Received;
 use testbed::{Path, RECEIVER};
-use weft_host::QdiscCounters;
+use weft_facts::stats;
 use weft_host::sock_diag::SockDiagError;
-use weft_host::tbf::{Reader, TbfError};
+use weft_host::tc::{Counters, Device, Handle, TcError};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
 use weft_packet::ethernet;
-use weft_report::stats;
+use weft_profile::error::ProfileError;
+use weft_profile::iperf::{self, Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos, Packets};
 
 /// IPv4 header 20, TCP header 20, and the timestamps option with its padding 12 (RFC 7323, appendix A).
@@ -153,7 +153,7 @@ pub enum KernelTcpError {
     Iperf(String),
     /// A step on the bottleneck's qdisc failed.
     #[error(transparent)]
-    Tbf(#[from] TbfError),
+    Tbf(#[from] TcError),
     /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),
@@ -174,16 +174,15 @@ pub enum KernelTcpError {
     SockDiag(#[from] SockDiagError),
 }
 
-impl From<IperfError> for KernelTcpError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for KernelTcpError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Late(what) => Self::Late(what),
-            IperfError::Said(text) => Self::Iperf(text),
-            // No caller can stop this measurement.
-            IperfError::Stopped => Self::Iperf("stopped".to_owned()),
-            IperfError::NetNs(error) => Self::NetNs(error),
-            IperfError::Process(error) => Self::Process(error),
-            IperfError::Os(error) => Self::Os(error),
+            ProfileError::Late(what) => Self::Late(what),
+            ProfileError::Iperf(text) | ProfileError::Ended { said: text, .. } => Self::Iperf(text),
+            ProfileError::NetNs(error) => Self::NetNs(error),
+            ProfileError::Process(error) => Self::Process(error),
+            ProfileError::Os(error) => Self::Os(error),
+            other => Self::Iperf(other.to_string()),
         }
     }
 }
@@ -268,7 +267,7 @@ impl Accounting {
 pub struct Measured {
     /// Payload rate that the receivers' TCP took in over the steady part, all flows together.
     pub throughput: BitsPerSec,
-    /// Payload rate of each flow over the steady part; `weft_report::stats::jain` takes them as fractions.
+    /// Payload rate of each flow over the steady part; `weft_facts::stats::jain` takes them as fractions.
     pub flows: Vec<BitsPerSec>,
     /// Wire rate of the bottleneck over the steady part, as a fraction of its configured rate.
     pub link_use: f64,
@@ -313,7 +312,7 @@ pub fn measure(
     let path = Path::create(bottleneck)?;
     let mut reader = path.reader()?;
     let mut connections = Received::reader(&path.receiver)?;
-    let (before, at_start) = (path.offered()?.0, reader.read()?);
+    let (before, at_start) = (path.offered()?.0, counters(&mut reader)?);
     progress(Progress::Ready);
     let settle = bottleneck.settle();
     let stagger = if bottleneck.flows > 128 { STAGGER.1 } else { STAGGER.0 };
@@ -334,12 +333,12 @@ pub fn measure(
     progress(Progress::Ending);
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
-    let end = reader.read()?;
+    let end = counters(&mut reader)?;
     let accounting = Accounting {
         offered: offered - before,
-        sent: end.packets - at_start.packets,
+        sent: end.sent.packets - at_start.sent.packets,
         dropped: end.dropped - at_start.dropped,
-        waiting: end.waiting,
+        waiting: end.backlog.packets,
         lost_before,
     };
     let rates = last
@@ -367,35 +366,40 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
 /// Samples of the queue, and timed counters at both ends of the steady part.
 struct Steady {
     samples: Vec<QueueSample>,
-    ends: [(Instant, QdiscCounters); 2],
+    ends: [(Instant, Counters); 2],
     lost: LostTime,
+}
+
+/// Reads the bottleneck's counters.
+fn counters(reader: &mut Device) -> Result<Counters, TcError> {
+    Ok(reader.qdisc(Handle::FIRST)?.counters)
 }
 
 /// Reads the queue's counters, with the time. The kernel reads bytes and packets one after the other while packets
 /// leave. A reading with more bytes than its packets can have, at most `frame` bytes each, is torn and is repeated.
 /// One that stays so is accepted: a torn reading does not repeat.
-fn whole_reading(reader: &mut Reader, frame: Bytes) -> Result<(Instant, QdiscCounters), KernelTcpError> {
+fn whole_reading(reader: &mut Device, frame: Bytes) -> Result<(Instant, Counters), KernelTcpError> {
     const READINGS: usize = 3;
-    let mut reading = (clock::now(), reader.read()?);
+    let mut reading = (clock::now(), counters(reader)?);
     for _ in 1..READINGS {
-        if reading.1.backlog.get() <= reading.1.waiting.get() * frame.get() {
+        if reading.1.backlog.bytes.get() <= reading.1.backlog.packets.get() * frame.get() {
             break;
         }
-        reading = (clock::now(), reader.read()?);
+        reading = (clock::now(), counters(reader)?);
     }
     Ok(reading)
 }
 
 /// Samples the queue until the steady part ends.
 fn sample(
-    (reader, frame): (&mut Reader, Bytes),
+    (reader, frame): (&mut Device, Bytes),
     lost: LostTime,
     flows: &mut Flows,
     (from, to): (Instant, Instant),
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Steady, KernelTcpError> {
     const SAMPLES_PER_REPORT: usize = 250;
-    let first = (clock::now(), reader.read()?);
+    let first = (clock::now(), counters(reader)?);
     let mut steady = Steady { samples: Vec::new(), ends: [first, first], lost };
     let mut next = first.0;
     loop {
@@ -408,7 +412,7 @@ fn sample(
         steady.lost.read(&steady.ends[1], &(at, stats));
         steady.ends[1] = (at, stats);
         let passed = at.saturating_since(from);
-        let sample = QueueSample { at: passed, backlog: stats.backlog, waiting: stats.waiting };
+        let sample = QueueSample { at: passed, backlog: stats.backlog.bytes, waiting: stats.backlog.packets };
         steady.samples.push(sample);
         if steady.samples.len().is_multiple_of(SAMPLES_PER_REPORT) {
             flows.check()?;
@@ -440,7 +444,7 @@ fn conclude(
             .ok_or(KernelTcpError::Late("a sample of the queue"))?,
         retransmitted: seen.retransmitted,
         dropped: last.dropped - first.dropped,
-        sent: last.packets - first.packets,
+        sent: last.sent.packets - first.sent.packets,
         rtt_mean: stats::mean(&seen.rtts_us).map(|us| Nanos((us * 1e3).round() as u64)),
         accounting,
         samples: steady.samples,

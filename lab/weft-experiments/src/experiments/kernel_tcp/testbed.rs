@@ -5,7 +5,7 @@ use super::{Bottleneck, KernelTcpError, wire};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use weft_host::link::{self, Mac, Route, VethOptions};
-use weft_host::tbf::{self, Tbf};
+use weft_host::tc::{Device, Tbf, TcObject};
 use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_units::{Nanos, Packets};
@@ -60,7 +60,7 @@ impl Path {
             burst,
             limit: bottleneck.queue,
         };
-        tbf::install(&path.router, ROUTER_OUT, &tbf)?;
+        Device::open(&path.router, ROUTER_OUT)?.add(&TcObject::tbf(tbf))?;
         Ok(path)
     }
 
@@ -96,8 +96,8 @@ impl Path {
     }
 
     /// Opens a reader of the bottleneck's counters.
-    pub(super) fn reader(&self) -> Result<tbf::Reader, KernelTcpError> {
-        Ok(tbf::Reader::open(&self.router, ROUTER_OUT)?)
+    pub(super) fn reader(&self) -> Result<Device, KernelTcpError> {
+        Ok(Device::open(&self.router, ROUTER_OUT)?)
     }
 
     /// Returns the packets that the router received from the sender, and those that the sender's link dropped.

@@ -1,6 +1,7 @@
 //! Tests that need no kernel: descriptions, errors, and figures computed from samples.
 
 use super::*;
+use weft_units::Counted;
 
 fn bottleneck() -> Bottleneck {
     Bottleneck {
@@ -70,17 +71,15 @@ fn the_queues_figures_are_those_of_its_samples() {
 fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
     let rate = BitsPerSec(100_000_000);
     let mut lost = LostTime::new(rate);
-    let mut before = (Instant::ZERO, QdiscCounters::default());
+    let mut before = (Instant::ZERO, Counters::default());
     for &(waiting, part) in readings {
         let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
         // Frames of 1538 bytes on the wire, 1514 in the kernel's count.
         let packets = Packets(bytes / 1538);
-        let stats = QdiscCounters {
-            bytes: before.1.bytes + Bytes(packets.get() * 1514),
-            packets: before.1.packets + packets,
-            dropped: Packets(0),
-            backlog: Bytes(waiting * 1514),
-            waiting: Packets(waiting),
+        let stats = Counters {
+            sent: before.1.sent + Counted { packets, bytes: Bytes(packets.get() * 1514) },
+            backlog: Counted::new(waiting, waiting * 1514),
+            ..Counters::default()
         };
         let now = (before.0 + interval, stats);
         lost.read(&before, &now);

@@ -37,13 +37,12 @@ pub use summary::report;
 pub use traffic::Request;
 pub use trial::trial;
 
-use crate::traffic::iperf::IperfError;
 use core::num::NonZeroU32;
 pub(crate) use run::Bench;
 pub(crate) use trial::{Carried, carry};
 use weft_host::cgroup::CgroupError;
-use weft_host::htb::HtbError;
 use weft_host::process::ProcessError;
+use weft_host::tc::TcError;
 use weft_host::{Hierarchy, RunId};
 use weft_nic::nic::NicError;
 use weft_nic::plan::Mode;
@@ -51,6 +50,7 @@ use weft_nic::sampler::Sample;
 use weft_nic::testbed::{Testbed, TestbedError};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
+use weft_profile::error::ProfileError;
 use weft_report::demo::RateTrial;
 use weft_units::{BitsPerSec, Nanos};
 
@@ -163,7 +163,7 @@ pub enum DemoError {
     },
     /// The qdisc of SQ could not be installed.
     #[error(transparent)]
-    Qdisc(#[from] HtbError),
+    Qdisc(#[from] TcError),
     /// A temporary folder could not be made.
     #[error("make a folder for the applications' logs: {0}")]
     Folder(std::io::Error),
@@ -172,16 +172,16 @@ pub enum DemoError {
     NicEnded,
     /// The server of requests does not listen.
     #[error(transparent)]
-    Server(IperfError),
+    Server(ProfileError),
     /// The user asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-impl From<IperfError> for DemoError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for DemoError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Stopped => Self::Interrupted,
+            ProfileError::Stopped => Self::Interrupted,
             error => Self::Server(error),
         }
     }

@@ -4,14 +4,14 @@ use super::run::{Outcome, Window};
 use super::scenario::Scenario;
 use super::{DemoOptions, Request, segments_per_turn_in_words};
 use std::collections::BTreeMap;
+use weft_facts::record::Document;
+use weft_facts::stats;
 use weft_nic::plan;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::{
     Cost, DemoReport, LatencySample, LatencySummary, LimitReport, Mode, ModeReport, QueueSample, RateTrial,
     Sample, limit_report,
 };
-use weft_report::record::Document;
-use weft_report::stats;
 use weft_run::accounting::conservation;
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Nanos};
@@ -183,7 +183,7 @@ fn cost(outcome: &Outcome) -> Cost {
         ("scheduling decisions", t.turns),
         ("doorbells ahead of their packet", t.doorbell_ahead),
         ("packets posted and lost", t.lost),
-        ("packets without a doorbell", t.strays),
+        ("packets without a doorbell", t.events.strays.get()),
         ("worker ns per chunk sent", t.worker_cpu.get() / packets),
         ("worker sleeps waiting for a doorbell", t.sleeps),
     ];
@@ -199,7 +199,7 @@ fn notes(outcome: &Outcome) -> Vec<String> {
             outcome.totals.link_lost
         ));
     }
-    let untracked: u64 = outcome.totals.classes.iter().map(|c| c.untracked.get()).sum();
+    let untracked: u64 = outcome.totals.classes.iter().map(|c| c.events.untracked.get()).sum();
     if untracked > 0 {
         notes.push(format!("{untracked} packets were of flows beyond the flow bound of their lane"));
     }

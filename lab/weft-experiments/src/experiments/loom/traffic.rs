@@ -2,7 +2,6 @@
 
 use super::DemoError;
 use super::scenario::{Bulk, processes};
-use crate::traffic::iperf;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use weft_host::process::Output;
@@ -129,7 +128,7 @@ impl LatencyRun {
             .args(["server", "--tcp", "-i", &address, "-p", &port])
             .netns(&testbed.receiver)
             .start()?;
-        iperf::wait_until_listening(&testbed.receiver, RECEIVER, SOCKPERF_PORT, stop)?;
+        weft_profile::wait_until_listening(&testbed.receiver, RECEIVER, SOCKPERF_PORT, stop)?;
         let log = folder.join("sockperf.csv");
         let origin = clock::now();
         let seconds = span.get().div_ceil(1_000_000_000) + 1;

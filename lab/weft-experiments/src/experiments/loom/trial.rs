@@ -22,10 +22,10 @@
 use super::{
     Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,
 };
+use weft_facts::stats;
 use weft_nic::plan::Mode;
 use weft_policy::CompiledPolicy;
 use weft_report::demo::RateTrial;
-use weft_report::stats;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Time for all flows to start and to find their windows: hundreds of flows open one after the other.

@@ -7,7 +7,7 @@ use crate::reproduce::{ReproduceError, metric};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
 use std::time::Instant;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 

@@ -8,11 +8,11 @@ use weft_cli::output::{self, Target};
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::values;
 use weft_experiments::bench::cost::{self, CostCase, CostError, CostOptions, Ports};
+use weft_facts::human;
+use weft_facts::record::Document;
 use weft_host::cleanup_stale;
 use weft_report::bench::cost::{CostReport, Sample};
-use weft_report::human;
 use weft_report::judgement::Judgement;
-use weft_report::record::Document;
 use weft_run::host_facts;
 use weft_units::Nanos;
 

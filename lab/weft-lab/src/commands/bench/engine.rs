@@ -8,9 +8,9 @@ use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_experiments::bench;
 use weft_experiments::bench::policy::{LENGTHS, PolicyOptions};
+use weft_facts::human;
 use weft_policy::CompileOptions;
 use weft_report::bench::BenchCase;
-use weft_report::human;
 use weft_units::BitsPerSec;
 
 /// The options of the case `engine`.

@@ -7,8 +7,8 @@ use weft_cli::failure::usage;
 use weft_cli::output::{self, Target};
 use weft_experiments::bench::engine::SEED;
 use weft_experiments::bench::roofline::{self, RooflineOptions, Series};
+use weft_facts::record::Document;
 use weft_report::bench::roofline::{Point, RooflineReport};
-use weft_report::record::Document;
 use weft_run::host_facts;
 
 /// Measure how the engine's cost grows with flows, levels, limits that bind and bursts, and name what limits it.

@@ -8,10 +8,10 @@ use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_experiments::bench::engine::SEED;
 use weft_experiments::bench::workers::{Load, WorkersOptions, simulate, speed};
+use weft_facts::human;
+use weft_facts::record::Document;
 use weft_policy::CompileOptions;
 use weft_report::bench::workers::{WorkersError, WorkersReport, WorkersSpeed};
-use weft_report::human;
-use weft_report::record::Document;
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Bytes};
 

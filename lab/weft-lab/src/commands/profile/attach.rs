@@ -1,19 +1,19 @@
 //! `weft profile --attach`: what runs on the host now, its tables and files, with the classes of a running daemon.
 
+use super::class_usage::{PortPlaces, Ran, compiled, policy_use};
 use super::{Outputs, RunArgs};
 use std::process::ExitCode;
 use weft_cli::control::Socket;
 use weft_cli::output::{self, Target};
 use weft_cli::signals::{Removes, Stop};
 use weft_control::ClientError;
+use weft_facts::record::Document;
+use weft_facts::status::ServiceStatus;
 use weft_host::perf_event::Clock;
 use weft_profile::attach::{self, Attached, By, Caller, Of, Options};
 use weft_profile::stacks;
 use weft_report::profile::attached::{AttachedReport, PolicyUse, RowKind, attached_html};
-use weft_report::record::Document;
-use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
-use weft_service::class_usage::{PortPlaces, Ran, compiled, policy_use};
 
 /// The options of a profile of what runs now.
 #[derive(Debug, clap::Args)]

@@ -2,10 +2,10 @@
 
 use anyhow::Context;
 use std::path::Path;
-use weft_report::json::from_json;
+use weft_facts::json::from_json;
+use weft_facts::record::Document;
 use weft_report::profile::ProfileReport;
 use weft_report::profile::attached::AttachedReport;
-use weft_report::record::Document;
 
 /// A profile of either kind.
 pub(super) enum Profile {

@@ -1,6 +1,7 @@
 //! `weft profile`: processor time of the network stack, by side and category.
 
 mod attach;
+mod class_usage;
 mod diff;
 mod document;
 mod fit;

@@ -96,7 +96,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(stop.exit_code());
     }
     let report = report?;
-    output::tables(&weft_report::record::Document::tables(&report), &json)?;
+    output::tables(&weft_facts::record::Document::tables(&report), &json)?;
     html.write(&report.html())?;
     let code = Judgement::strict_exit_code(&report.judgement());
     json.write_json(&report)?;

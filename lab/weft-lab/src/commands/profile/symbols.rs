@@ -4,10 +4,10 @@ use super::document::Profile;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_cli::output;
+use weft_facts::human;
 use weft_host::kallsyms::KernelSymbols;
 use weft_profile::categories::Categories;
 use weft_profile::coverage::{self, Coverage, UNMAPPED_MAX, Unmapped};
-use weft_report::human;
 
 /// Compare the table of categories with this kernel's functions, or judge how much of a profile's time it covers.
 #[derive(Debug, clap::Args)]

@@ -26,12 +26,11 @@ use super::{Merge, Merged};
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{CoreId, HostId, RxQueueId, Table};
-use crate::outcome::Amount;
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::segment::Segment;
 use std::collections::VecDeque;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, TxQueueId};
 
 /// The maximum number of packets per NAPI poll (`NAPI_POLL_WEIGHT`).
 pub(crate) const POLL_WEIGHT: u32 = 64;
@@ -97,11 +96,11 @@ impl QueuePair {
             arrived += 1;
             bytes += u64::from(packet.len);
         }
-        passed.entered.count(u64::from(arrived), bytes);
+        passed.entered += Counted::new(u64::from(arrived), bytes);
         self.accepted = arrived.min(capacity);
         if arrived > self.accepted {
             for (at, packet) in self.ring.drain(self.accepted as usize..arrived as usize) {
-                passed.dropped.count(1, u64::from(packet.len));
+                passed.dropped += Counted::new(1, u64::from(packet.len));
                 on_drop(at, &packet);
             }
         }
@@ -248,7 +247,7 @@ impl NicReceive {
         }
         pair.accepted = pair.accepted.checked_sub(1)?;
         let (_, packet) = pair.ring.pop_front()?;
-        self.passed.left.count(1, u64::from(packet.len));
+        self.passed.left += Counted::new(1, u64::from(packet.len));
         Some(packet)
     }
 
@@ -290,7 +289,7 @@ impl NicReceive {
     }
 
     /// Counts the packets still on the wire to a receive ring.
-    pub(crate) fn under_way(&self) -> Amount {
+    pub(crate) fn under_way(&self) -> Counted {
         amount(self.pairs.iter().flat_map(QueuePair::under_way))
     }
 }
@@ -304,14 +303,14 @@ impl Stage for NicReceive {
         &self.passed
     }
 
-    fn held(&self) -> Amount {
+    fn held(&self) -> Counted {
         amount(self.pairs.iter().flat_map(QueuePair::waiting))
     }
 }
 
-fn amount<'a>(packets: impl Iterator<Item = &'a Packet>) -> Amount {
-    let mut sum = Amount::default();
-    packets.for_each(|packet| sum.count(1, u64::from(packet.len)));
+fn amount<'a>(packets: impl Iterator<Item = &'a Packet>) -> Counted {
+    let mut sum = Counted::default();
+    packets.for_each(|packet| sum += Counted::new(1, u64::from(packet.len)));
     sum
 }
 

@@ -27,15 +27,14 @@ use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
 use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick, PolicyScheduler};
-use crate::outcome::Amount;
 use crate::packet::{Packet, Skb, Skbs};
 use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_packet::ethernet;
 use weft_rank::{Metadata, Metadatum};
-use weft_sched::{Prepared, Traffic, Verdict};
-use weft_units::LinkTransmitter;
+use weft_sched::{Prepared, Verdict};
 use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
+use weft_units::{Counted, LinkTransmitter};
 
 /// A descriptor ring.
 #[derive(Clone, Default, Debug)]
@@ -47,7 +46,7 @@ struct Ring {
     /// Whether the scheduler has the ring as active.
     active: bool,
     /// The packets of the first segment that were dropped.
-    dropped: Amount,
+    dropped: Counted,
 }
 
 impl Ring {
@@ -102,7 +101,7 @@ pub(crate) struct Fetched {
     /// The segment, if this was its last packet: its descriptor is done.
     pub(crate) done: Option<Segment>,
     /// The packets of that segment that were dropped.
-    pub(crate) dropped: Amount,
+    pub(crate) dropped: Counted,
 }
 
 /// Parameters of a NIC's transmit side.
@@ -131,7 +130,7 @@ pub(crate) struct NicTransmit {
     /// Bytes sent in the current turn.
     turn_bytes: u64,
     /// Packets sent or dropped in the current turn.
-    turn_taken: Traffic,
+    turn_taken: Counted,
     passed: Passed,
     /// Bytes put on the wire.
     sent: Bytes,
@@ -155,7 +154,7 @@ impl NicTransmit {
             pending: None,
             next_fetch: Nanos::ZERO,
             turn_bytes: 0,
-            turn_taken: Traffic::default(),
+            turn_taken: Counted::default(),
             passed: Passed::default(),
             sent: Bytes::ZERO,
         }
@@ -170,7 +169,7 @@ impl NicTransmit {
     /// Counts a segment that enters the ring, as a whole or cut by the stack.
     #[inline]
     pub(crate) fn count_in(&mut self, segment: &Segment) {
-        self.passed.entered.count_segment(segment);
+        self.passed.entered += crate::accounting::of_segment(segment);
     }
 
     /// The policy tree, if it reads packets.
@@ -232,7 +231,7 @@ impl NicTransmit {
     #[inline]
     pub(crate) fn next_turn(&mut self, now: Nanos) -> Pick {
         self.turn_bytes = 0;
-        self.turn_taken = Traffic::default();
+        self.turn_taken = Counted::default();
         self.scheduler.next(now)
     }
 
@@ -252,16 +251,16 @@ impl NicTransmit {
         self.turn_taken.bytes += packet.bytes();
         let ring = &mut self.rings[queue];
         if verdict == Verdict::Drop {
-            ring.dropped.count(1, packet.len.into());
+            ring.dropped += Counted::new(1, packet.len.into());
         }
-        let mut dropped = Amount::ZERO;
+        let mut dropped = Counted::ZERO;
         if done.is_some() {
             ring.segments.pop_front();
             ring.posted = ring.posted.saturating_sub(1);
             dropped = core::mem::take(&mut ring.dropped);
-            self.passed.left.count_segment(&segment);
-            self.passed.left.remove(dropped);
-            self.passed.dropped.add(dropped);
+            self.passed.left += crate::accounting::of_segment(&segment);
+            self.passed.left -= dropped;
+            self.passed.dropped += dropped;
         }
         let class = segment.class;
         if verdict == Verdict::Drop {
@@ -314,7 +313,7 @@ impl NicTransmit {
         let rings = &self.rings;
         let waiting = |queue: TxQueueId| {
             let mut first = None;
-            let mut queued = Traffic::default();
+            let mut queued = Counted::default();
             for packet in rings.get(queue).into_iter().flat_map(|ring| ring.packets(0, skbs)) {
                 first.get_or_insert_with(|| metadata(&packet));
                 queued.packets += Packets(1);
@@ -334,13 +333,13 @@ impl NicTransmit {
 
     /// Counts the packets and bytes put on the wire. A ring holds a segment until its last packet is fetched; the packets fetched
     /// before are counted here as sent, and in the ring as held.
-    pub(crate) fn put_on_wire(&self, skbs: &Skbs) -> Amount {
+    pub(crate) fn put_on_wire(&self, skbs: &Skbs) -> Counted {
         let fronts = self.rings.iter().filter_map(|ring| Some((ring.segments.front()?.0, ring.dropped)));
         let partly =
             fronts.map(|(segment, dropped)| u64::from(skbs[segment.skb].fetched) - dropped.packets.get());
         let partly: u64 = partly.sum();
-        let mut sent = Amount { packets: self.passed.left.packets, bytes: self.sent };
-        sent.count(partly, 0);
+        let mut sent = Counted { packets: self.passed.left.packets, bytes: self.sent };
+        sent += Counted::new(partly, 0);
         sent
     }
 }
@@ -354,10 +353,10 @@ impl Stage for NicTransmit {
         &self.passed
     }
 
-    fn held(&self) -> Amount {
-        let mut held = Amount::default();
+    fn held(&self) -> Counted {
+        let mut held = Counted::default();
         let segments = self.rings.iter().flat_map(|ring| &ring.segments);
-        segments.for_each(|(segment, _)| held.count_segment(segment));
+        segments.for_each(|(segment, _)| held += crate::accounting::of_segment(segment));
         held
     }
 }
@@ -417,7 +416,7 @@ mod tests {
         let (first, second) = (Body::Data { first: 40 }, Body::Data { first: 41 });
         assert_eq!(seen[..2], [(0, first, 1514, false), (1, first, 1514, false)]);
         assert_eq!(seen[2..], [(0, second, 618, true), (1, second, 618, true)]);
-        assert_eq!((nic.held(), nic.passed.left), (Amount::default(), nic.passed.entered));
+        assert_eq!((nic.held(), nic.passed.left), (Counted::default(), nic.passed.entered));
         assert_eq!(nic.put_on_wire(&skbs), nic.passed.entered);
     }
 
@@ -435,6 +434,6 @@ mod tests {
         assert_eq!(fetched.departure, Nanos(1538 * 8));
         assert_eq!(nic.end_turn(TxQueueId(0), Nanos(0), &skbs), Nanos(1538 * 8 - 1000));
         assert_eq!(nic.held().packets.0, 4);
-        assert_eq!(nic.put_on_wire(&skbs), Amount { packets: weft_units::Packets(1), bytes: Bytes(1514) });
+        assert_eq!(nic.put_on_wire(&skbs), Counted { packets: weft_units::Packets(1), bytes: Bytes(1514) });
     }
 }

@@ -37,14 +37,13 @@ use crate::host::cpu::{Processors, Work};
 use crate::host::nic::NicTransmit;
 use crate::host::socket::{Socket, Stream};
 use crate::ids::{CoreId, HostId, StreamId, Table};
-use crate::outcome::Amount;
 use crate::packet::{Body, Outgoing, Skb, Skbs};
 use crate::qdisc::Qdisc;
 use crate::scenario::{ByteQueueLimit, Doorbells};
 use crate::segment::{Dequeued, Segment};
 use choice::{Chosen, QueueChoice};
 use queue::TransmitQueue;
-use weft_units::{Bytes, Nanos, TxQueueId, Weight};
+use weft_units::{Bytes, Counted, Nanos, TxQueueId, Weight};
 use weights::Weights;
 
 pub(crate) use choice::Pools;
@@ -158,7 +157,7 @@ impl QdiscLayer {
         let state = &mut self.queues[queue];
         kernel.cpu.take_lock(&mut state.last_core, state.unlocked, kernel.work);
         let now = kernel.work.now();
-        self.passed.entered.count_segment(&segment);
+        self.passed.entered += crate::accounting::of_segment(&segment);
         self.choice.occupancy[queue].bytes += Bytes(u64::from(segment.len));
         state.enqueue(segment, now, &mut self.dropped);
         state.unlocked = now;
@@ -221,7 +220,7 @@ impl QdiscLayer {
 
     /// Removes the dropped segments, which the caller releases. The caller returns the list for reuse of its memory.
     pub(crate) fn take_dropped(&mut self) -> Vec<Segment> {
-        self.dropped.iter().for_each(|segment| self.passed.dropped.count_segment(segment));
+        self.dropped.iter().for_each(|segment| self.passed.dropped += crate::accounting::of_segment(segment));
         std::mem::take(&mut self.dropped)
     }
 
@@ -272,7 +271,7 @@ impl QdiscLayer {
                     let last = state.last_stream.replace(segment.flow);
                     handed.changes += u64::from(handed.segments > 0 && last != Some(segment.flow));
                     handed.segments += 1;
-                    self.passed.left.count_segment(&segment);
+                    self.passed.left += crate::accounting::of_segment(&segment);
                     nic.count_in(&segment);
                     if self.segmentation == Segmentation::Nic || segment.packets == 1 {
                         handed.descriptors += 1;
@@ -357,10 +356,10 @@ impl Stage for QdiscLayer {
         &self.passed
     }
 
-    fn held(&self) -> Amount {
-        let mut held = Amount::default();
+    fn held(&self) -> Counted {
+        let mut held = Counted::default();
         for queue in self.queues.iter() {
-            queue.walk(&mut |segment| held.count_segment(segment));
+            queue.walk(&mut |segment| held += crate::accounting::of_segment(segment));
         }
         held
     }

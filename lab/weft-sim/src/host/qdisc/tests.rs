@@ -99,7 +99,7 @@ fn a_segment_goes_through_the_qdisc_to_the_ring_and_charges_its_socket() {
     let socket = bench.sockets[STREAM];
     assert_eq!((socket.queue, socket.outstanding, socket.charged), (Some(queue), 1, 3000 + 2304));
     assert_eq!(bench.hand_over(queue), Handed { segments: 1, descriptors: 1, changes: 0 });
-    assert_eq!((bench.layer.held(), bench.nic.held().packets.0), (Amount::ZERO, 3));
+    assert_eq!((bench.layer.held(), bench.nic.held().packets.0), (Counted::ZERO, 3));
     bench.release(queue, &segment);
     let socket = bench.sockets[STREAM];
     assert_eq!((socket.outstanding, socket.charged), (0, 0));

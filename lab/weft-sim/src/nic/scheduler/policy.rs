@@ -3,8 +3,8 @@
 use super::{After, NicScheduler, Pick};
 use thiserror::Error;
 use weft_rank::Metadata;
-use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Traffic, Turn, Verdict};
-use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
+use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Turn, Verdict};
+use weft_units::{BitsPerSec, Bytes, Counted, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
 /// has a queue per flow.
@@ -149,7 +149,7 @@ impl PolicyScheduler {
         &mut self,
         prepared: Prepared,
         lanes: &[(TxQueueId, LaneId)],
-        waiting: impl Fn(TxQueueId) -> (Metadata, Traffic),
+        waiting: impl Fn(TxQueueId) -> (Metadata, Counted),
         now: Nanos,
     ) -> Result<(), ExchangeError> {
         let queues = &self.queues;
@@ -190,7 +190,7 @@ impl PolicyScheduler {
     pub fn finish_with(
         &mut self,
         queue: TxQueueId,
-        (sent, taken): (Bytes, Traffic),
+        (sent, taken): (Bytes, Counted),
         next: Option<&Metadata>,
         now: Nanos,
     ) {

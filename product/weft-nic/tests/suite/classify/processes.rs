@@ -255,7 +255,7 @@ fn packets_of_sockets_without_a_maker_are_counted() {
     assert!(bench.bed.receiver.run(refused).expect("namespace").is_err());
     let [_, _, other] = counted(&bench);
     let totals = bench.nic.stop(Nanos::from_secs(1)).expect("stop");
-    assert!(other >= 1 && totals.unknown_makers >= 1, "{totals:#?}");
+    assert!(other >= 1 && totals.events.unknown_makers.get() >= 1, "{totals:#?}");
     conserved(&totals);
 }
 

@@ -165,7 +165,7 @@ impl Assigned {
     /// Whether all packets that arrived at the NIC have left it.
     fn nic_is_empty(&self) -> bool {
         let totals = self.nic().totals().expect("totals");
-        let gone = totals.sum(|class| class.sent).plus(totals.sum(|class| class.refused)).packets.get();
+        let gone = (totals.sum(|class| class.sent) + totals.sum(|class| class.refused)).packets.get();
         let page = self.titan().page();
         gone + totals.lost >= totals.sum(|class| class.posted).packets.get()
             && get(&page.fetching) == 0

@@ -146,7 +146,7 @@ impl Bench {
         let totals = || self.nic.totals().expect("totals");
         let _ = until(patience, || {
             let totals = totals();
-            let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).packets.get();
+            let gone = (totals.sum(|c| c.sent) + totals.sum(|c| c.refused)).packets.get();
             gone + totals.lost >= totals.sum(|c| c.posted).packets.get()
         });
         totals()
@@ -218,15 +218,15 @@ pub(crate) fn conserved(totals: &Totals) {
 
 /// As [`conserved`], for frames that the receiver's stack drops in part, since it has no handler for their protocol.
 pub(crate) fn conserved_to_the_uplink(totals: &Totals) {
-    let sum = |pick: fn(&ClassTotals) -> weft_nic::counters::Count| totals.sum(pick).packets.get();
+    let sum = |pick: fn(&ClassTotals) -> weft_units::Counted| totals.sum(pick).packets.get();
     let (posted, fetched) = (sum(|c| c.posted), sum(|c| c.fetched));
     let gone = sum(|c| c.sent) + sum(|c| c.refused) + sum(|c| c.held);
     assert_eq!(fetched, gone, "{totals:#?}");
-    assert_eq!(posted + totals.strays, gone + totals.lost, "{totals:#?}");
+    assert_eq!(posted + totals.events.strays.get(), gone + totals.lost, "{totals:#?}");
     assert_eq!(totals.lost, totals.drops.total(), "{totals:#?}");
     assert_eq!(totals.uplink_writes, totals.uplink_arrived, "{totals:#?}");
     for class in &totals.classes {
-        let gone = class.sent.plus(class.refused).plus(class.held);
+        let gone = (class.sent + class.refused) + class.held;
         assert_eq!(class.fetched, gone, "{totals:#?}");
     }
 }

@@ -3,8 +3,8 @@
 use super::{Imported, ProbeReport};
 use crate::host_facts;
 use crate::steering::planning::{context, filter};
-use weft_report::record::Document;
-use weft_report::steer::{ForeignRule, ProbedRule, SteerImport, SteerProbe};
+use weft_facts::record::Document;
+use weft_facts::steer::{ForeignRule, ProbedRule, SteerImport, SteerProbe};
 use weft_steer::Nic;
 
 impl Imported {

@@ -339,7 +339,7 @@ fn wanted_flows(ports: &[u16]) -> Wanted {
     let rows: String = ports.iter().map(|port| format!("udp,192.0.2.1,9,198.51.100.1,{port},a\n")).collect();
     let text = format!("proto,src,sport,dst,dport,class\n{rows}");
     Wanted {
-        policy: weft_steer::policy::read("static { a: 2..3 }", "policy").expect("a policy"),
+        policy: crate::steering::input::policy("static { a: 2..3 }").expect("a policy"),
         flows: weft_steer::flows_csv::read(text.as_bytes(), "flows").expect("flows"),
         options: weft_steer::search::Options::default(),
     }
@@ -440,7 +440,7 @@ fn a_table_that_somebody_else_set_since_stays() {
     theirs_stay(&device, &theirs);
 }
 
-#[path = "../../../../weft-report/tests/suite/schema.rs"]
+#[path = "../../../../weft-facts/tests/suite/schema.rs"]
 mod schema;
 
 #[test]

@@ -29,9 +29,9 @@ pub(crate) use crate::script::node::FlowHead;
 use crate::script::node::{Event, Head, ScriptNode, one};
 use crate::script::scheduler::{At, Cx, Joins, Sight, Tie, TurnEnd};
 use crate::script::timers::{Alarm, Owner, Timers};
-use crate::traffic::Traffic;
 use crate::validate::Parent;
 use crate::virtual_time;
+use weft_units::Counted;
 
 /// The state that a tree has for user-defined algorithms.
 #[derive(Debug)]
@@ -278,7 +278,7 @@ impl PolicyTree {
     pub(crate) fn arrived(&mut self, flow: FlowId, packet: &Metadata) {
         let Some(mut scripts) = self.scripts.take() else { return };
         let queued = one(packet.get(Metadatum::Length).map(Bytes));
-        scripts.heads[flow.index()].queued.merge(queued);
+        scripts.heads[flow.index()].queued += queued;
         let slot = &self.flows[flow.index()];
         let lane = &self.lanes[slot.lane as usize];
         let at = lane.leaf;
@@ -432,7 +432,7 @@ impl PolicyTree {
         &mut self,
         turn: Turn,
         sent: Bytes,
-        taken: Traffic,
+        taken: Counted,
         next: Option<&Metadata>,
         now: Instant,
     ) -> Result<(), StaleTurn> {
@@ -455,7 +455,7 @@ impl PolicyTree {
     ) -> Result<(), StaleTurn> {
         let arrival = if next.is_some() || self.posted { Some(self.tick()) } else { None };
         let next = arrival.map(|arrival| (arrival, *next.unwrap_or(&Metadata::UNKNOWN)));
-        self.finish_packet(turn, charges, Traffic::default(), next, now)
+        self.finish_packet(turn, charges, Counted::default(), next, now)
     }
 
     /// Ends a turn in which `taken` left the flow's queue, with the arrival number and the metadata of the next packet.
@@ -463,7 +463,7 @@ impl PolicyTree {
         &mut self,
         turn: Turn,
         charges: (Bytes, Bytes),
-        taken: Traffic,
+        taken: Counted,
         next: Option<(u64, Metadata)>,
         now: Instant,
     ) -> Result<(), StaleTurn> {
@@ -486,7 +486,7 @@ impl PolicyTree {
         id: u32,
         flow: FlowId,
         (sent, share): (Bytes, Bytes),
-        taken: Traffic,
+        taken: Counted,
         next: Option<(u64, Metadata)>,
         now: Instant,
     ) {
@@ -495,7 +495,7 @@ impl PolicyTree {
         charge_limits(&self.lanes[id as usize], &mut self.limits, &mut self.all_clear, sent, now);
         let place = &mut scripts.heads[flow.index()];
         let before = *place;
-        place.queued.remove(taken);
+        place.queued -= taken;
         (place.arrival, place.packet) = next.unwrap_or_default();
         self.backlogged -= usize::from(next.is_none());
         self.charge_leaf(&mut scripts, id, flow, share, &before.packet, next.is_none());

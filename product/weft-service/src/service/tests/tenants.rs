@@ -3,7 +3,7 @@
 use super::*;
 use crate::data_path::{Former, Memory};
 use weft_control::interface::{StatusTenant, TenantFile, TenantName, TenantReply};
-use weft_report::tenants::TenantOrigin;
+use weft_facts::tenants::TenantOrigin;
 
 const OPERATOR: &str = "link 1gbps\nvm1 = tenant \"vm1.weft\" of cgroup \"/vm1\" { classes 2 }\n\
     vm2 = tenant \"vm2.weft\" of cgroup \"/vm2\"\nroot = wfq { vm1: 1, vm2: 1, default: 1 }\n";

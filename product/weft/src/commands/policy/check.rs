@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::{PolicyText, with_cure};
+use weft_facts::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
+use weft_facts::record::Document;
 use weft_policy::promise::Promise;
 use weft_policy::{CompileOptions, Diagnostic};
-use weft_report::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
-use weft_report::record::Document;
 use weft_run::host_facts;
 use weft_run::place::{Answer, Place, line};
 
@@ -49,7 +49,9 @@ enum Wanted {
     Sim,
     /// A replay of a capture
     Replay,
-    /// The kernel's HTB, by `weft policy export`
+    /// The kernel's qdiscs, with a classifying program
+    Kernel,
+    /// The kernel's qdiscs, by `weft policy export`
     Tc,
 }
 
@@ -60,6 +62,7 @@ impl From<Wanted> for Place {
             Wanted::Daemon => Self::Daemon,
             Wanted::Sim => Self::Sim,
             Wanted::Replay => Self::Replay,
+            Wanted::Kernel => Self::Kernel,
             Wanted::Tc => Self::Tc,
         }
     }
@@ -118,9 +121,8 @@ impl Findings {
             said += &format!("{}: note: {}\n", text.name, line(&answers));
         }
         self.refused += usize::from(compilation.has_errors() || !refusals.is_empty());
-        for diagnostic in compilation.diagnostics.iter().chain(&refusals) {
-            self.report.diagnostics.push(serde_json::to_value(diagnostic)?);
-        }
+        let all = compilation.diagnostics.iter().chain(&refusals);
+        self.report.diagnostics.extend(all.map(Diagnostic::stated));
         for answer in answers.iter().filter(|answer| args.places.is_empty() || wanted(answer)) {
             self.report.places.push(place(text, answer));
             self.report.promises.extend(answer.promises.iter().map(|of| promise(text, answer.place, of)));

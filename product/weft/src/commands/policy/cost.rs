@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use weft_cli::failure::Reported;
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
+use weft_facts::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
+use weft_facts::record::Document;
 use weft_policy::algorithm::Place;
 use weft_policy::cost::{OrderCost, PolicyCost, Profile};
 use weft_policy::{Diagnostic, Source, price_with};
 use weft_rank::Part;
-use weft_report::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
-use weft_report::record::Document;
 use weft_run::host_facts;
 use weft_run::tenant_files::Beside;
 
@@ -99,7 +99,7 @@ fn report(
         file: file.to_owned(),
         cost: cost.map(policy_price),
         profiles: priced.collect(),
-        diagnostics: diagnostics.iter().map(serde_json::to_value).collect::<Result<_, _>>()?,
+        diagnostics: diagnostics.iter().map(Diagnostic::stated).collect(),
     })
 }
 

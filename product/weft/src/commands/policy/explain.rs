@@ -7,15 +7,15 @@ use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_control::Client;
+use weft_facts::human;
+use weft_facts::policy_explain::{
+    ExplainedLimit, ExplainedRank, ExplainedStep, ExplainedWaiting, PolicyExplainReport,
+};
+use weft_facts::record::Document;
+use weft_facts::status::ServiceStatus;
 use weft_policy::explain::{DescribedPacket, Explanation, PacketRank, Step, Turn};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, explain_with};
 use weft_rank::Eligibility;
-use weft_report::human;
-use weft_report::policy_explain::{
-    ExplainedLimit, ExplainedRank, ExplainedStep, ExplainedWaiting, PolicyExplainReport,
-};
-use weft_report::record::Document;
-use weft_report::status::ServiceStatus;
 use weft_run::host_facts;
 use weft_sched::program::LeafDiscipline;
 use weft_service::policy;

@@ -32,7 +32,7 @@ pub(crate) struct Args {
 /// A system that enforces policies.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum System {
-    /// The kernel's HTB and its filters, by tc(8).
+    /// The kernel's qdiscs and filters, by tc(8).
     Tc,
 }
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
 use weft_cli::policy_file::PolicyText;
+use weft_facts::policy_test::{PolicyTest, PolicyTestReport, TestDeparture};
+use weft_facts::record::Document;
 use weft_policy::trial::run::{Outcome, run_changing};
 use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, Tenant, texts_of};
-use weft_report::policy_test::{PolicyTest, PolicyTestReport, TestDeparture};
-use weft_report::record::Document;
 use weft_run::host_facts;
 use weft_units::Nanos;
 

@@ -9,7 +9,7 @@ use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::output::{self, Target};
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::emit;
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use weft_cli::failure::usage;
 use weft_cli::output::{self, Target};
 use weft_cli::steering::Problem;
-use weft_report::record::Document;
+use weft_facts::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::{Configuration, emit};
 

@@ -1,11 +1,11 @@
 //! Three namespaces with `weft run` between them.
 
-use crate::common::{Running, file, until, weft};
+use crate::common::{Running, file, weft};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use weft_host::link::{self, VethOptions};
-use weft_host::testing::unique;
+use weft_host::testing::{unique, wait_for};
 use weft_host::{NetNs, RunId};
 
 pub(crate) const POLICY: &str =
@@ -33,6 +33,20 @@ pub(crate) fn transfer(from: &NetNs, to: &NetNs, at: IpAddr) -> Duration {
     drop(stream);
     assert!(receiver.join().expect("receiver") == sent, "what arrives is what was sent");
     start.elapsed()
+}
+
+/// Waits until the link `name` of a namespace runs.
+#[track_caller]
+pub(crate) fn wait_until_up(ns: &NetNs, name: &str) {
+    wait_for(format_args!("{name} is up"), || link::show(ns, name).is_ok_and(|link| link.running));
+}
+
+/// Waits until the port of this run is up among the applications.
+#[track_caller]
+pub(crate) fn wait_for_port(app: &NetNs, running: &Running) {
+    let run = || link::alias(app, "weft0").ok().flatten().and_then(|alias| RunId::owner_of_alias(&alias));
+    wait_for("the port of this run", || run().is_some_and(|run| run.pid == running.0.id()));
+    wait_until_up(app, "weft0");
 }
 
 /// Namespaces of the applications, of the uplink's interface, and of its other end.
@@ -68,16 +82,8 @@ impl World {
             .args(more)
             .spawn();
         let running = Running(running.expect("start weft"));
-        self.wait_for_port(&running);
+        wait_for_port(&self.app, &running);
         running
-    }
-
-    /// Waits until the port of this run is up.
-    pub(crate) fn wait_for_port(&self, running: &Running) {
-        let ours = || link::alias(&self.app, "weft0").ok().flatten().and_then(|a| RunId::owner_of_alias(&a));
-        let up = || link::show(&self.app, "weft0").is_ok_and(|l| l.running);
-        let started = || up() && ours().is_some_and(|run| run.pid == running.0.id());
-        assert!(until(Duration::from_secs(20), started), "the port does not come up");
     }
 
     /// Asserts that only the test's own devices exist.

@@ -2,8 +2,8 @@
 
 use super::client::{Ended, RequestCounts};
 use super::{Class, IsolationOptions};
+use weft_facts::stats;
 use weft_nic::receive::ReceiveTotals;
-use weft_report::stats;
 use weft_units::{FlowKey, Instant, Nanos, Packets};
 
 /// A part of the run.

@@ -2,11 +2,11 @@
 
 use super::path::PathError;
 use super::settings::SettingsError;
-use crate::traffic::iperf::IperfError;
 use weft_host::OsError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::sysctl::SysctlError;
+use weft_profile::error::ProfileError;
 use weft_profile::ping::PingError;
 
 /// The reason that a run failed.
@@ -21,7 +21,7 @@ pub enum MeasuredError {
     Path(#[from] PathError),
     /// iperf3 failed.
     #[error(transparent)]
-    Iperf(IperfError),
+    Iperf(ProfileError),
     /// ping failed.
     #[error(transparent)]
     Ping(#[from] PingError),
@@ -51,10 +51,10 @@ pub enum MeasuredError {
     Os(#[from] OsError),
 }
 
-impl From<IperfError> for MeasuredError {
-    fn from(error: IperfError) -> Self {
+impl From<ProfileError> for MeasuredError {
+    fn from(error: ProfileError) -> Self {
         match error {
-            IperfError::Stopped => Self::Stopped,
+            ProfileError::Stopped => Self::Stopped,
             other => Self::Iperf(other),
         }
     }

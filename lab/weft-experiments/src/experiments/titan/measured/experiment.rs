@@ -13,9 +13,9 @@ use super::path::{Open, Path, PathError};
 use super::run::{Figures, run};
 use super::settings::{Config, Inner, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
-use weft_report::stats;
 use weft_units::{Bytes, Weight};
 
 /// A function that makes a path for a run.

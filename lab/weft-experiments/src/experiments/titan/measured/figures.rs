@@ -6,7 +6,7 @@
 
 use super::path::{Departure, Log};
 use core::ops::Range;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_units::{BitsPerSec, Bytes, FlowKey, Instant, Nanos};
 
 /// Wire bytes of an Ethernet frame that are not TCP payload: preamble 8, header 14, checksum 4, gap 12 (IEEE 802.3),

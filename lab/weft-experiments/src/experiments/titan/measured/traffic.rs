@@ -5,7 +5,7 @@ use super::error::MeasuredError;
 use super::path::Path;
 use super::processors::allowed;
 use super::settings::RunSettings;
-use crate::traffic::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
+use weft_profile::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{FlowKey, Protocol};
 
 /// The congestion control of all flows: the default of the papers' kernel.

@@ -176,7 +176,7 @@ fn under_policy(
     let report = ordered(Row::Policy, given, &bed, scale, cancelled, told);
     let totals = nic.stop(Nanos::from_secs(5))?;
     let report = report?;
-    let gone = totals.sum(|c| c.sent).plus(totals.sum(|c| c.refused)).plus(totals.sum(|c| c.held));
+    let gone = totals.sum(|c| c.sent + c.refused + c.held);
     let dropped = totals.drops.total();
     let standing = totals.sum(|c| c.posted).packets.get().abs_diff(gone.packets.get() + dropped);
     let mut figures = stages(&report);

@@ -8,9 +8,9 @@ use super::settings::{Config, Settings, SettingsError, TOTAL_RATE};
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;
 use std::time::Instant;
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, Series, TableCell};
-use weft_report::stats;
 use weft_units::ParseUnitError;
 
 /// The experiment's id.

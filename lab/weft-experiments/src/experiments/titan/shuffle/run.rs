@@ -5,7 +5,7 @@ use super::settings::Settings;
 use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
-use weft_report::stats;
+use weft_facts::stats;
 use weft_run::accounting::conservation;
 use weft_units::Nanos;
 
@@ -94,8 +94,7 @@ fn check(accounting: &[Accounting]) -> Result<(), ShuffleError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weft_nic::nic::{Arrivals, Totals};
-    use weft_units::{Bytes, Packets};
+    use weft_nic::nic::{Arrivals, PortTotals, Totals};
 
     #[test]
     fn a_spread_is_of_one_server() {
@@ -117,13 +116,16 @@ mod tests {
                 (&mut class.sent, sent),
                 (&mut class.wire, sent),
             ] {
-                *count = weft_nic::counters::Count { packets: Packets(packets), bytes: Bytes(packets * 100) };
+                *count = weft_units::Counted::new(packets, packets * 100);
             }
             Accounting {
                 // A NIC without classes has no count at the port's far end.
                 nic: Totals {
-                    classes: vec![class],
-                    arrivals: Arrivals { unseen_ports: 1, ..Arrivals::default() },
+                    ports: PortTotals {
+                        classes: vec![class],
+                        arrivals: Arrivals { unseen_ports: 1, ..Arrivals::default() },
+                        ..PortTotals::default()
+                    },
                     ..Totals::default()
                 },
                 switch_drops: 0,

@@ -3,9 +3,9 @@
 use super::{Results, hash_row};
 use crate::experiments::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
+use weft_facts::stats;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
-use weft_report::stats;
 
 /// The factor that all of Titan must be fairer than hashing by, over a second. The report's factors (C6 over T3 and
 /// TX3 in Tables 3 and 5) are 1/6 and 1/75 with 12 flows, 1/2 and 1/18 with 48.

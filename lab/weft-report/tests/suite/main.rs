@@ -1,0 +1,10 @@
+//! The crate's tests of its public interface, in one program.
+
+mod demo;
+mod fixture;
+mod lag;
+mod page;
+#[path = "../../../../product/weft-facts/tests/suite/schema.rs"]
+mod schema;
+mod schemas;
+mod tune;

@@ -1,0 +1,6 @@
+//! The crate's tests of its public interface, in one program.
+
+mod fixture;
+mod schema;
+mod schemas;
+mod statistics;
