@@ -205,8 +205,8 @@ enum Fault {
 /// `honest`: each device and qdisc drops some packets, and counts them.
 fn a_million(fault: Option<(&str, Fault)>, honest: bool) -> Totals {
     const MILLION: u64 = 1_000_000;
-    let mut totals = Totals::default();
-    totals.classes = vec![ClassTotals::default()];
+    let ports = PortTotals { classes: vec![ClassTotals::default()], ..PortTotals::default() };
+    let mut totals = Totals { ports, ..Totals::default() };
     for number in 0..MILLION {
         let one = count(1, 60 + number * 7919 % 1455);
         let passes = |stage: &str, sum: &mut Counted| match fault {
