@@ -524,7 +524,7 @@ impl SoftwareNic {
     /// The current totals: the sums over the ports, those that were removed included, and the NIC's own.
     ///
     /// # Errors
-    /// None at present: a counter that cannot be read keeps its last reading, and [`Totals::unread`] counts that.
+    /// None at present: a counter that cannot be read keeps its last reading, and [`PortTotals::unread`] counts that.
     pub fn totals(&self) -> Result<Totals, NicError> {
         self.totals_with(NicPort::totals)
     }

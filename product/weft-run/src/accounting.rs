@@ -22,7 +22,7 @@
 //! The kernel's devices count dropped packets but not their bytes. A stage with such drops is listed in
 //! [`Conservation::uncounted_bytes`]: its missing bytes are attributed to the drops, so there the equation is checked for
 //! packets only. The bytes of the other stages are checked as ever, those behind the far end among them. A super-packet that
-//! the kernel cuts before the ring is several packets, and its drop is counted once; [`Totals::cut`] bounds what such drops
+//! the kernel cuts before the ring is several packets, and its drop is counted once; [`PortTotals::cut`](weft_nic::nic::PortTotals::cut) bounds what such drops
 //! may explain.
 //!
 //! The module is a pure function of the totals. It counts nothing itself, and has no branch that drops a packet.

@@ -19,7 +19,7 @@
 //! the namespace. Interfaces are followed by index, since names may change.
 //!
 //! Rare branches: a failed update of MTU or carrier (`not_followed`) and a failed read of the kernel's counters
-//! (`unread`) add to [`Status::failed`]. Setting `disable_ipv6` may fail without a counter, since a kernel without IPv6
+//! (`unread`) add to [`ServiceStatus::failed_readings`](weft_facts::status::ServiceStatus::failed_readings). Setting `disable_ipv6` may fail without a counter, since a kernel without IPv6
 //! needs it not.
 
 mod arp;

@@ -16,7 +16,7 @@
 //! signal it is the signal's.
 //!
 //! Rare branches: missing cgroups warn, by name; failed readings, drops and a worker at its limit have counters in
-//! [`Status`], shown in each line; strays, lost packets and drops by reason are in the report. An early end of the
+//! [`ServiceStatus`], shown in each line; strays, lost packets and drops by reason are in the report. An early end of the
 //! NIC is an error.
 
 mod log;
