@@ -23,4 +23,4 @@ pub mod search;
 pub use flow::Flow;
 pub use nic::Nic;
 pub use nic::configuration::{Action, Configuration, ContextId, RssContext, Rule};
-pub use predicate::{Predicate, read_predicate};
+pub use predicate::Predicate;

@@ -330,7 +330,7 @@ fn goals_alone_are_refused_at_their_places() {
         goals:1:14: error[E0701]: the queues 3..0 go backwards
         goals:1:17: error[E0208]: `hp` has queues already
         goals:1:22: error[E0701]: expected `load` or `flows`, found `lod`
-        goals:1:1: error[E0001]: expected a goal, found `0.5`
+        goals:1:5: error[E0001]: expected `*`, found `locality`
         goals:1:3: error[E0001]: expected a goal, found `class`
         goals:2:1: error[E0001]: expected a goal, found `root`
     "#]]

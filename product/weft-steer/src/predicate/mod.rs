@@ -9,7 +9,8 @@ pub(crate) mod tests;
 pub(crate) mod value;
 
 pub(crate) use read::Reader;
-pub use read::read_predicate;
+#[cfg(test)]
+pub(crate) use read::read_predicate;
 
 use core::fmt;
 use weft_packet::header_match::HeaderMatch;
@@ -91,7 +92,7 @@ fn joined(mut several: Vec<Predicate>, join: impl FnOnce(Vec<Predicate>) -> Pred
 }
 
 impl fmt::Display for Predicate {
-    /// Writes the syntax of [`read_predicate`]. It reads back equal, except that a union or conjunction of one element becomes
+    /// Writes the syntax of models. It reads back equal, except that a union or conjunction of one element becomes
     /// that element, and an empty conjunction becomes `any`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let part = |f: &mut fmt::Formatter<'_>, one: &Self| match one {

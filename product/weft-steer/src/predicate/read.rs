@@ -2,7 +2,7 @@
 //!
 //! `not` binds strongest, then adjacent tests, then `and`, then `or`. Adjacent tests form one header match.
 
-use super::lexer::{Kind, Token, tokens};
+use super::lexer::{Kind, Token};
 use super::value::{self, PROTOCOLS};
 use super::{Predicate, joined};
 use weft_packet::header_match::{ETHER_TYPE_IPV4, ETHER_TYPE_IPV6, Field, HeaderMatch};
@@ -13,26 +13,12 @@ const DEEPEST: u32 = 64;
 /// Words that are complete tests, beside the protocols' names.
 const SHORT: [&str; 4] = ["any", "none", "ipv4", "ipv6"];
 
-/// Reads a predicate.
+/// Reads a predicate from the start of a list of tokens.
 ///
 /// Fields have the names of [`Field::name`]. Values are numbers (decimal, or hexadecimal after `0x`), addresses, prefixes,
 /// `FIRST..LAST` with both ends included, and `VALUE/MASK` or `VALUE&MASK`. `tcp`, `udp`, `sctp`, `icmp`, `icmpv6`, `ipv4`,
 /// `ipv6`, `any` and `none` are complete tests. `vlan N` tests the identifier's 12 bits. An address also tests the Ethernet type
 /// of its family.
-///
-/// # Errors
-/// The first error, with its place.
-pub fn read_predicate(text: &str) -> Result<Predicate, ParseError> {
-    let tokens = tokens(text);
-    let mut reader = Reader::new(&tokens, text.len());
-    let predicate = reader.predicate()?;
-    match reader.peek() {
-        None => Ok(predicate),
-        Some(token) => Err(reader.unexpected(token)),
-    }
-}
-
-/// Reads a predicate from the start of a list of tokens.
 pub(crate) struct Reader<'a> {
     tokens: &'a [Token<'a>],
     next: usize,
@@ -172,6 +158,18 @@ impl<'a> Reader<'a> {
         };
         let what = format!("{} is not a test of a packet", quoted(token.text));
         ParseError::new(token.span(), what, hint)
+    }
+}
+
+/// Reads a text that is a predicate and nothing else.
+#[cfg(test)]
+pub(crate) fn read_predicate(text: &str) -> Result<Predicate, ParseError> {
+    let tokens = super::lexer::tokens(text);
+    let mut reader = Reader::new(&tokens, text.len());
+    let predicate = reader.predicate()?;
+    match reader.peek() {
+        None => Ok(predicate),
+        Some(token) => Err(reader.unexpected(token)),
     }
 }
 
