@@ -54,6 +54,7 @@ impl DataPath for Fake {
             bytes: 1000,
             bps: 1e6,
             dropped: ClassDrops { ring_full: Packets(2), ..ClassDrops::default() },
+            sojourn_reason: Some("no packet has left yet".to_owned()),
             ..StatusClass::default()
         };
         let port = |port: &PortSpec| StatusPort {
