@@ -1149,7 +1149,7 @@ class PlaceAnswer:
     instead: str | None
     """The remedy."""
     place: str
-    """The place: `port`, `daemon`, `sim`, `replay` or `tc`."""
+    """The place: `port`, `daemon`, `sim`, `replay`, `kernel` or `tc`."""
     reason: str | None
     """The reason why not."""
     runs: bool
