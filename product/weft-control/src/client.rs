@@ -5,9 +5,9 @@
 
 use crate::error::ControlError;
 use crate::interface::{
-    AddPort, AddPortReply, ChangeReply, ConfigReply, GenerationReply, ListPortsReply, ListTenantsReply,
-    LoadPolicy, Monitor, OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceStatus, TenantFile,
-    TenantName, TenantReply,
+    AddPort, AddPortReply, ChangeReply, GenerationReply, ListPortsReply, ListTenantsReply, LoadPolicy,
+    Monitor, OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceConfig, ServiceStatus,
+    TenantFile, TenantName, TenantReply,
 };
 use crate::wire::{self, Answer, Frames};
 use serde::de::DeserializeOwned;
@@ -108,7 +108,7 @@ impl Client {
     ///
     /// # Errors
     /// When the call fails.
-    pub fn config(&mut self) -> Result<ConfigReply, ClientError> {
+    pub fn config(&mut self) -> Result<ServiceConfig, ClientError> {
         self.call(&Request::Config(self.of_uplink()))
     }
 

@@ -9,6 +9,7 @@ use crate::wire::{self, Call, Continues};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+pub use weft_facts::config::ServiceConfig;
 use weft_facts::diagnostic::PolicyDiagnostic;
 pub use weft_facts::ports::PortLimit;
 pub use weft_facts::status::{ServiceStatus, StatusPort};
@@ -296,29 +297,6 @@ fn object<T: Serialize>(parameters: &T) -> Option<Map<String, Value>> {
     }
 }
 
-/// The reply of `Config`: the policy in force.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct ConfigReply {
-    /// The generation in force.
-    pub generation: u64,
-    /// The SHA-256 of the text, in hexadecimal digits.
-    pub policy_hash: String,
-    /// The name of the policy.
-    pub policy: String,
-    /// The text, which `LoadPolicy` accepts.
-    pub text: String,
-    /// The name of the configured policy.
-    pub default_policy: String,
-    /// Whether the configured policy is in force.
-    pub is_default: bool,
-    /// The tenants.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tenants: Vec<ConfigTenant>,
-    /// The uplink, if the configuration names its uplinks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub uplink: Option<String>,
-}
-
 /// The reply of `LoadPolicy`, `DiffPolicy` and `RestorePolicy`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ChangeReply {
@@ -385,7 +363,7 @@ pub enum Reply {
     /// Of `Status` and `Monitor`.
     Status(Box<ServiceStatus>),
     /// Of `Config`.
-    Config(ConfigReply),
+    Config(ServiceConfig),
     /// Of `LoadPolicy`, `DiffPolicy` and `RestorePolicy`.
     Change(ChangeReply),
     /// Of `AddPort`.

@@ -14,6 +14,14 @@ pub struct ConfigReport {
     pub schema: String,
     /// The host of the daemon.
     pub host: Host,
+    /// The policy.
+    #[serde(flatten)]
+    pub config: ServiceConfig,
+}
+
+/// The policy that a daemon enforces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ServiceConfig {
     /// The number of the policy in force.
     pub generation: u64,
     /// The SHA-256 of the policy's text, in hexadecimal digits.
@@ -54,7 +62,7 @@ pub struct ConfigTenant {
     pub text: Option<String>,
 }
 
-impl ConfigReport {
+impl ServiceConfig {
     /// The text with its name, hash and generation as comments. It can be loaded again.
     pub fn loadable(&self) -> String {
         let line = |text: &str| text.replace(|c: char| c.is_control() && c != '\t', " ");
@@ -95,10 +103,10 @@ impl Document for ConfigReport {
 
     fn tables(&self) -> Vec<Table> {
         let mut table = Table::new("Policy in force").columns([Column::left("fact"), Column::left("value")]);
-        table.row([Cell::plain("name"), self.policy.as_str().into()]);
-        table.row([Cell::plain("generation"), self.generation.to_string().into()]);
-        table.row([Cell::plain("sha256"), self.policy_hash.as_str().into()]);
-        table.row([Cell::plain("configured"), self.default_policy.as_str().into()]);
+        table.row([Cell::plain("name"), self.config.policy.as_str().into()]);
+        table.row([Cell::plain("generation"), self.config.generation.to_string().into()]);
+        table.row([Cell::plain("sha256"), self.config.policy_hash.as_str().into()]);
+        table.row([Cell::plain("configured"), self.config.default_policy.as_str().into()]);
         vec![table]
     }
 }

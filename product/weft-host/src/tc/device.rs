@@ -210,7 +210,7 @@ impl Device {
         Ok(ours.map(QdiscFound::of).collect())
     }
 
-    /// The root qdisc, whichever it is; `None` if there is none, not even `noqueue`, as at a device that is down.
+    /// The root qdisc. `None` for a device without one, such as a device that is down.
     ///
     /// The kernel sends the answer to every listener for changes, and to the caller only as an echo (`qdisc_get_notify`,
     /// net/sched/sch_api.c).

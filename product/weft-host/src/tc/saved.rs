@@ -7,7 +7,7 @@ use super::message::Place;
 use super::object::{Action, TcObject};
 use super::qdisc::Qdisc;
 
-/// Kinds whose classes somebody has made: a dump of the qdisc lacks them, and their filters.
+/// Kinds with classes and filters of their users, which a dump of the qdisc does not have.
 const WITH_CLASSES: [&str; 6] = ["htb", "hfsc", "drr", "qfq", "ets", "cbq"];
 /// Kinds whose bands may have been given qdiscs and filters.
 const WITH_BANDS: [&str; 2] = ["prio", "multiq"];
@@ -39,7 +39,7 @@ impl Device {
     /// Saves the root, so that [`restore`](Self::restore) can put it back. Nothing changes.
     ///
     /// # Errors
-    /// [`TcError::NotRestorable`] for a root with classes or filters that somebody has made; otherwise the kernel's error.
+    /// [`TcError::NotRestorable`] for a root with classes or filters, which the dump does not have; otherwise the kernel's error.
     pub fn save(&mut self) -> Result<Saved> {
         let all = self.qdiscs()?;
         let root = all.iter().find(|qdisc| qdisc.place.parent == Handle::ROOT);

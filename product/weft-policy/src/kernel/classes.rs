@@ -65,8 +65,8 @@ impl ClassMap {
         limits.iter().filter_map(|limit| find(&self.clocks, *limit))
     }
 
-    /// The value by which the filters and qdiscs of `tree` find a leaf from the root: each qdisc with the class that it chooses. Empty
-    /// if the value is lost on the way.
+    /// The way of a packet with the value of `leaf` from the root: each qdisc, with the class that it chooses for the value. Empty if a
+    /// qdisc on the way chooses no class.
     pub fn way(&self, tree: &Tree, leaf: Handle) -> Vec<(Handle, Handle)> {
         let mut way = Vec::new();
         let mut at = Handle::ROOT;

@@ -69,7 +69,7 @@ impl LowerError {
 /// The kernel form of `policy`.
 ///
 /// # Errors
-/// When there is none, also not with losses.
+/// If the kernel has no form of the policy, even one that keeps less.
 pub fn lower(policy: &CompiledPolicy) -> Result<Lowered, LowerError> {
     let link = policy.link.ok_or(LowerError::NoLinkRate)?;
     let program = &policy.program;

@@ -42,8 +42,8 @@ pub(super) fn least_rate(rate: BitsPerSec, leaves: usize) -> BitsPerSec {
     whole(LEAST_RATE.min(BitsPerSec(rate.get() / leaves.max(1) as u64)))
 }
 
-/// The burst of a rate or a ceiling: a super-packet and a frame, or the bytes of the time by which a timer may be late. Smaller ones lose
-/// part of the rate.
+/// The burst of a rate or a ceiling: a super-packet and a frame, or what the rate sends while a timer is late. A smaller burst
+/// loses part of the rate.
 pub(super) fn burst(rate: BitsPerSec, stated: Bytes) -> Bytes {
     let least = (SUPER_PACKET + FRAME).max(rate.bytes_in(LATE)).max(stated);
     fitting(rate, least)

@@ -421,7 +421,7 @@ fn check_default(tree: &Tree, found: &Lowered) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// The lowered form; `None` if there is none, which a tree that is not too deep may not say.
+/// The lowered form. `None` for a tree that is too deep or too wide, the only reasons that are accepted.
 fn lowered(policy: &CompiledPolicy) -> Option<Lowered> {
     match lower(policy) {
         Ok(found) => Some(found),
@@ -455,7 +455,7 @@ fn edited(old: &Tree, new: &Tree) -> Option<BTreeMap<Handle, Part>> {
     Some(parts)
 }
 
-/// A difference in titles is none of the tree.
+/// The part as a command, which has no title: trees that differ in titles only are equal.
 fn untitled(part: &Part) -> String {
     part.command("eth0")
 }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{
-    ChangeReply, ConfigReply, GenerationReply, LoadPolicy, PolicySource, ServiceStatus, TenantText,
+    ChangeReply, GenerationReply, LoadPolicy, PolicySource, ServiceConfig, ServiceStatus, TenantText,
 };
 use weft_nic::counters::DRAIN;
 use weft_policy::{FileText, Steps, TenantTexts};
@@ -170,8 +170,8 @@ impl Uplink {
         self.ports.contains_key(name) || self.to_make.iter().any(|(spec, _)| spec.name == name)
     }
 
-    pub(super) fn config_reply(&self) -> ConfigReply {
-        ConfigReply {
+    pub(super) fn config_reply(&self) -> ServiceConfig {
+        ServiceConfig {
             generation: self.generation,
             policy_hash: self.policy.hash.clone(),
             policy: self.policy.name.clone(),

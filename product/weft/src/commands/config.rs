@@ -32,25 +32,14 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = Target::open(args.json.as_deref())?;
     let mut daemon = args.socket.connect_about(&args.uplink)?;
-    let reply = told(daemon.config())?;
+    let config = told(daemon.config())?;
     let ports = told(daemon.list_ports())?.ports;
-    let report = ConfigReport {
-        schema: ConfigReport::SCHEMA.to_owned(),
-        host: host_facts::detect(),
-        generation: reply.generation,
-        policy_hash: reply.policy_hash,
-        policy: reply.policy,
-        text: reply.text,
-        default_policy: reply.default_policy,
-        is_default: reply.is_default,
-        tenants: reply.tenants,
-        uplink: reply.uplink,
-    };
     if args.json.is_none() {
         output::print(&limits(&ports))?;
-        output::print(&report.loadable())?;
+        output::print(&config.loadable())?;
     }
-    json.write_json(&report)?;
+    let (schema, host) = (ConfigReport::SCHEMA.to_owned(), host_facts::detect());
+    json.write_json(&ConfigReport { schema, host, config })?;
     Ok(ExitCode::SUCCESS)
 }
 

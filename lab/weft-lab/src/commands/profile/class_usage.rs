@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weft_control::interface::{ConfigReply, ConfigTenant};
+use weft_control::interface::{ConfigTenant, ServiceConfig};
 use weft_facts::status::{ServiceStatus, StatusClass};
 use weft_host::NetNs;
 use weft_host::tasks::Task;
@@ -36,7 +36,7 @@ impl TenantFiles for Files<'_> {
 ///
 /// # Errors
 /// If a file of a tenant has changed since, so that the policy does not compile.
-pub(super) fn compiled(config: ConfigReply) -> Result<CompiledPolicy, PolicyError> {
+pub(super) fn compiled(config: ServiceConfig) -> Result<CompiledPolicy, PolicyError> {
     let files = Files(&config.tenants);
     Policy::limited(&config.policy, config.text, &files, None, Vec::new()).map(|policy| policy.compiled)
 }
