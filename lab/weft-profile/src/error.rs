@@ -73,6 +73,9 @@ pub enum ProfileError {
     /// iperf3 failed, or wrote an unreadable result.
     #[error("iperf3: {0}")]
     Iperf(String),
+    /// The flows stood still.
+    #[error("no payload arrived during a part of three trials in a row; is the machine busy?")]
+    Silent,
     /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),

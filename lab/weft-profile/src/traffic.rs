@@ -53,6 +53,14 @@ impl Load {
         }
     }
 
+    /// The connections of an application with so many flows: iperf3 has one more, for control.
+    const fn connections(self, flows: u32) -> u32 {
+        match self {
+            Self::Bulk => flows + 1,
+            Self::Requests(_) => flows,
+        }
+    }
+
     const fn program(self) -> &'static str {
         match self {
             Self::Bulk => IPERF,
@@ -147,7 +155,7 @@ impl Flows {
             flows.clients.send(&testbed.sender, (load, more), pair, seconds)?;
         }
         flows.wait(&testbed.receiver, "all flows to connect", stop, |seen| {
-            pairs.iter().all(|pair| seen.established(pair.port) >= pair.flows)
+            pairs.iter().all(|pair| seen.established(pair.port) >= load.connections(pair.flows))
         })?;
         flows.wait_for_payload(&testbed.receiver, stop)?;
         Ok(flows)

@@ -99,8 +99,36 @@ impl First {
 /// Runs one trial of a level, with a change if there is one.
 ///
 /// # Errors
-/// If a step fails, or the caller asks to stop.
+/// If a step fails, no payload arrives, or the caller asks to stop.
 pub fn run(
+    at: (Level, Option<Remedy>),
+    load: Load,
+    layout: &Layout,
+    turn: (u32, First),
+    instrument: &Instrument<'_>,
+) -> Result<Trial, ProfileError> {
+    with_payload(|| once(at, load, layout, turn, instrument))
+}
+
+/// Repeats a trial while one of its parts sees no payload at all. Where segments of a flow's start are lost, TCP waits for its
+/// retransmission timer, twice as long each time (RFC 6298, section 5.5), so a short part can lie within the wait: it says
+/// nothing of the level.
+///
+/// # Errors
+/// If a trial fails, or three in a row see no payload.
+pub(crate) fn with_payload<E: From<ProfileError>>(
+    mut trial: impl FnMut() -> Result<Trial, E>,
+) -> Result<Trial, E> {
+    for _ in 0..3 {
+        let trial = trial()?;
+        if trial.run.bare_bps > 0.0 && trial.run.bps > 0.0 {
+            return Ok(trial);
+        }
+    }
+    Err(ProfileError::Silent.into())
+}
+
+fn once(
     (level, change): (Level, Option<Remedy>),
     load: Load,
     layout: &Layout,
@@ -299,5 +327,36 @@ pub(crate) fn unit(sampler: &Sampler, trace: &Trace) -> f64 {
             let seconds = trace.samples() as f64 / f64::from(sampler.rate().hertz());
             seconds / trace.periods().max(1) as f64
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trial(bare_bps: f64, bps: f64) -> Trial {
+        let run = Run { bare_bps, bps, ..Run::default() };
+        let rate = SampleRate::new(999).expect("a rate");
+        let attribution = Attribution::default();
+        Trial { run, clock: Clock::CpuClock, rate, attribution, no_probes: None, flows: None }
+    }
+
+    #[test]
+    fn a_trial_without_payload_is_no_measurement() {
+        let mut bps = [(0.0, 1e9), (1e9, 0.0), (2e9, 1e9)].into_iter();
+        let measured =
+            with_payload(|| bps.next().map(|(bare, bps)| trial(bare, bps)).ok_or(ProfileError::Stopped));
+        assert!(measured.is_ok_and(|trial| trial.run.bare_bps == 2e9));
+        let mut trials = 0;
+        let error = with_payload::<ProfileError>(|| {
+            trials += 1;
+            Ok(trial(0.0, 1e9))
+        });
+        let said = error.expect_err("no payload").to_string();
+        assert_eq!(
+            (trials, said.as_str()),
+            (3, "no payload arrived during a part of three trials in a row; is the machine busy?")
+        );
+        assert!(matches!(with_payload(|| Err(ProfileError::Stopped)), Err(ProfileError::Stopped)));
     }
 }

@@ -21,7 +21,7 @@ use crate::pattern::Layout;
 use crate::ping::Ping;
 use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
 use crate::traffic::{Load, Pair, cores};
-use crate::trial::{First, FlowFigures, Instrument, Trial};
+use crate::trial::{First, FlowFigures, Instrument, Trial, with_payload};
 
 /// The name of the level that leaves all devices as they are.
 pub const AS_IS: &str = "as-is";
@@ -188,7 +188,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
                     }
                 }
                 let before = self.sent()?;
-                let trial = self.trial(repeat).map_err(|error| self.reason(error))?;
+                let trial = with_payload(|| self.trial(repeat)).map_err(|error| self.reason(error))?;
                 self.check_path(before, &trial.run)?;
                 done += 1;
                 let level = turn.name().to_owned();
