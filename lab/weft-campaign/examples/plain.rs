@@ -9,7 +9,7 @@ use std::path::Path;
 use weft_campaign::campaign::Campaign;
 use weft_campaign::grid::Shard;
 use weft_campaign::run;
-use weft_campaign::store::Store;
+use weft_campaign::store::ResultStore;
 use weft_policy::FileError;
 use weft_sim::run::simulate;
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let runs = match store {
         [] => alone(&campaign, shard)?,
         [folder, ..] => {
-            let store = Store::create(Path::new(folder))?;
+            let store = ResultStore::create(Path::new(folder))?;
             run::run(&campaign, &store, (shard, 1), &|| false, &mut |_| {})?.made
         }
     };

@@ -3,7 +3,7 @@
 use crate::figures::KIND;
 use crate::grid::{self, Combination, Grid};
 use crate::key::{Identity, ScenarioHash};
-use crate::store::StoreError;
+use crate::store::ResultStoreError;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -42,7 +42,7 @@ pub enum CampaignError {
     },
     /// The store does not work.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] ResultStoreError),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; give a smaller --threads")]
     Thread(std::io::Error),
@@ -60,14 +60,14 @@ pub struct Campaign {
 
 /// A combination, ready to be simulated.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedCombination {
     /// The scenario.
     pub scenario: Scenario,
     hash: ScenarioHash,
     parameters: Map<String, Value>,
 }
 
-impl Prepared {
+impl PreparedCombination {
     /// Returns the identity of the result with a seed.
     pub fn identity(&self, seed: u64) -> Identity {
         Identity {
@@ -121,7 +121,7 @@ impl Campaign {
     ///
     /// # Errors
     /// If the parameters make no scenario; the error names the axis, if one alone is to blame.
-    pub fn prepare(&self, combination: &Combination) -> Result<Prepared, LocatedError> {
+    pub fn prepare(&self, combination: &Combination) -> Result<PreparedCombination, LocatedError> {
         let parameters: Vec<_> = self.grid.parameters(combination).collect();
         let scenario = self.scenario(&parameters).map_err(|reason| {
             let told = told(&parameters);
@@ -134,7 +134,7 @@ impl Campaign {
         })?;
         let json = |(key, value): &(&str, &toml::Value)| ((*key).to_owned(), json(value));
         let parameters = parameters.iter().map(json).collect();
-        Ok(Prepared { hash: ScenarioHash::of(&scenario), scenario, parameters })
+        Ok(PreparedCombination { hash: ScenarioHash::of(&scenario), scenario, parameters })
     }
 
     /// Reads the scenario with parameters.

@@ -9,7 +9,7 @@
 //!
 //! There is nothing else: no arithmetic, no functions. Kinds are checked when the grid is read, so a condition cannot fail later.
 
-use crate::scalar::{Kind, Scalar};
+use crate::scalar::{Scalar, ScalarKind};
 use core::cmp::Ordering;
 use core::ops::Range;
 use weft_text::{ParseError, hint, quoted};
@@ -63,7 +63,7 @@ pub struct Known<'a> {
     /// The key that it sets.
     pub key: &'a str,
     /// The kind of its values.
-    pub kind: Kind,
+    pub kind: ScalarKind,
 }
 
 impl Condition {
@@ -195,7 +195,7 @@ impl<'a> Reader<'a> {
         let kinds = [&left, &right].map(|operand| self.kind(operand));
         let equality = matches!(comparison, Comparison::Equal | Comparison::Unequal);
         let same = kinds[0] == kinds[1] && (kinds[0].is_ordered() || equality);
-        let fits = same || (equality && kinds.contains(&Kind::Mixed));
+        let fits = same || (equality && kinds.contains(&ScalarKind::Mixed));
         if !fits {
             let what = match kinds {
                 [left, right] if left == right => {
@@ -213,9 +213,9 @@ impl<'a> Reader<'a> {
         Ok(Test::Compare(left, comparison, right))
     }
 
-    fn kind(&self, operand: &Operand) -> Kind {
+    fn kind(&self, operand: &Operand) -> ScalarKind {
         match operand {
-            Operand::Axis(axis) => self.axes.get(*axis).map_or(Kind::Mixed, |axis| axis.kind),
+            Operand::Axis(axis) => self.axes.get(*axis).map_or(ScalarKind::Mixed, |axis| axis.kind),
             Operand::Value(value) => value.kind(),
         }
     }
@@ -291,10 +291,10 @@ mod tests {
     use super::*;
 
     const AXES: [Known<'static>; 4] = [
-        Known { name: Some("flows"), key: "flows.0.count", kind: Kind::Number },
-        Known { name: None, key: "host.nic.transmit_queues", kind: Kind::Number },
-        Known { name: Some("rate"), key: "network.rate", kind: Kind::Rate },
-        Known { name: Some("qdisc"), key: "host.stack.qdisc", kind: Kind::Text },
+        Known { name: Some("flows"), key: "flows.0.count", kind: ScalarKind::Number },
+        Known { name: None, key: "host.nic.transmit_queues", kind: ScalarKind::Number },
+        Known { name: Some("rate"), key: "network.rate", kind: ScalarKind::Rate },
+        Known { name: Some("qdisc"), key: "host.stack.qdisc", kind: ScalarKind::Text },
     ];
 
     fn holds(text: &str) -> bool {

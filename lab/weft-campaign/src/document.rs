@@ -5,22 +5,22 @@ use weft_facts::record::{Balance, Conservation, Document, Host, Stage};
 use weft_report::sim::{
     SimFairness, SimFlow, SimLatency, SimPolicyChange, SimPolicyClass, SimReport, SimSpread,
 };
-use weft_sim::cost::Category;
-use weft_sim::outcome::{self, DropCounts, DropPlace, Latencies, Outcome, PolicyPhase};
+use weft_sim::cost::CostCategory;
+use weft_sim::outcome::{self, DropCounts, DropPlace, Latencies, PolicyPhase, RunOutcome};
 use weft_sim::scenario::Scenario;
 use weft_units::{Counted, Nanos};
 
 /// A run with its seed.
 #[derive(Debug)]
-pub struct Run {
+pub struct SeededRun {
     /// The seed.
     pub seed: u64,
     /// The run's outcome.
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
 }
 
 /// Returns the document of a scenario's runs; `None` without a run. `wall_s` is the time of all runs in seconds, on `host`.
-pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64, host: Host) -> Option<SimReport> {
+pub fn report(scenario: &Scenario, runs: &[SeededRun], wall_s: f64, host: Host) -> Option<SimReport> {
     let first = runs.first()?;
     let outcome = &first.outcome;
     let sim_s = outcome.measured.as_secs_f64();
@@ -60,7 +60,7 @@ pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64, host: Host) -> Opt
 }
 
 /// Returns the changes of hosts' policies, each with the classes of the phases before and after it.
-fn policy_changes(outcome: &Outcome) -> Vec<SimPolicyChange> {
+fn policy_changes(outcome: &RunOutcome) -> Vec<SimPolicyChange> {
     let pairs = outcome.policies.windows(2);
     let changes = pairs.filter_map(|pair| {
         let [before, after] = pair else { return None };
@@ -97,20 +97,20 @@ fn classes(before: &PolicyPhase, after: &PolicyPhase) -> Vec<SimPolicyClass> {
 }
 
 /// Returns the seeds of runs whose accounting does not balance, at a stage, over the whole path, or in its drops by reason.
-fn unbalanced(runs: &[Run]) -> Vec<u64> {
-    let balanced = |run: &&Run| conservation(&run.outcome).imbalances().is_empty();
+fn unbalanced(runs: &[SeededRun]) -> Vec<u64> {
+    let balanced = |run: &&SeededRun| conservation(&run.outcome).imbalances().is_empty();
     runs.iter().filter(|run| !balanced(run)).map(|run| run.seed).collect()
 }
 
 fn by_category(core: &[f64; 8]) -> BTreeMap<String, f64> {
-    Category::ALL
+    CostCategory::ALL
         .iter()
         .zip(core)
         .map(|(category, nanos)| (category.name().to_owned(), nanos * 1e-9))
         .collect()
 }
 
-fn nfm(outcome: &Outcome) -> BTreeMap<String, SimFairness> {
+fn nfm(outcome: &RunOutcome) -> BTreeMap<String, SimFairness> {
     let fairness = outcome.fairness.iter().map(|fairness| {
         let value = SimFairness { mean: fairness.mean, max: fairness.max, windows: fairness.windows };
         (fairness.interval.to_string().replace(' ', ""), value)
@@ -118,7 +118,7 @@ fn nfm(outcome: &Outcome) -> BTreeMap<String, SimFairness> {
     fairness.collect()
 }
 
-fn latencies(scenario: &Scenario, outcome: &Outcome) -> BTreeMap<String, SimLatency> {
+fn latencies(scenario: &Scenario, outcome: &RunOutcome) -> BTreeMap<String, SimLatency> {
     let seconds =
         |all: &Latencies| all.samples.iter().map(|sample| sample.as_secs_f64()).collect::<Vec<f64>>();
     let mut named: Vec<(String, Vec<f64>)> = scenario
@@ -138,7 +138,7 @@ fn latencies(scenario: &Scenario, outcome: &Outcome) -> BTreeMap<String, SimLate
 }
 
 /// Returns mean and range over the seeds of each figure that is one number per run.
-fn spread(runs: &[Run]) -> BTreeMap<String, SimSpread> {
+fn spread(runs: &[SeededRun]) -> BTreeMap<String, SimSpread> {
     let mut values: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for run in runs {
         values.entry("throughput_bps".to_owned()).or_default().push(run.outcome.throughput().0 as f64);
@@ -157,7 +157,7 @@ const PATH: [&str; 4] = [" qdiscs", " rings", "network", " receive rings"];
 
 /// Returns the accounting of a run for reports. The total is the whole path, from the qdiscs to the receivers'
 /// stacks.
-pub fn conservation(outcome: &Outcome) -> Conservation {
+pub fn conservation(outcome: &RunOutcome) -> Conservation {
     let stages = outcome.balances.clone();
     let mut sums = [Balance::default(); PATH.len()];
     let mut ports = Counted::ZERO;
@@ -185,7 +185,7 @@ pub fn conservation(outcome: &Outcome) -> Conservation {
 }
 
 /// Returns the drops by class and reason, without zeros.
-fn class_drops(outcome: &Outcome) -> BTreeMap<String, BTreeMap<String, Counted>> {
+fn class_drops(outcome: &RunOutcome) -> BTreeMap<String, BTreeMap<String, Counted>> {
     let by_reason = |dropped: DropCounts| {
         let all = DropPlace::ALL.into_iter().map(|place| (place.name().to_owned(), dropped.at(place)));
         all.filter(|(_, dropped)| *dropped != Counted::ZERO).collect()
@@ -227,7 +227,7 @@ fn path(sums: [Balance; PATH.len()]) -> Balance {
     }
 }
 
-fn counters(outcome: &Outcome) -> BTreeMap<String, u64> {
+fn counters(outcome: &RunOutcome) -> BTreeMap<String, u64> {
     let counters = &outcome.counters;
     let named = [
         ("segments", counters.segments),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     /// The drops by reason, summed over the classes.
-    fn of_all_classes(outcome: &Outcome) -> BTreeMap<String, Counted> {
+    fn of_all_classes(outcome: &RunOutcome) -> BTreeMap<String, Counted> {
         let mut sums: BTreeMap<String, Counted> = BTreeMap::new();
         for (reason, dropped) in class_drops(outcome).into_values().flatten() {
             *sums.entry(reason).or_default() += dropped;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     /// A policy with a dropper for one class, on links that lose packets.
-    fn with_policy(dropper: &str, traffic: &str) -> Outcome {
+    fn with_policy(dropper: &str, traffic: &str) -> RunOutcome {
         let text = format!(
             r#"
 warm_up = "0s"
@@ -358,10 +358,10 @@ class = "bulk"
     #[test]
     fn a_packet_or_a_byte_that_one_stage_has_lost_is_an_unbalanced_seed() {
         let scenario = scenario("warm_up = \"0s\"\nduration = \"5ms\"\n[[flows]]\ncount = 4\n");
-        let run = |edit: &dyn Fn(&mut Outcome)| {
+        let run = |edit: &dyn Fn(&mut RunOutcome)| {
             let mut outcome = simulate(&scenario, 1).expect("runs");
             edit(&mut outcome);
-            unbalanced(&[Run { seed: 7, outcome }])
+            unbalanced(&[SeededRun { seed: 7, outcome }])
         };
         assert_eq!(run(&|_| ()), [0; 0]);
         let stages = simulate(&scenario, 1).expect("runs").balances.len();

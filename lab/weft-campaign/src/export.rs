@@ -1,10 +1,10 @@
 //! Results as a table: a row per run, with its parameters and figures.
 
 use crate::figures::KIND;
-use crate::key::Key;
-use crate::record::Record;
+use crate::key::ResultKey;
+use crate::record::ResultRecord;
 use crate::scalar::Scalar;
-use crate::store::{Found, Store, StoreError};
+use crate::store::{Lookup, ResultStore, ResultStoreError};
 use core::cmp::Ordering;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
@@ -12,14 +12,14 @@ use std::io::{self, Write};
 use thiserror::Error;
 use weft_report::campaign::{CampaignResults, CampaignRun};
 use weft_sim::MODEL_VERSION;
-use weft_trace::table::{self, Cell, Column, Kind, Table, TableError};
+use weft_trace::table::{self, CellValue, ColumnKind, TableWriteError, TableWriter, TypedColumn};
 
 /// The schema of the document.
 const SCHEMA: &str = CampaignResults::SCHEMA;
 
 /// The form of an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum ExportFormat {
     /// Comma-separated values (RFC 4180), with a line of names.
     Csv,
     /// A document of the schema `weft-campaign`.
@@ -32,16 +32,16 @@ pub enum Format {
 /// The reason that results cannot be exported.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum ExportError {
+pub enum CampaignExportError {
     /// The store cannot be read.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] ResultStoreError),
     /// The table cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
     /// The Parquet file cannot be written.
     #[error(transparent)]
-    Table(#[from] TableError),
+    Table(#[from] TableWriteError),
 }
 
 /// The contents of an export.
@@ -59,7 +59,7 @@ pub struct Exported {
 struct Row {
     parameters: Map<String, Value>,
     seed: u64,
-    key: Key,
+    key: ResultKey,
 }
 
 /// The rows in the order of the table, and the names of its columns.
@@ -75,12 +75,16 @@ struct Index {
 ///
 /// # Errors
 /// If the store cannot be read, or the table not written.
-pub fn export(store: &Store, format: Format, out: &mut (dyn Write + Send)) -> Result<Exported, ExportError> {
+pub fn export(
+    store: &ResultStore,
+    format: ExportFormat,
+    out: &mut (dyn Write + Send),
+) -> Result<Exported, CampaignExportError> {
     let index = index(store)?;
     match format {
-        Format::Csv => csv(store, &index, out)?,
-        Format::Json => document(store, &index, out)?,
-        Format::Parquet => parquet(store, &index, out)?,
+        ExportFormat::Csv => csv(store, &index, out)?,
+        ExportFormat::Json => document(store, &index, out)?,
+        ExportFormat::Parquet => parquet(store, &index, out)?,
     }
     out.flush()?;
     Ok(index.told)
@@ -90,7 +94,7 @@ pub fn export(store: &Store, format: Format, out: &mut (dyn Write + Send)) -> Re
 ///
 /// # Errors
 /// If the store cannot be read.
-pub fn each(store: &Store, tell: &mut dyn FnMut(&Record)) -> Result<Exported, StoreError> {
+pub fn each(store: &ResultStore, tell: &mut dyn FnMut(&ResultRecord)) -> Result<Exported, ResultStoreError> {
     let index = index(store)?;
     for row in &index.rows {
         if let Some(record) = record(store, row)? {
@@ -100,22 +104,22 @@ pub fn each(store: &Store, tell: &mut dyn FnMut(&Record)) -> Result<Exported, St
     Ok(index.told)
 }
 
-fn index(store: &Store) -> Result<Index, StoreError> {
+fn index(store: &ResultStore) -> Result<Index, ResultStoreError> {
     let mut index = Index::default();
     for key in store.keys() {
         let key = key?;
         match store.look(&key)? {
-            Found::Whole(Record { identity, .. }) if identity.kind != KIND => {}
-            Found::Whole(Record { identity, .. }) if identity.model != MODEL_VERSION => {
+            Lookup::Whole(ResultRecord { identity, .. }) if identity.kind != KIND => {}
+            Lookup::Whole(ResultRecord { identity, .. }) if identity.model != MODEL_VERSION => {
                 index.told.other_models += 1;
             }
-            Found::Whole(Record { identity, figures }) => {
+            Lookup::Whole(ResultRecord { identity, figures }) => {
                 index.parameters.extend(identity.parameters.keys().cloned());
                 index.figures.extend(figures.into_keys());
                 index.rows.push(Row { parameters: identity.parameters, seed: identity.seed, key });
             }
-            Found::Broken(_) => index.told.broken += 1,
-            Found::Missing => {}
+            Lookup::Broken(_) => index.told.broken += 1,
+            Lookup::Missing => {}
         }
     }
     index.rows.sort_by(|a, b| order(&index.parameters, a, b));
@@ -146,14 +150,14 @@ fn compare(a: Option<&Value>, b: Option<&Value>) -> Ordering {
 }
 
 /// Returns the result of a row; `None` if it has gone meanwhile.
-fn record(store: &Store, row: &Row) -> Result<Option<Record>, StoreError> {
+fn record(store: &ResultStore, row: &Row) -> Result<Option<ResultRecord>, ResultStoreError> {
     Ok(match store.look(&row.key)? {
-        Found::Whole(record) => Some(record),
+        Lookup::Whole(record) => Some(record),
         _ => None,
     })
 }
 
-fn csv(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
+fn csv(store: &ResultStore, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), CampaignExportError> {
     let fixed = ["seed", "model"].map(str::to_owned);
     let names: Vec<String> =
         index.parameters.iter().chain(&fixed).chain(&index.figures).map(|name| quoted(name)).collect();
@@ -173,24 +177,29 @@ fn csv(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(),
     Ok(())
 }
 
-fn parquet(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
-    let kinds: Vec<Kind> = index.parameters.iter().map(|name| kind(index, name)).collect();
-    let parameters = index.parameters.iter().zip(&kinds).map(|(name, kind)| Column::optional(name, *kind));
-    let fixed = ["seed", "model"].map(|name| Column::new(name, Kind::Whole));
-    let figures = index.figures.iter().map(|name| Column::optional(name, Kind::Real));
+fn parquet(
+    store: &ResultStore,
+    index: &Index,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CampaignExportError> {
+    let kinds: Vec<ColumnKind> = index.parameters.iter().map(|name| kind(index, name)).collect();
+    let parameters =
+        index.parameters.iter().zip(&kinds).map(|(name, kind)| TypedColumn::optional(name, *kind));
+    let fixed = ["seed", "model"].map(|name| TypedColumn::new(name, ColumnKind::Whole));
+    let figures = index.figures.iter().map(|name| TypedColumn::optional(name, ColumnKind::Real));
     let columns = parameters.chain(fixed).chain(figures).collect();
-    let mut table = Table::new(out, table::Format::Parquet, SCHEMA, columns)?;
+    let mut table = TableWriter::new(out, table::TableFormat::Parquet, SCHEMA, columns)?;
     for row in &index.rows {
         let Some(record) = record(store, row)? else { continue };
         let texts: Vec<String> = index.parameters.iter().map(|name| cell(row.parameters.get(name))).collect();
         let values = index.parameters.iter().map(|name| row.parameters.get(name));
         let parameters =
             values.zip(&kinds).zip(&texts).map(|((value, kind), text)| typed(value, *kind, text));
-        let mut cells: Vec<Cell<'_>> = parameters.collect();
-        cells.push(Cell::Whole(row.seed));
-        cells.push(Cell::Whole(u64::from(record.identity.model)));
+        let mut cells: Vec<CellValue<'_>> = parameters.collect();
+        cells.push(CellValue::Whole(row.seed));
+        cells.push(CellValue::Whole(u64::from(record.identity.model)));
         let figure = |name: &String| record.figures.get(name).copied().flatten();
-        cells.extend(index.figures.iter().map(|name| figure(name).map_or(Cell::None, Cell::Real)));
+        cells.extend(index.figures.iter().map(|name| figure(name).map_or(CellValue::None, CellValue::Real)));
         table.row(&cells)?;
     }
     table.finish()?;
@@ -198,27 +207,27 @@ fn parquet(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result
 }
 
 /// Returns a value as a cell of a column of this type; `text` is its text.
-fn typed<'a>(value: Option<&Value>, kind: Kind, text: &'a str) -> Cell<'a> {
+fn typed<'a>(value: Option<&Value>, kind: ColumnKind, text: &'a str) -> CellValue<'a> {
     let of = |value: &Value| match kind {
-        Kind::Whole => value.as_u64().map(Cell::Whole),
-        Kind::Real => value.as_f64().map(Cell::Real),
-        Kind::Truth => value.as_bool().map(Cell::Truth),
-        Kind::Text => Some(Cell::Text(text)),
+        ColumnKind::Whole => value.as_u64().map(CellValue::Whole),
+        ColumnKind::Real => value.as_f64().map(CellValue::Real),
+        ColumnKind::Truth => value.as_bool().map(CellValue::Truth),
+        ColumnKind::Text => Some(CellValue::Text(text)),
     };
-    value.and_then(of).unwrap_or(Cell::None)
+    value.and_then(of).unwrap_or(CellValue::None)
 }
 
 /// Returns the type of a parameter's column: the narrowest that has all of its values.
-fn kind(index: &Index, name: &str) -> Kind {
+fn kind(index: &Index, name: &str) -> ColumnKind {
     let all = |is: fn(&Value) -> bool| index.rows.iter().filter_map(|row| row.parameters.get(name)).all(is);
     if all(Value::is_u64) {
-        Kind::Whole
+        ColumnKind::Whole
     } else if all(Value::is_number) {
-        Kind::Real
+        ColumnKind::Real
     } else if all(Value::is_boolean) {
-        Kind::Truth
+        ColumnKind::Truth
     } else {
-        Kind::Text
+        ColumnKind::Text
     }
 }
 
@@ -240,7 +249,11 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn document(store: &Store, index: &Index, out: &mut (dyn Write + Send)) -> Result<(), ExportError> {
+fn document(
+    store: &ResultStore,
+    index: &Index,
+    out: &mut (dyn Write + Send),
+) -> Result<(), CampaignExportError> {
     write!(out, "{{\"schema\":{},\"model\":{MODEL_VERSION},\"runs\":[", json!(SCHEMA))?;
     let mut separator = "\n";
     for row in &index.rows {

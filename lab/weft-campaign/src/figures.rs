@@ -1,8 +1,8 @@
 //! The figures of a run that a campaign keeps.
 
-use crate::record::Figures;
+use crate::record::NamedFigures;
 use weft_facts::stats;
-use weft_sim::outcome::{FlowOutcome, Latencies, Outcome};
+use weft_sim::outcome::{FlowOutcome, Latencies, RunOutcome};
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
@@ -10,8 +10,8 @@ use weft_units::Nanos;
 pub const KIND: &str = "figures/1";
 
 /// Returns the figures of a run (docs/campaigns.md lists them). Names end with the probe, the group of flows, the class or the host that they are about.
-pub fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
-    let mut all = Figures::new();
+pub fn figures(scenario: &Scenario, outcome: &RunOutcome) -> NamedFigures {
+    let mut all = NamedFigures::new();
     let seconds = outcome.measured.as_secs_f64();
     let mut put = |name: String, value: Option<f64>| {
         all.insert(name, value.filter(|value| value.is_finite()));

@@ -47,20 +47,20 @@ pub struct Identity {
 
 impl Identity {
     /// Returns the name of the result.
-    pub fn key(&self) -> Key {
+    pub fn key(&self) -> ResultKey {
         let Self { kind, model, scenario, parameters, seed } = self;
         // The parameters are JSON in one line, so lines cannot be confused.
         let parameters = Value::Object(parameters.clone());
         let text = format!("{FORM}\n{kind}\n{model}\n{}\n{parameters}\n{seed}\n", scenario.as_str());
-        Key(hex(&Sha256::digest(text)))
+        ResultKey(hex(&Sha256::digest(text)))
     }
 }
 
 /// The name of a result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Key(String);
+pub struct ResultKey(String);
 
-impl Key {
+impl ResultKey {
     /// Takes a name of 64 hexadecimal digits.
     pub(crate) fn from_hex(text: String) -> Option<Self> {
         let digits = text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
@@ -73,7 +73,7 @@ impl Key {
     }
 }
 
-impl fmt::Display for Key {
+impl fmt::Display for ResultKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

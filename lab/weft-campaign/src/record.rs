@@ -3,7 +3,7 @@
 //! A result has nothing of the process that made it, no time, host or path, so it is the same whichever
 //! process made it.
 
-use crate::key::{Identity, Key, ScenarioHash, hex};
+use crate::key::{Identity, ResultKey, ScenarioHash, hex};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -11,21 +11,21 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 
 /// The figures of a run by name; `None` for one that the run does not give.
-pub type Figures = BTreeMap<String, Option<f64>>;
+pub type NamedFigures = BTreeMap<String, Option<f64>>;
 
 /// A result.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Record {
+pub struct ResultRecord {
     /// All that it depends on.
     pub identity: Identity,
     /// Its figures.
-    pub figures: Figures,
+    pub figures: NamedFigures,
 }
 
 /// The reason that a file is not a result.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum RecordError {
+pub enum ResultRecordError {
     /// It is torn or another file.
     #[error("it is not whole")]
     Torn,
@@ -49,7 +49,7 @@ struct Body {
     scenario: String,
     parameters: Map<String, Value>,
     seed: u64,
-    figures: Figures,
+    figures: NamedFigures,
 }
 
 const HEAD: &str = "{\"sha256\":\"";
@@ -58,7 +58,7 @@ const END: &str = "}\n";
 /// Hexadecimal digits of a checksum.
 const DIGITS: usize = 64;
 
-impl Record {
+impl ResultRecord {
     /// Writes the file of the result; `None` if a figure is not finite, which JSON cannot say.
     pub fn write(&self) -> Option<String> {
         if self.figures.values().flatten().any(|figure| !figure.is_finite()) {
@@ -75,16 +75,17 @@ impl Record {
     ///
     /// # Errors
     /// If the file is not whole, was changed, or is another's.
-    pub fn read(text: &[u8], key: &Key) -> Result<Self, RecordError> {
-        let text = std::str::from_utf8(text).map_err(|_| RecordError::Torn)?;
+    pub fn read(text: &[u8], key: &ResultKey) -> Result<Self, ResultRecordError> {
+        let text = std::str::from_utf8(text).map_err(|_| ResultRecordError::Torn)?;
         let inner =
-            text.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(END)).ok_or(RecordError::Torn)?;
-        let (checksum, rest) = inner.split_at_checked(DIGITS).ok_or(RecordError::Torn)?;
-        let body = rest.strip_prefix(MIDDLE).ok_or(RecordError::Torn)?;
+            text.strip_prefix(HEAD).and_then(|rest| rest.strip_suffix(END)).ok_or(ResultRecordError::Torn)?;
+        let (checksum, rest) = inner.split_at_checked(DIGITS).ok_or(ResultRecordError::Torn)?;
+        let body = rest.strip_prefix(MIDDLE).ok_or(ResultRecordError::Torn)?;
         if hex(&Sha256::digest(body)) != checksum {
-            return Err(RecordError::Checksum);
+            return Err(ResultRecordError::Checksum);
         }
-        let body: Body = serde_json::from_str(body).map_err(|error| RecordError::Form(error.to_string()))?;
+        let body: Body =
+            serde_json::from_str(body).map_err(|error| ResultRecordError::Form(error.to_string()))?;
         let identity = Identity {
             kind: body.kind,
             model: body.model,
@@ -93,7 +94,7 @@ impl Record {
             seed: body.seed,
         };
         if identity.key() != *key {
-            return Err(RecordError::Foreign);
+            return Err(ResultRecordError::Foreign);
         }
         Ok(Self { identity, figures: body.figures })
     }

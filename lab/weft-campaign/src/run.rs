@@ -4,12 +4,12 @@
 //! while a batch is being written makes the next batch, so the disk delays no worker. The channel holds few results, so that a process that
 //! is killed loses few.
 
-use crate::campaign::{Campaign, CampaignError, Prepared};
+use crate::campaign::{Campaign, CampaignError, PreparedCombination};
 use crate::figures::figures;
-use crate::grid::{Cursor, Run, Shard};
-use crate::key::Key;
-use crate::record::{Record, RecordError};
-use crate::store::{Found, Store};
+use crate::grid::{Cursor, GridRun, Shard};
+use crate::key::ResultKey;
+use crate::record::{ResultRecord, ResultRecordError};
+use crate::store::{Lookup, ResultStore};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
@@ -25,7 +25,7 @@ const BATCH: usize = 64;
 
 /// The state of a shard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Progress {
+pub struct ShardProgress {
     /// The runs of the shard.
     pub runs: u64,
     /// Results that were there.
@@ -41,25 +41,25 @@ pub struct Progress {
 /// A message for the user.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Event<'a> {
+pub enum CampaignEvent<'a> {
     /// There is progress.
-    Progress(&'a Progress),
+    Progress(&'a ShardProgress),
     /// A file in the store is not the result that its name promises; the result is made again.
-    Broken(PathBuf, RecordError),
+    Broken(PathBuf, ResultRecordError),
 }
 
 /// A worker's message.
 enum Message {
     There,
-    Broken(Key, RecordError),
-    Made(Key, String),
+    Broken(ResultKey, ResultRecordError),
+    Made(ResultKey, String),
     Failed(CampaignError),
 }
 
 /// Shared by the workers.
 struct Work {
     campaign: Campaign,
-    store: Store,
+    store: ResultStore,
     cursor: Mutex<Cursor>,
     stop: AtomicBool,
 }
@@ -71,12 +71,13 @@ struct Work {
 /// If parameters make no scenario, or the store cannot be read or written. What is finished is kept.
 pub fn run(
     campaign: &Campaign,
-    store: &Store,
+    store: &ResultStore,
     (shard, threads): (Shard, usize),
     stopped: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(Event<'_>),
-) -> Result<Progress, CampaignError> {
-    let mut progress = Progress { runs: shard.runs(campaign.grid().count()), ..Progress::default() };
+    tell: &mut dyn FnMut(CampaignEvent<'_>),
+) -> Result<ShardProgress, CampaignError> {
+    let mut progress =
+        ShardProgress { runs: shard.runs(campaign.grid().count()), ..ShardProgress::default() };
     let cursor = Mutex::new(campaign.grid().cursor(shard));
     let (campaign, store) = (campaign.clone(), store.clone());
     let work = Arc::new(Work { campaign, store, cursor, stop: AtomicBool::new(false) });
@@ -89,7 +90,7 @@ pub fn run(
     drop(sender);
     let mut failed = None;
     loop {
-        tell(Event::Progress(&progress));
+        tell(CampaignEvent::Progress(&progress));
         let first = match receiver.recv_timeout(LOOK) {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
@@ -101,7 +102,7 @@ pub fn run(
                 Message::There => progress.there += 1,
                 Message::Broken(key, error) => {
                     progress.broken += 1;
-                    tell(Event::Broken(work.store.path(&key), error));
+                    tell(CampaignEvent::Broken(work.store.path(&key), error));
                 }
                 Message::Made(key, text) => made.push((key, text)),
                 Message::Failed(error) => failed = Some(error),
@@ -127,7 +128,7 @@ pub fn run(
     let (written, error) = work.store.write(&rest.collect::<Vec<_>>());
     progress.made += written as u64;
     failed = failed.or(error.map(CampaignError::Store));
-    tell(Event::Progress(&progress));
+    tell(CampaignEvent::Progress(&progress));
     // A wish to stop after the last run has nothing to stop.
     progress.stopped &= progress.there + progress.made < progress.runs;
     failed.map_or(Ok(progress), Err)
@@ -136,7 +137,7 @@ pub fn run(
 impl Work {
     /// Takes runs until none is left, one fails, or the receiver is gone.
     fn on(&self, sender: &SyncSender<Message>) {
-        let mut prepared: Option<(u64, Prepared)> = None;
+        let mut prepared: Option<(u64, PreparedCombination)> = None;
         while !self.stop.load(Ordering::Relaxed) {
             let next =
                 self.cursor.lock().unwrap_or_else(PoisonError::into_inner).advance(self.campaign.grid());
@@ -151,8 +152,8 @@ impl Work {
 
     fn one(
         &self,
-        run: &Run,
-        prepared: &mut Option<(u64, Prepared)>,
+        run: &GridRun,
+        prepared: &mut Option<(u64, PreparedCombination)>,
         sender: &SyncSender<Message>,
     ) -> Result<Message, CampaignError> {
         let number = run.combination.number;
@@ -164,9 +165,9 @@ impl Work {
         let identity = of.identity(run.seed);
         let key = identity.key();
         match self.store.look(&key)? {
-            Found::Whole(_) => return Ok(Message::There),
-            Found::Missing => {}
-            Found::Broken(error) => {
+            Lookup::Whole(_) => return Ok(Message::There),
+            Lookup::Missing => {}
+            Lookup::Broken(error) => {
                 // The receiver is gone after a failure, which is reported then.
                 let _ = sender.send(Message::Broken(key.clone(), error));
             }
@@ -176,7 +177,7 @@ impl Work {
             error,
         })?;
         let figures = figures(&of.scenario, &outcome);
-        let text = Record { identity, figures }.write().unwrap_or_default();
+        let text = ResultRecord { identity, figures }.write().unwrap_or_default();
         Ok(Message::Made(key, text))
     }
 }

@@ -23,7 +23,7 @@ pub enum Scalar {
 
 /// The kind of a value, or of all values of an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ScalarKind {
     /// Numbers without a unit.
     Number,
     /// Sizes.
@@ -40,7 +40,7 @@ pub enum Kind {
     Mixed,
 }
 
-impl Kind {
+impl ScalarKind {
     /// Returns its name in messages.
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,14 +91,14 @@ impl Scalar {
     }
 
     /// Returns its kind.
-    pub const fn kind(&self) -> Kind {
+    pub const fn kind(&self) -> ScalarKind {
         match self {
-            Self::Number(_) => Kind::Number,
-            Self::Size(_) => Kind::Size,
-            Self::Time(_) => Kind::Time,
-            Self::Rate(_) => Kind::Rate,
-            Self::Text(_) => Kind::Text,
-            Self::Flag(_) => Kind::Flag,
+            Self::Number(_) => ScalarKind::Number,
+            Self::Size(_) => ScalarKind::Size,
+            Self::Time(_) => ScalarKind::Time,
+            Self::Rate(_) => ScalarKind::Rate,
+            Self::Text(_) => ScalarKind::Text,
+            Self::Flag(_) => ScalarKind::Flag,
         }
     }
 
@@ -115,8 +115,8 @@ impl Scalar {
 }
 
 /// Returns the kind of all values.
-pub fn kind_of(values: &[Scalar]) -> Kind {
+pub fn kind_of(values: &[Scalar]) -> ScalarKind {
     let mut kinds = values.iter().map(Scalar::kind);
-    let first = kinds.next().unwrap_or(Kind::Mixed);
-    if kinds.all(|kind| kind == first) { first } else { Kind::Mixed }
+    let first = kinds.next().unwrap_or(ScalarKind::Mixed);
+    if kinds.all(|kind| kind == first) { first } else { ScalarKind::Mixed }
 }

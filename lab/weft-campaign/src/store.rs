@@ -4,8 +4,8 @@
 //! and no index. A file is written beside its place, synchronised with the disk and renamed, so it is there as a whole or not at all;
 //! two processes that make one result write the same bytes. After a loss of power a name may be missing, and the result is made again.
 
-use crate::key::Key;
-use crate::record::{Record, RecordError};
+use crate::key::ResultKey;
+use crate::record::{ResultRecord, ResultRecordError};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ static NUMBER: AtomicU64 = AtomicU64::new(0);
 
 /// A store.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Store {
+pub struct ResultStore {
     root: PathBuf,
 }
 
 /// The reason that a store does not work.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum StoreError {
+pub enum ResultStoreError {
     /// The folder has other things.
     #[error("{} is not a campaign's folder: name a new or an empty one", .0.display())]
     NotAStore(PathBuf),
@@ -61,21 +61,21 @@ pub enum StoreError {
 /// A look for a result.
 #[derive(Clone, PartialEq, Debug)]
 #[non_exhaustive]
-pub enum Found {
+pub enum Lookup {
     /// It is there.
-    Whole(Record),
+    Whole(ResultRecord),
     /// The result does not exist.
     Missing,
     /// There is a file that is not the result.
-    Broken(RecordError),
+    Broken(ResultRecordError),
 }
 
-impl Store {
+impl ResultStore {
     /// Opens the store in a folder, which is made if it does not exist.
     ///
     /// # Errors
     /// If it cannot be made, or has other things than results.
-    pub fn create(root: &Path) -> Result<Self, StoreError> {
+    pub fn create(root: &Path) -> Result<Self, ResultStoreError> {
         let store = Self { root: root.to_owned() };
         let results = root.join(RESULTS);
         if results.is_dir() {
@@ -84,13 +84,13 @@ impl Store {
         let others = match fs::read_dir(root) {
             Ok(mut entries) => entries.next().is_some(),
             Err(error) if error.kind() == ErrorKind::NotFound => false,
-            Err(error) => return Err(StoreError::Read { path: root.to_owned(), error }),
+            Err(error) => return Err(ResultStoreError::Read { path: root.to_owned(), error }),
         };
         // Another process may have begun meanwhile.
         if others && !results.is_dir() {
-            return Err(StoreError::NotAStore(root.to_owned()));
+            return Err(ResultStoreError::NotAStore(root.to_owned()));
         }
-        fs::create_dir_all(&results).map_err(|error| StoreError::Write { path: results, error })?;
+        fs::create_dir_all(&results).map_err(|error| ResultStoreError::Write { path: results, error })?;
         Ok(store)
     }
 
@@ -98,20 +98,20 @@ impl Store {
     ///
     /// # Errors
     /// If the store does not exist.
-    pub fn open(root: &Path) -> Result<Self, StoreError> {
+    pub fn open(root: &Path) -> Result<Self, ResultStoreError> {
         if root.join(RESULTS).is_dir() {
             Ok(Self { root: root.to_owned() })
         } else {
-            Err(StoreError::Absent(root.to_owned()))
+            Err(ResultStoreError::Absent(root.to_owned()))
         }
     }
 
     /// Returns the path of a result's file.
-    pub fn path(&self, key: &Key) -> PathBuf {
+    pub fn path(&self, key: &ResultKey) -> PathBuf {
         self.folder(key).join(format!("{}{SUFFIX}", &key.as_str()[4..]))
     }
 
-    fn folder(&self, key: &Key) -> PathBuf {
+    fn folder(&self, key: &ResultKey) -> PathBuf {
         let (first, rest) = key.as_str().split_at(2);
         self.root.join(RESULTS).join(first).join(&rest[..2])
     }
@@ -120,21 +120,21 @@ impl Store {
     ///
     /// # Errors
     /// If there is a file that cannot be read.
-    pub fn look(&self, key: &Key) -> Result<Found, StoreError> {
+    pub fn look(&self, key: &ResultKey) -> Result<Lookup, ResultStoreError> {
         let path = self.path(key);
         match fs::read(&path) {
-            Ok(text) => Ok(match Record::read(&text, key) {
-                Ok(record) => Found::Whole(record),
-                Err(error) => Found::Broken(error),
+            Ok(text) => Ok(match ResultRecord::read(&text, key) {
+                Ok(record) => Lookup::Whole(record),
+                Err(error) => Lookup::Broken(error),
             }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Missing),
-            Err(error) => Err(StoreError::Read { path, error }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Lookup::Missing),
+            Err(error) => Err(ResultStoreError::Read { path, error }),
         }
     }
 
     /// Writes results, each with the text of its file; all are synchronised before the first is renamed. Returns the number of those
     /// that are in the store, the first ones, and the reason why others are not.
-    pub fn write(&self, results: &[(Key, String)]) -> (usize, Option<StoreError>) {
+    pub fn write(&self, results: &[(ResultKey, String)]) -> (usize, Option<ResultStoreError>) {
         let mut begun: Vec<(PathBuf, File, PathBuf)> = Vec::new();
         let mut failed = None;
         for (key, text) in results {
@@ -149,7 +149,7 @@ impl Store {
         for at in 0..begun.len() {
             let (unfinished, file, _) = &begun[at];
             if let Err(error) = file.sync_data() {
-                failed = Some(StoreError::Write { path: unfinished.clone(), error });
+                failed = Some(ResultStoreError::Write { path: unfinished.clone(), error });
                 for (unfinished, ..) in begun.drain(at..) {
                     let _ = fs::remove_file(unfinished);
                 }
@@ -161,16 +161,16 @@ impl Store {
                 Ok(()) => clear_leftovers(path),
                 // Another process made the same result and took this file for a leftover.
                 Err(error) if error.kind() == ErrorKind::NotFound && path.is_file() => {}
-                Err(error) => return (at, Some(StoreError::Write { path: path.clone(), error })),
+                Err(error) => return (at, Some(ResultStoreError::Write { path: path.clone(), error })),
             }
         }
         (begun.len(), failed)
     }
 
     /// Writes the text of a result beside its place. Returns the path of that file, the file, and the place.
-    fn begin(&self, key: &Key, text: &str) -> Result<(PathBuf, File, PathBuf), StoreError> {
+    fn begin(&self, key: &ResultKey, text: &str) -> Result<(PathBuf, File, PathBuf), ResultStoreError> {
         let (folder, path) = (self.folder(key), self.path(key));
-        let failed = |path: &Path, error| StoreError::Write { path: path.to_owned(), error };
+        let failed = |path: &Path, error| ResultStoreError::Write { path: path.to_owned(), error };
         let process = std::process::id();
         let mut made = false;
         let (unfinished, mut file) = loop {
@@ -218,14 +218,14 @@ fn clear_leftovers(path: &Path) {
 /// The names of a store's results; at any time only one folder's are in memory.
 #[derive(Debug)]
 pub struct Keys<'a> {
-    store: &'a Store,
+    store: &'a ResultStore,
     /// The next folder, of 65,536.
     folders: u32,
-    here: std::vec::IntoIter<Key>,
+    here: std::vec::IntoIter<ResultKey>,
 }
 
 impl Iterator for Keys<'_> {
-    type Item = Result<Key, StoreError>;
+    type Item = Result<ResultKey, ResultStoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -246,7 +246,7 @@ impl Iterator for Keys<'_> {
             match names(&above.join(&second), &format!("{first}{second}")) {
                 Ok(keys) => self.here = keys.into_iter(),
                 Err(error) => {
-                    return Some(Err(StoreError::Read { path: above.join(second), error }));
+                    return Some(Err(ResultStoreError::Read { path: above.join(second), error }));
                 }
             }
         }
@@ -254,7 +254,7 @@ impl Iterator for Keys<'_> {
 }
 
 /// Returns the names of the results in a folder, in order.
-fn names(folder: &Path, prefix: &str) -> io::Result<Vec<Key>> {
+fn names(folder: &Path, prefix: &str) -> io::Result<Vec<ResultKey>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -264,7 +264,7 @@ fn names(folder: &Path, prefix: &str) -> io::Result<Vec<Key>> {
     for entry in entries {
         let name = entry?.file_name();
         let rest = name.to_str().and_then(|name| name.strip_suffix(SUFFIX));
-        keys.extend(rest.and_then(|rest| Key::from_hex(format!("{prefix}{rest}"))));
+        keys.extend(rest.and_then(|rest| ResultKey::from_hex(format!("{prefix}{rest}"))));
     }
     keys.sort();
     Ok(keys)

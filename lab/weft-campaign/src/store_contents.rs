@@ -1,9 +1,9 @@
 //! Contents of stores: counted for a grid, and taken over from other stores.
 
-use crate::campaign::{Campaign, CampaignError, Prepared};
+use crate::campaign::{Campaign, CampaignError, PreparedCombination};
 use crate::grid::Shard;
-use crate::record::RecordError;
-use crate::store::{Found, Store, StoreError};
+use crate::record::ResultRecordError;
+use crate::store::{Lookup, ResultStore, ResultStoreError};
 use std::path::PathBuf;
 
 /// The most results that are written at once.
@@ -26,11 +26,11 @@ pub struct Status {
 /// If parameters make no scenario, or the store cannot be read.
 pub fn status(
     campaign: &Campaign,
-    store: &Store,
+    store: &ResultStore,
     stopped: &dyn Fn() -> bool,
 ) -> Result<Status, CampaignError> {
     let mut status = Status { runs: campaign.grid().count(), ..Status::default() };
-    let mut prepared: Option<(u64, Prepared)> = None;
+    let mut prepared: Option<(u64, PreparedCombination)> = None;
     for run in campaign.grid().runs(Shard::ALL) {
         if stopped() {
             break;
@@ -42,9 +42,9 @@ pub fn status(
         };
         let (_, of) = prepared.insert((number, of));
         match store.look(&of.identity(run.seed).key())? {
-            Found::Whole(_) => status.there += 1,
-            Found::Broken(_) => status.broken += 1,
-            Found::Missing => {}
+            Lookup::Whole(_) => status.there += 1,
+            Lookup::Broken(_) => status.broken += 1,
+            Lookup::Missing => {}
         }
     }
     Ok(status)
@@ -67,11 +67,11 @@ pub struct Merged {
 /// # Errors
 /// If one of them cannot be read or written. What was taken over is kept.
 pub fn merge(
-    from: &Store,
-    into: &Store,
+    from: &ResultStore,
+    into: &ResultStore,
     stopped: &dyn Fn() -> bool,
-    tell: &mut dyn FnMut(PathBuf, RecordError),
-) -> Result<Merged, StoreError> {
+    tell: &mut dyn FnMut(PathBuf, ResultRecordError),
+) -> Result<Merged, ResultStoreError> {
     let mut merged = Merged::default();
     let mut batch = Vec::new();
     let mut flush = |batch: &mut Vec<_>| {
@@ -87,15 +87,15 @@ pub fn merge(
         }
         let key = key?;
         let record = match from.look(&key)? {
-            Found::Whole(record) => record,
-            Found::Missing => continue,
-            Found::Broken(error) => {
+            Lookup::Whole(record) => record,
+            Lookup::Missing => continue,
+            Lookup::Broken(error) => {
                 broken += 1;
                 tell(from.path(&key), error);
                 continue;
             }
         };
-        if matches!(into.look(&key)?, Found::Whole(_)) {
+        if matches!(into.look(&key)?, Lookup::Whole(_)) {
             there += 1;
             continue;
         }

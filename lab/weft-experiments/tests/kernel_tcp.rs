@@ -3,11 +3,13 @@
 
 use core::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
-use weft_experiments::experiments::kernel_tcp::{Bottleneck, Measured, Progress, QueueSample, measure};
+use weft_experiments::experiments::kernel_tcp::{
+    Bottleneck, BottleneckSample, MeasurementStage, TcpMeasurement, measure,
+};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-fn through(flows: u32, progress: &mut dyn FnMut(Progress)) -> (Bottleneck, Measured) {
+fn through(flows: u32, progress: &mut dyn FnMut(MeasurementStage)) -> (Bottleneck, TcpMeasurement) {
     let bottleneck = Bottleneck {
         rate: BitsPerSec(100_000_000),
         queue: Bytes(200_000),
@@ -22,7 +24,7 @@ fn through(flows: u32, progress: &mut dyn FnMut(Progress)) -> (Bottleneck, Measu
 }
 
 /// Asserts that the flows filled the time that the machine served, and no more.
-fn full(bottleneck: &Bottleneck, measured: &Measured) {
+fn full(bottleneck: &Bottleneck, measured: &TcpMeasurement) {
     let lost = measured.link_lost;
     let part = measured.throughput.get() as f64 / bottleneck.payload_rate().get() as f64;
     assert!(
@@ -45,8 +47,9 @@ fn check(flows: u32) {
     let frame = ethernet::frame_of(Bytes(bottleneck.mtu.into())).get();
     // Bytes and packets are two counters, updated one after the other and read in between at times, so they may
     // disagree by one packet. An uncut segment would be worth many.
-    let within =
-        |sample: &QueueSample, spare: u64| sample.backlog.get() <= (sample.waiting.get() + spare) * frame;
+    let within = |sample: &BottleneckSample, spare: u64| {
+        sample.backlog.get() <= (sample.waiting.get() + spare) * frame
+    };
     for sample in &measured.samples {
         assert!(within(sample, 1), "uncut segments: {sample:?}");
     }
@@ -102,7 +105,7 @@ fn a_receiver_that_reads_late_receives_no_more_than_the_link_carries() {
     let _alone = weft_host::testing::alone();
     let mut late = None;
     let mut stop = |progress| {
-        if progress != Progress::Connected {
+        if progress != MeasurementStage::Connected {
             return;
         }
         late = Some(std::thread::spawn(|| {

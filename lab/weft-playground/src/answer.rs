@@ -6,7 +6,7 @@ use weft_facts::diagnostic::PolicyDiagnostic;
 
 /// The answer to a question.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Answer {
+pub struct PlaygroundAnswer {
     /// `weft-playground/1`.
     pub schema: &'static str,
     /// The diagnostics of the policy, as in `weft policy check`.
@@ -24,10 +24,10 @@ pub struct Answer {
     /// The link's rate, in bits per second.
     pub link_bps: Option<u64>,
     /// The run, if there was one.
-    pub run: Option<Outcome>,
+    pub run: Option<ShownOutcome>,
 }
 
-impl Answer {
+impl PlaygroundAnswer {
     /// The schema's name and version.
     pub const SCHEMA: &'static str = "weft-playground/1";
 
@@ -62,13 +62,13 @@ pub struct Fault {
 
 /// The fate of the arrivals.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Outcome {
+pub struct ShownOutcome {
     /// The packets, in the order of the text.
     pub packets: Vec<Packet>,
     /// The turns in which a packet left, in their order.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<ShownTurn>,
     /// The departures in the order that a PIFO would have; `None` where ranks depend on more than the packet.
-    pub pifo: Option<Vec<Departure>>,
+    pub pifo: Option<Vec<ShownDeparture>>,
     /// Whether the text states the departures or the drops that are expected.
     pub stated: bool,
     /// The first difference from what is expected.
@@ -101,7 +101,7 @@ pub struct Packet {
 
 /// A turn: the heads that the engine chose from, and its choice.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Turn {
+pub struct ShownTurn {
     /// Its time.
     pub at_ns: u64,
     /// The number of the packet that left, from 0.
@@ -116,14 +116,14 @@ pub struct Head {
     /// Its number, from 0.
     pub packet: usize,
     /// Its place in each order, from the root to its class.
-    pub orders: Vec<Order>,
+    pub orders: Vec<ShownPlace>,
     /// The time until which a limit delays it.
     pub limited_ns: Option<u64>,
 }
 
 /// A place in an order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Order {
+pub struct ShownPlace {
     /// The node's name.
     pub node: String,
     /// The discipline or the algorithm.
@@ -136,7 +136,7 @@ pub struct Order {
 
 /// A departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
-pub struct Departure {
+pub struct ShownDeparture {
     /// The number of the packet, from 0.
     pub packet: usize,
     /// The time at which its transmission begins.

@@ -1,6 +1,6 @@
 //! The fuzz target: the properties that must hold for any input.
 
-use crate::answer::Outcome;
+use crate::answer::ShownOutcome;
 use crate::bounds::{PACKETS_MAX, TURNS_MAX};
 use crate::question::{Question, answer, run};
 
@@ -21,7 +21,7 @@ pub fn fuzz_playground(data: &[u8]) {
     assert!(run(&text).starts_with("{\"schema\""), "an answer to anything");
 }
 
-fn check(outcome: &Outcome) {
+fn check(outcome: &ShownOutcome) {
     assert!(outcome.packets.len() <= PACKETS_MAX && outcome.turns.len() <= TURNS_MAX);
     let sent = outcome.packets.iter().filter(|packet| packet.fate == "sent").count();
     assert_eq!(sent, outcome.turns.len(), "each turn sends a packet, and each packet once");

@@ -24,9 +24,11 @@ mod pifo;
 mod question;
 mod start;
 
-pub use answer::{Answer, Departure, Fault, Head, Order, Outcome, Packet, Turn};
+pub use answer::{
+    Fault, Head, Packet, PlaygroundAnswer, ShownDeparture, ShownOutcome, ShownPlace, ShownTurn,
+};
 pub use bounds::{CLASSES_DRAWN_MAX, HEADS_MAX, PACKETS_MAX, TEXT_MAX, TIME_MAX, TURNS_MAX};
 pub use exchange::{weft_answer, weft_question, weft_run, weft_start};
 pub use fuzz::fuzz_playground;
 pub use question::{Question, answer, run};
-pub use start::{SAMPLES, Sample, start};
+pub use start::{PolicySample, SAMPLES, start};

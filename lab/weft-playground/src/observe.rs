@@ -1,6 +1,6 @@
 //! The run of the arrivals, with a record of the orders before each turn.
 
-use crate::answer::{Head, Order, Outcome, Packet, Turn};
+use crate::answer::{Head, Packet, ShownOutcome, ShownPlace, ShownTurn};
 use crate::bounds::{HEADS_MAX, TIME_MAX, TURNS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,11 @@ use weft_sched::{Place, QueuePosition};
 use weft_units::{FlowId, Nanos};
 
 /// Runs the arrivals under a policy, which must be the compilation of `text`. The order of a PIFO is left out.
-pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Result<Outcome, TrialError> {
+pub(crate) fn outcome(
+    trial: &Trial,
+    policy: &CompiledPolicy,
+    text: &str,
+) -> Result<ShownOutcome, TrialError> {
     let watcher = Watcher { trial, policy, known: known(policy, text) };
     let mut run = Run::new(trial, policy)?;
     let (mut turns, mut cut) = (Vec::new(), true);
@@ -23,7 +27,7 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
         let heads = watcher.heads(&run);
         match run.turn()? {
             Taken::Sent(packet) => {
-                turns.push(Turn { at_ns, packet, heads: watcher.shown(heads, &run, packet) })
+                turns.push(ShownTurn { at_ns, packet, heads: watcher.shown(heads, &run, packet) })
             }
             Taken::Dropped(_) => {}
             Taken::Waited if run.now() <= TIME_MAX => {}
@@ -36,7 +40,7 @@ pub(crate) fn outcome(trial: &Trial, policy: &CompiledPolicy, text: &str) -> Res
     }
     let stated = !(trial.expect.is_empty() && trial.drops.is_empty());
     let difference = if stated && !cut { run.outcome().difference(trial) } else { None };
-    Ok(Outcome { packets: watcher.packets(&run), turns, pifo: None, stated, difference, cut })
+    Ok(ShownOutcome { packets: watcher.packets(&run), turns, pifo: None, stated, difference, cut })
 }
 
 /// The algorithms of a policy by their names: its own come before those of the library.
@@ -99,7 +103,7 @@ impl Watcher<'_> {
         heads.into_iter().map(head).collect()
     }
 
-    fn order(&self, packet: usize, position: &QueuePosition) -> Order {
+    fn order(&self, packet: usize, position: &QueuePosition) -> ShownPlace {
         let (node, discipline, custom) = self.discipline(position.order);
         let arrived = || format!("arrived {}", self.trial.packets[packet].at);
         let rank = match position.place {
@@ -113,7 +117,7 @@ impl Watcher<'_> {
                 _ => arrived(),
             },
         };
-        Order { node, discipline, rank, held: position.held }
+        ShownPlace { node, discipline, rank, held: position.held }
     }
 
     /// The name of an order, its discipline, and its algorithm.

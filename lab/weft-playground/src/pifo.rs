@@ -4,7 +4,7 @@
 //! reference is ranked by itself; and when that reference wins a turn, the first packet of the real flow leaves. The two can be
 //! compared where a rank depends on nothing but the packet and the node.
 
-use crate::answer::Departure;
+use crate::answer::ShownDeparture;
 use crate::bounds::TURNS_MAX;
 use crate::observe::class_of;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,7 +15,7 @@ use weft_rank::Kind;
 use weft_sched::program::LeafDiscipline;
 
 /// The departures under a PIFO, where the policy orders flows by ranks of packets.
-pub(crate) fn departures(trial: &Trial, policy: &CompiledPolicy) -> Option<Vec<Departure>> {
+pub(crate) fn departures(trial: &Trial, policy: &CompiledPolicy) -> Option<Vec<ShownDeparture>> {
     if !compares(policy) {
         return None;
     }
@@ -39,7 +39,7 @@ pub(crate) fn departures(trial: &Trial, policy: &CompiledPolicy) -> Option<Vec<D
         match run.turn().ok()? {
             Turn::Sent(reference) => {
                 let packet = queues.get_mut(&key(reference))?.pop_front()?;
-                found.push(Departure { packet, at_ns: began.get() });
+                found.push(ShownDeparture { packet, at_ns: began.get() });
                 run.busy_from(began, trial.packets[packet].bytes);
             }
             Turn::Dropped(packet) => {

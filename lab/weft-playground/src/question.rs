@@ -1,6 +1,6 @@
 //! A question: the texts, their bounds, and the steps to the answer.
 
-use crate::answer::{Answer, Fault};
+use crate::answer::{Fault, PlaygroundAnswer};
 use crate::bounds::{CLASSES_DRAWN_MAX, PACKETS_MAX, TEXT_MAX, TIME_MAX};
 use crate::{observe, pifo};
 use serde::Deserialize;
@@ -25,18 +25,20 @@ pub struct Question {
 pub fn run(question: &str) -> String {
     let answer = match serde_json::from_str::<Question>(question) {
         Ok(question) => answer(&question),
-        Err(error) => Answer { error: Some(format!("not a question: {error}")), ..Answer::empty() },
+        Err(error) => {
+            PlaygroundAnswer { error: Some(format!("not a question: {error}")), ..PlaygroundAnswer::empty() }
+        }
     };
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
 /// Answers a question.
-pub fn answer(question: &Question) -> Answer {
-    let mut found = Answer::empty();
+pub fn answer(question: &Question) -> PlaygroundAnswer {
+    let mut found = PlaygroundAnswer::empty();
     for (text, what) in [(&question.policy, "policy"), (&question.arrivals, "arrivals")] {
         if text.len() > TEXT_MAX {
             let message = format!("the text of the {what} has more than {} KiB", TEXT_MAX >> 10);
-            return Answer { error: Some(message), ..found };
+            return PlaygroundAnswer { error: Some(message), ..found };
         }
     }
     let link = match question.link.as_deref().map(str::trim).filter(|link| !link.is_empty()) {
@@ -45,7 +47,7 @@ pub fn answer(question: &Question) -> Answer {
             Ok(rate) if rate > BitsPerSec::ZERO => Some(rate),
             _ => {
                 let message = format!("{} is not a rate of the link, such as 1gbps", quoted(link));
-                return Answer { error: Some(message), ..found };
+                return PlaygroundAnswer { error: Some(message), ..found };
             }
         },
     };
@@ -70,7 +72,11 @@ pub fn answer(question: &Question) -> Answer {
 }
 
 /// Compiles the policy, and notes what is known of it.
-fn compiled(question: &Question, link: Option<BitsPerSec>, found: &mut Answer) -> Option<CompiledPolicy> {
+fn compiled(
+    question: &Question,
+    link: Option<BitsPerSec>,
+    found: &mut PlaygroundAnswer,
+) -> Option<CompiledPolicy> {
     let source = Source { name: "policy", text: &question.policy };
     let options = CompileOptions { link, ..CompileOptions::default() };
     let compilation = compile(source, &options);

@@ -6,7 +6,7 @@ use weft_policy::{trial, words};
 
 /// A policy with arrivals to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Sample {
+pub struct PolicySample {
     /// Its name in links.
     pub name: &'static str,
     /// The title in the list.
@@ -22,7 +22,7 @@ pub struct Sample {
 /// A sample whose texts are files.
 macro_rules! sample {
     ($name:literal, $title:literal, $about:literal) => {
-        Sample {
+        PolicySample {
             name: $name,
             title: $title,
             about: $about,
@@ -33,7 +33,7 @@ macro_rules! sample {
 }
 
 /// The samples, in the order of the list.
-pub const SAMPLES: &[Sample] = &[
+pub const SAMPLES: &[PolicySample] = &[
     sample!(
         "head",
         "The rank is that of the head",
@@ -60,7 +60,7 @@ pub const SAMPLES: &[Sample] = &[
         "An algorithm of one's own",
         "A flow is urgent for its first 3000 bytes and shares afterwards. Change the 3000 and watch the order."
     ),
-    Sample {
+    PolicySample {
         name: "figure1",
         title: "The policy of Loom's Figure 1",
         about: "Operator, tenants and applications each say their part: priority, shares and limits by destination in one graph.",
@@ -76,7 +76,7 @@ pub const SAMPLES: &[Sample] = &[
 
 #[derive(Serialize)]
 struct Start {
-    samples: &'static [Sample],
+    samples: &'static [PolicySample],
     words: Words,
     packets_max: usize,
     text_max: usize,

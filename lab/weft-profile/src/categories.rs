@@ -12,7 +12,7 @@ const SHIPPED: &str = include_str!("../categories.csv");
 
 /// The rule of a function.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rule {
+pub enum CategoryRule {
     /// It has a category.
     Category(Category),
     /// A helper: the nearest caller with a category decides.
@@ -26,7 +26,7 @@ pub enum Rule {
 /// An error of reading a table.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line} of {file} is not a rule: {reason}")]
-pub struct TableError {
+pub struct CategoryTableError {
     /// The file.
     pub file: String,
     /// The line, from 1.
@@ -56,8 +56,8 @@ pub enum RuleError {
 #[derive(Clone, Debug, Default)]
 pub struct Categories {
     version: String,
-    exact: BTreeMap<String, Rule>,
-    families: BTreeMap<String, Rule>,
+    exact: BTreeMap<String, CategoryRule>,
+    families: BTreeMap<String, CategoryRule>,
     /// By leaf: callers' names or prefixes, whether they are prefixes, and the category.
     pairs: BTreeMap<String, Vec<Pair>>,
 }
@@ -80,7 +80,7 @@ impl Categories {
     ///
     /// # Errors
     /// Never for a released program: a test reads the table.
-    pub fn shipped() -> Result<Self, TableError> {
+    pub fn shipped() -> Result<Self, CategoryTableError> {
         let mut table = Self::default();
         table.read("categories.csv", SHIPPED)?;
         Ok(table)
@@ -90,7 +90,7 @@ impl Categories {
     ///
     /// # Errors
     /// For the first line that is no rule.
-    pub fn overlay(&mut self, file: &str, text: &str) -> Result<(), TableError> {
+    pub fn overlay(&mut self, file: &str, text: &str) -> Result<(), CategoryTableError> {
         self.read(file, text)?;
         self.version.push_str(" with ");
         self.version.push_str(file);
@@ -113,7 +113,7 @@ impl Categories {
     }
 
     /// The rule of a function.
-    pub fn rule(&self, name: &str) -> Option<Rule> {
+    pub fn rule(&self, name: &str) -> Option<CategoryRule> {
         if let Some(rule) = self.exact.get(name) {
             return Some(*rule);
         }
@@ -136,13 +136,13 @@ impl Categories {
         self.exact.keys().map(String::as_str)
     }
 
-    fn read(&mut self, file: &str, text: &str) -> Result<(), TableError> {
+    fn read(&mut self, file: &str, text: &str) -> Result<(), CategoryTableError> {
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            self.line(line).map_err(|reason| TableError {
+            self.line(line).map_err(|reason| CategoryTableError {
                 file: file.to_owned(),
                 line: index + 1,
                 reason,
@@ -162,7 +162,7 @@ impl Categories {
                 self.exact.insert(name.to_owned(), rule(category)?);
             }
             "skid" => {
-                self.exact.insert(name.to_owned(), Rule::Skid(named(category)?));
+                self.exact.insert(name.to_owned(), CategoryRule::Skid(named(category)?));
             }
             "family" => {
                 let bare = name.trim_start_matches('_').to_owned();
@@ -190,11 +190,11 @@ fn named(category: &str) -> Result<Category, RuleError> {
     }
 }
 
-fn rule(category: &str) -> Result<Rule, RuleError> {
+fn rule(category: &str) -> Result<CategoryRule, RuleError> {
     match category {
-        "inherit" => Ok(Rule::Inherit),
-        "idle" => Ok(Rule::Idle),
-        other => Ok(Rule::Category(named(other)?)),
+        "inherit" => Ok(CategoryRule::Inherit),
+        "idle" => Ok(CategoryRule::Idle),
+        other => Ok(CategoryRule::Category(named(other)?)),
     }
 }
 
@@ -211,7 +211,7 @@ mod tests {
         let table = shipped();
         assert!(table.len() > 600 && table.version().starts_with('1'), "{}", table.version());
         let category = |name| match table.rule(name) {
-            Some(Rule::Category(category)) => Some(category),
+            Some(CategoryRule::Category(category)) => Some(category),
             _ => None,
         };
         for (name, expected) in [
@@ -229,8 +229,8 @@ mod tests {
         ] {
             assert_eq!(category(name), Some(expected), "{name}");
         }
-        assert_eq!(table.rule("memset"), Some(Rule::Inherit));
-        assert_eq!(table.rule("_raw_spin_unlock_irqrestore"), Some(Rule::Skid(Category::Lock)));
+        assert_eq!(table.rule("memset"), Some(CategoryRule::Inherit));
+        assert_eq!(table.rule("_raw_spin_unlock_irqrestore"), Some(CategoryRule::Skid(Category::Lock)));
         assert_eq!(table.rule("no_such_function_xyz"), None);
     }
 
@@ -239,12 +239,12 @@ mod tests {
         let mut table = Categories::default();
         table.read("t", "family,a,etc\nfamily,_ab,skb\npair,x* > leaf,mem\n").expect("rules");
         let is = |table: &Categories, name: &str| table.rule(name);
-        assert_eq!(is(&table, "__abc"), Some(Rule::Category(Category::Skb)));
-        assert_eq!(is(&table, "ac"), Some(Rule::Category(Category::Etc)));
+        assert_eq!(is(&table, "__abc"), Some(CategoryRule::Category(Category::Skb)));
+        assert_eq!(is(&table, "ac"), Some(CategoryRule::Category(Category::Etc)));
         assert_eq!(table.pair("xyz", "leaf"), Some(Category::Mem));
         assert_eq!(table.pair("yx", "leaf"), None);
         table.overlay("mine.csv", "exact,ac,lock\npair,xy > leaf,sched\n").expect("rules");
-        assert_eq!(is(&table, "ac"), Some(Rule::Category(Category::Lock)));
+        assert_eq!(is(&table, "ac"), Some(CategoryRule::Category(Category::Lock)));
         assert_eq!(table.pair("xy", "leaf"), Some(Category::Sched));
         assert!(table.version().ends_with("mine.csv"));
     }

@@ -1,6 +1,6 @@
 //! The errors of a profile.
 
-use crate::categories::TableError;
+use crate::categories::CategoryTableError;
 use crate::level::LevelError;
 use crate::ping::PingError;
 use weft_host::kallsyms::SymbolError;
@@ -25,7 +25,7 @@ pub enum ProfileError {
     Stopped,
     /// The table of categories is invalid.
     #[error(transparent)]
-    Table(#[from] TableError),
+    Table(#[from] CategoryTableError),
     /// A level could not be set.
     #[error(transparent)]
     Level(#[from] LevelError),

@@ -21,7 +21,7 @@ use weft_host::process::guard::Guard;
 use weft_host::{NetNs, OsError, RunId, clock};
 use weft_units::Nanos;
 
-use crate::level::{Change, Level, LevelError, Settings};
+use crate::level::{DeviceChange, DeviceSettings, Level, LevelError};
 
 /// The folder of the journals.
 pub const FOLDER: &str = "/run/weftline/profile";
@@ -86,14 +86,14 @@ struct Journal {
     /// The run, as [`RunId`] writes it.
     run: String,
     device: String,
-    before: Settings,
+    before: DeviceSettings,
     /// The settings of all levels that were set, or were about to be.
-    set: Vec<Settings>,
+    set: Vec<DeviceSettings>,
 }
 
 /// A device for levels.
 #[derive(Clone, Copy, Debug)]
-pub struct Device<'a> {
+pub struct LevelDevice<'a> {
     /// Its name.
     pub name: &'a str,
     /// The arguments that make this program a guard, which calls [`restore_after`] with the run, given as one more argument.
@@ -103,7 +103,7 @@ pub struct Device<'a> {
 
 /// A device whose settings are restored when the value is dropped.
 #[derive(Debug)]
-pub struct Changed {
+pub struct ChangedDevice {
     ns: NetNs,
     device: String,
     path: PathBuf,
@@ -124,12 +124,12 @@ pub struct Restored {
     pub left: Vec<&'static str>,
 }
 
-impl Changed {
+impl ChangedDevice {
     /// A device of this namespace, unchanged as yet. What a run that was killed has left there is restored first.
     ///
     /// # Errors
     /// If there is no such device, another run uses it, or it cannot be restored.
-    pub fn open(device: Device<'_>) -> Result<Self, JournalError> {
+    pub fn open(device: LevelDevice<'_>) -> Result<Self, JournalError> {
         let mut changed = Self::open_in(Path::new(FOLDER), NetNs::current()?, device.name)?;
         changed.arguments = device.guard.iter().map(|argument| (*argument).to_owned()).collect();
         Ok(changed)
@@ -175,14 +175,14 @@ impl Changed {
     ///
     /// # Errors
     /// As [`Self::set`].
-    pub fn change(&mut self, name: &'static str, change: Change) -> Result<(), JournalError> {
+    pub fn change(&mut self, name: &'static str, change: DeviceChange) -> Result<(), JournalError> {
         self.set_to(name, |before| change.settings(before))
     }
 
     fn set_to(
         &mut self,
         name: &'static str,
-        wanted: impl Fn(&Settings) -> Settings,
+        wanted: impl Fn(&DeviceSettings) -> DeviceSettings,
     ) -> Result<(), JournalError> {
         let mut journal = match self.journal.take() {
             Some(journal) => journal,
@@ -190,7 +190,7 @@ impl Changed {
                 version: VERSION,
                 run: RunId::current().to_string(),
                 device: self.device.clone(),
-                before: Settings::read(&self.ns, &self.device)?,
+                before: DeviceSettings::read(&self.ns, &self.device)?,
                 set: Vec::new(),
             },
         };
@@ -237,7 +237,7 @@ impl Changed {
     }
 }
 
-impl Drop for Changed {
+impl Drop for ChangedDevice {
     fn drop(&mut self) {
         if let Some(journal) = self.journal.take() {
             // What fails here stays in the journal.
@@ -316,7 +316,7 @@ fn owner(journal: &Journal) -> Option<u32> {
 
 /// Restores a device and removes the journal. Returns the settings that another process has changed.
 fn put_back(ns: &NetNs, path: &Path, journal: &Journal) -> Result<Vec<&'static str>, JournalError> {
-    let now = Settings::read(ns, &journal.device)?;
+    let now = DeviceSettings::read(ns, &journal.device)?;
     let (wanted, left) = now.restored(&journal.before, &journal.set);
     wanted.apply(ns, &journal.device, "as it was")?;
     remove(path)?;
@@ -381,8 +381,8 @@ mod tests {
         (tempfile::tempdir().expect("folder"), near, far)
     }
 
-    fn settings(ns: &NetNs) -> Settings {
-        Settings::read(ns, "d0").expect("settings")
+    fn settings(ns: &NetNs) -> DeviceSettings {
+        DeviceSettings::read(ns, "d0").expect("settings")
     }
 
     #[test]
@@ -393,7 +393,8 @@ mod tests {
         let (folder, near, _far) = world();
         link::set_mtu(&near, "d0", 1400).expect("MTU");
         let before = settings(&near);
-        let open = || Changed::open_in(folder.path(), near.handle().expect("handle"), "d0").expect("open");
+        let open =
+            || ChangedDevice::open_in(folder.path(), near.handle().expect("handle"), "d0").expect("open");
         let mut changed = open();
         assert!(
             fs::read_dir(folder.path()).expect("folder").next().is_none(),
@@ -421,10 +422,12 @@ mod tests {
         }
         let (folder, near, _far) = world();
         let before = settings(&near);
-        let open = || Changed::open_in(folder.path(), near.handle().expect("handle"), "d0").expect("open");
+        let open =
+            || ChangedDevice::open_in(folder.path(), near.handle().expect("handle"), "d0").expect("open");
         let mut changed = open();
-        let (segment, small) = (Change::Segment(Bytes(20_000)), Change::SmallQueue(Bytes(99_000)));
-        for change in [segment, small, Change::NoTso, Change::Present, segment] {
+        let (segment, small) =
+            (DeviceChange::Segment(Bytes(20_000)), DeviceChange::SmallQueue(Bytes(99_000)));
+        for change in [segment, small, DeviceChange::NoTso, DeviceChange::Present, segment] {
             changed.change("a change", change).expect("set");
             assert_eq!(settings(&near), change.settings(&before), "{change:?}");
         }
@@ -435,7 +438,7 @@ mod tests {
         assert_eq!(restored, [Restored { device: "d0".to_owned(), left: Vec::new() }]);
         assert_eq!(settings(&near), before);
         // A journal of a version without these settings leaves them alone.
-        let old = Settings { gso_max_size: None, gso_ipv4_max_size: None, small_queue: None, ..before };
+        let old = DeviceSettings { gso_max_size: None, gso_ipv4_max_size: None, small_queue: None, ..before };
         assert_eq!(before.restored(&old, &[]), (before, Vec::new()));
     }
 
@@ -446,7 +449,7 @@ mod tests {
         }
         let (folder, near, _far) = world();
         let before = settings(&near);
-        let open = || Changed::open_in(folder.path(), near.handle().expect("handle"), "d0");
+        let open = || ChangedDevice::open_in(folder.path(), near.handle().expect("handle"), "d0");
         let mut changed = open().expect("open");
         changed.set(Level::Jumbo).expect("set");
         // As a killed process leaves it.
@@ -454,7 +457,7 @@ mod tests {
         link::set_mtu(&near, "d0", 4000).expect("MTU by somebody else");
         let restored = restore_in(folder.path(), &near, |_| true).expect("restore");
         assert_eq!(restored, [Restored { device: "d0".to_owned(), left: vec!["MTU"] }]);
-        assert_eq!(settings(&near), Settings { mtu: 4000, ..before });
+        assert_eq!(settings(&near), DeviceSettings { mtu: 4000, ..before });
         assert_eq!(restore_in(folder.path(), &near, |_| true).expect("nothing left"), []);
         link::set_mtu(&near, "d0", before.mtu).expect("MTU");
         let mut changed = open().expect("open");

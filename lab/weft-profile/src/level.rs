@@ -123,10 +123,10 @@ impl Level {
 
     /// The settings at a device that otherwise has those of `before`. Without TSO segments have one packet, since TCP otherwise
     /// segments in software whatever the switches say; it replaces the study's kernel patch.
-    pub fn settings(self, before: &Settings) -> Settings {
+    pub fn settings(self, before: &DeviceSettings) -> DeviceSettings {
         let is_on = |offload| self.offload(offload) == Switch::On;
         let most = if before.gso_max_segs > 1 { before.gso_max_segs } else { SEGMENTS };
-        Settings {
+        DeviceSettings {
             mtu: self.mtu(),
             gso_max_segs: if is_on(Offload::Tso) { most } else { 1 },
             tso: is_on(Offload::Tso),
@@ -142,7 +142,7 @@ impl Level {
     /// # Errors
     /// If a setting is refused or not followed.
     pub fn apply(self, ns: &NetNs, device: &str, cpu: u32) -> Result<(), LevelError> {
-        let before = Settings { gso_max_segs: SEGMENTS, ..Settings::read(ns, device)? };
+        let before = DeviceSettings { gso_max_segs: SEGMENTS, ..DeviceSettings::read(ns, device)? };
         self.settings(&before).apply(ns, device, self.name())?;
         if self == Self::Arfs {
             rps::steer(ns, device, &BTreeSet::from([cpu]))?;
@@ -153,7 +153,7 @@ impl Level {
 
 /// A change of a device's settings other than a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Change {
+pub enum DeviceChange {
     /// None: the present settings.
     Present,
     /// TCP small queues of the device's namespace: the most bytes of a flow below its socket.
@@ -164,27 +164,27 @@ pub enum Change {
     NoTso,
 }
 
-impl Change {
+impl DeviceChange {
     /// The settings at a device that otherwise has those of `before`.
-    pub fn settings(self, before: &Settings) -> Settings {
+    pub fn settings(self, before: &DeviceSettings) -> DeviceSettings {
         let whole = |bytes: Bytes| u32::try_from(bytes.get()).unwrap_or(u32::MAX);
         match self {
             Self::Present => *before,
             Self::SmallQueue(bytes) => {
-                Settings { small_queue: before.small_queue.map(|_| bytes.get()), ..*before }
+                DeviceSettings { small_queue: before.small_queue.map(|_| bytes.get()), ..*before }
             }
-            Self::Segment(bytes) => Settings {
+            Self::Segment(bytes) => DeviceSettings {
                 gso_max_size: before.gso_max_size.map(|size| size.min(whole(bytes))),
                 gso_ipv4_max_size: before.gso_ipv4_max_size.map(|size| size.min(whole(bytes))),
                 ..*before
             },
-            Self::NoTso => Settings { tso: false, ..*before },
+            Self::NoTso => DeviceSettings { tso: false, ..*before },
         }
     }
 }
 
 /// A setting as a number; a switch is 0 or 1. `None` where the kernel lacks it, or a journal of an earlier version.
-type Figure = fn(&Settings) -> Option<u64>;
+type Figure = fn(&DeviceSettings) -> Option<u64>;
 
 /// All settings by their names.
 const FIGURES: [(&str, Figure); 8] = [
@@ -201,7 +201,7 @@ const FIGURES: [(&str, Figure); 8] = [
 /// The settings of a device that levels change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Settings {
+pub struct DeviceSettings {
     /// The largest packet, in bytes.
     pub mtu: u32,
     /// The most packets in a segment that the stack passes to the device.
@@ -223,7 +223,7 @@ pub struct Settings {
     pub small_queue: Option<u64>,
 }
 
-impl Settings {
+impl DeviceSettings {
     /// The settings of a device.
     ///
     /// # Errors

@@ -101,7 +101,7 @@ pub struct PlacedFlow {
 
 /// Flows on the processors of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Layout {
+pub struct FlowLayout {
     /// The flows.
     pub flows: Vec<PlacedFlow>,
     /// The processors of senders, each once.
@@ -112,7 +112,7 @@ pub struct Layout {
     pub shortage: String,
 }
 
-impl Layout {
+impl FlowLayout {
     /// Places the flows of a pattern on `processors`: senders on the first half, receivers on the second. Where there are fewer
     /// than the pattern needs, flows share them in turn.
     pub fn new(pattern: Pattern, flows: FlowCount, processors: &[u32]) -> Self {
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn flows_stand_on_the_pattern_s_cores() {
         let cores: Vec<u32> = (0..8).collect();
-        let layout = |pattern, flows: &str| Layout::new(pattern, flows.parse().expect("flows"), &cores);
-        let counts = |l: &Layout| (l.flows.len(), l.senders.len(), l.receivers.len());
+        let layout = |pattern, flows: &str| FlowLayout::new(pattern, flows.parse().expect("flows"), &cores);
+        let counts = |l: &FlowLayout| (l.flows.len(), l.senders.len(), l.receivers.len());
         assert_eq!(counts(&layout(Pattern::Single, "5")), (1, 1, 1));
         assert_eq!(counts(&layout(Pattern::OneToOne, "4")), (4, 4, 4));
         assert_eq!(counts(&layout(Pattern::Incast, "4")), (4, 4, 1));
@@ -179,10 +179,10 @@ mod tests {
 
     #[test]
     fn a_small_machine_shares_its_cores_and_says_so() {
-        let layout = Layout::new(Pattern::AllToAll, FlowCount::Each(3), &[4, 6]);
+        let layout = FlowLayout::new(Pattern::AllToAll, FlowCount::Each(3), &[4, 6]);
         assert_eq!((layout.flows.len(), &layout.senders, &layout.receivers), (9, &vec![4], &vec![6]));
         assert!(layout.shortage.contains("3 sending cores were asked for, 1 given"), "{}", layout.shortage);
-        let one = Layout::new(Pattern::Single, FlowCount::Each(1), &[2]);
+        let one = FlowLayout::new(Pattern::Single, FlowCount::Each(1), &[2]);
         assert!(one.flows == [PlacedFlow { sender: 2, receiver: 2 }] && one.shortage.contains("share"));
     }
 

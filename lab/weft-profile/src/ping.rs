@@ -32,14 +32,14 @@ pub struct Ping(Process);
 
 /// Results of the pings.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct RoundTrips {
+pub struct PingResults {
     /// Round trips, in seconds, in the order of the answers.
     pub seconds: Vec<f64>,
     /// Requests sent; the last ones may have had no time to be answered.
     pub sent: u64,
 }
 
-impl RoundTrips {
+impl PingResults {
     /// Returns the 90th percentile in seconds: the report's latency.
     pub fn p90(&self) -> Option<f64> {
         stats::percentile(&self.seconds, 90.0)
@@ -92,13 +92,13 @@ impl Ping {
     ///
     /// # Errors
     /// If it does not end, or nothing was answered.
-    pub fn finish(mut self) -> Result<RoundTrips, PingError> {
+    pub fn finish(mut self) -> Result<PingResults, PingError> {
         // On an interrupt ping writes its remaining output, as at a terminal.
         self.0.signal(Signal::INT)?;
         if self.0.wait_timeout(END_GRACE)?.is_none() {
             return Err(PingError::Late);
         }
-        let trips = RoundTrips::parse(&self.0.stdout().text());
+        let trips = PingResults::parse(&self.0.stdout().text());
         if trips.seconds.is_empty() {
             let said = self.0.stderr().text();
             let said = said.lines().next().unwrap_or("no ping was answered");
@@ -121,7 +121,7 @@ mod tests {
             --- 192.0.2.1 ping statistics ---\n\
             3 packets transmitted, 2 received, 33.3333% packet loss, time 35ms\n\
             rtt min/avg/max/mdev = 0.035/0.066/0.127/0.043 ms\n";
-        let trips = RoundTrips::parse(text);
+        let trips = PingResults::parse(text);
         assert_eq!(trips.seconds, [0.127e-3, 12.5e-3]);
         assert_eq!((trips.sent, trips.unanswered()), (3, 1));
         assert!(trips.mean().is_some_and(|mean| (mean - 6.3135e-3).abs() < 1e-9));
@@ -130,8 +130,8 @@ mod tests {
 
     #[test]
     fn nothing_answered_has_no_latency() {
-        let trips = RoundTrips::parse("5 packets transmitted, 0 received, 100% packet loss, time 35ms\n");
+        let trips = PingResults::parse("5 packets transmitted, 0 received, 100% packet loss, time 35ms\n");
         assert_eq!((trips.p90(), trips.sent, trips.unanswered()), (None, 5, 5));
-        assert_eq!(RoundTrips::parse("").mean(), None);
+        assert_eq!(PingResults::parse("").mean(), None);
     }
 }

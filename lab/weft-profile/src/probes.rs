@@ -38,7 +38,7 @@ pub enum ProbeError {
 
 /// The packets that count.
 #[derive(Clone, Copy, Debug)]
-pub enum Scope<'a> {
+pub enum ProbeScope<'a> {
     /// Those of a sender and a receiver.
     Between {
         /// The sender.
@@ -57,22 +57,22 @@ pub enum Scope<'a> {
     },
 }
 
-impl Scope<'_> {
+impl ProbeScope<'_> {
     /// `config` of the program, without the distance of samples: sender, receiver, all namespaces, device.
     fn words(self) -> Result<[u32; 4], NetNsError> {
         // The kernel's inode numbers of namespaces have 32 bits (`struct ns_common`).
         let number = |ns: &NetNs| Ok::<u32, NetNsError>(ns.inode()? as u32);
         Ok(match self {
-            Scope::Between { sender, receiver } => [number(sender)?, number(receiver)?, 0, 0],
-            Scope::Host => [0, 0, 1, 0],
-            Scope::Device { namespace, index } => [number(namespace)?, number(namespace)?, 0, index],
+            ProbeScope::Between { sender, receiver } => [number(sender)?, number(receiver)?, 0, 0],
+            ProbeScope::Host => [0, 0, 1, 0],
+            ProbeScope::Device { namespace, index } => [number(namespace)?, number(namespace)?, 0, index],
         })
     }
 }
 
 /// Statistics of the kernel that count the programs' time, with the time so far.
 #[derive(Debug)]
-pub struct Counted {
+pub struct ProbeStatistics {
     _statistics: BpfStats,
     before: RunStats,
     since: Instant,
@@ -91,7 +91,7 @@ impl Probes {
     ///
     /// # Errors
     /// If the kernel refuses: CAP_BPF is missing, or the kernel has no type information (CONFIG_DEBUG_INFO_BTF).
-    pub fn attach(scope: Scope<'_>) -> Result<Self, ProbeError> {
+    pub fn attach(scope: ProbeScope<'_>) -> Result<Self, ProbeError> {
         let [sender, receiver, any, device] = scope.words()?;
         let words = [sender, receiver, EVERY, any, device];
         let rodata: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -145,16 +145,16 @@ impl Probes {
     ///
     /// # Errors
     /// If the kernel has none, or a program cannot be queried.
-    pub fn count(&self) -> Result<Counted, ProbeError> {
+    pub fn count(&self) -> Result<ProbeStatistics, ProbeError> {
         let _statistics = BpfStats::enable()?;
-        Ok(Counted { _statistics, before: self.cost()?, since: clock::now() })
+        Ok(ProbeStatistics { _statistics, before: self.cost()?, since: clock::now() })
     }
 
     /// Processors that the programs have used since `counted`; the statistics' own 20 ns for each run are among it.
     ///
     /// # Errors
     /// If a program cannot be queried.
-    pub fn cores(&self, counted: &Counted) -> Result<f64, ProbeError> {
+    pub fn cores(&self, counted: &ProbeStatistics) -> Result<f64, ProbeError> {
         let nanos = self.cost()?.nanos.saturating_sub(counted.before.nanos);
         let span = clock::now().saturating_since(counted.since);
         Ok(nanos as f64 / span.get().max(1) as f64)

@@ -9,10 +9,10 @@ use crate::advice::{self, Remark};
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
-use crate::pattern::Layout;
+use crate::pattern::FlowLayout;
 use crate::remedy::Remedy;
-use crate::session::{Options, Progress};
-use crate::traffic::Load;
+use crate::session::{SessionOptions, TrialProgress};
+use crate::traffic::TrafficLoad;
 use crate::trial::{self, First, Instrument};
 
 /// Tries each remark of a finished session. `heard` receives each trial.
@@ -20,13 +20,13 @@ use crate::trial::{self, First, Instrument};
 /// # Errors
 /// If a trial fails, or the caller asks to stop.
 pub fn run(
-    options: &Options,
+    options: &SessionOptions,
     categories: &Categories,
     report: &ProfileReport,
     stop: &dyn Fn() -> bool,
-    mut heard: impl FnMut(&Progress),
+    mut heard: impl FnMut(&TrialProgress),
 ) -> Result<Vec<Tried>, ProfileError> {
-    let layout = Layout::new(options.pattern, options.flows, &options.trials.processors);
+    let layout = FlowLayout::new(options.pattern, options.flows, &options.trials.processors);
     let instrument = options.instrument(categories, stop);
     let level = |name: &str| options.levels.iter().copied().find(|level| level.name() == name);
     let configs = report.configs.iter().filter_map(|config| Some((config, level(&config.level)?)));
@@ -48,7 +48,7 @@ pub fn run(
             Ok(remedy) => {
                 let mut told = |name: String, run: &Run| {
                     done += 1;
-                    heard(&Progress { done, of, level: name, run: run.clone() });
+                    heard(&TrialProgress { done, of, level: name, run: run.clone() });
                 };
                 let runs = turns((level, remedy), options, &layout, &instrument, &mut told)?;
                 tried.command = remedy.command().to_owned();
@@ -61,12 +61,12 @@ pub fn run(
 }
 
 /// The change to try, or the reason that nothing can be tried.
-fn plan(remark: &Remark, level: Level, load: Load) -> Result<Remedy, String> {
+fn plan(remark: &Remark, level: Level, load: TrafficLoad) -> Result<Remedy, String> {
     let remedy = remark.remedy.ok_or_else(|| remark.not_here.to_owned())?;
     if let Some(why) = remedy.is_there_at(level) {
         return Err(why.to_owned());
     }
-    if remedy == Remedy::NoCopy && load != Load::Bulk {
+    if remedy == Remedy::NoCopy && load != TrafficLoad::Bulk {
         return Err("sockperf has no way to send without a copy".to_owned());
     }
     Ok(remedy)
@@ -75,8 +75,8 @@ fn plan(remark: &Remark, level: Level, load: Load) -> Result<Remedy, String> {
 /// Runs without and with a change; which comes first takes turns.
 fn turns(
     (level, remedy): (Level, Remedy),
-    options: &Options,
-    layout: &Layout,
+    options: &SessionOptions,
+    layout: &FlowLayout,
     instrument: &Instrument<'_>,
     told: &mut dyn FnMut(String, &Run),
 ) -> Result<[Vec<Run>; 2], ProfileError> {

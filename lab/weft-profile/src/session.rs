@@ -12,18 +12,18 @@ use weft_report::profile::{
 use weft_units::Nanos;
 
 use crate::advice;
-use crate::attribution::{Attribution, Processes, Setting, Trace, Traffic};
+use crate::attribution::{Attribution, Processes, Trace, TraceConditions, TrafficKind};
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
-use crate::pattern::{FlowCount, Layout, Pattern};
+use crate::pattern::{FlowCount, FlowLayout, Pattern};
 use crate::setup::Setup;
-use crate::traffic::Load;
+use crate::traffic::TrafficLoad;
 use crate::trial::{self, First, Instrument, unit};
 
 /// The behaviour on a machine that others use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Loaded {
+pub enum WhenBusy {
     /// No run.
     Refuse,
     /// Runs, whose figures carry a label.
@@ -32,24 +32,24 @@ pub enum Loaded {
 
 /// The options of a session.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SessionOptions {
     /// The pattern.
     pub pattern: Pattern,
     /// The number of flows.
     pub flows: FlowCount,
     /// The flows' kind.
-    pub load: Load,
+    pub load: TrafficLoad,
     /// The levels, in the order of the table.
     pub levels: Vec<Level>,
     /// Settings besides the level.
     pub setup: Setup,
     /// Repeats and times of each level, and how it is sampled.
-    pub trials: Trials,
+    pub trials: TrialPlan,
 }
 
 /// The trials of a setting: how many, how long, and their samples.
 #[derive(Clone, Debug)]
-pub struct Trials {
+pub struct TrialPlan {
     /// Repeats of each setting; settings take turns.
     pub repeats: u32,
     /// Time measured without the instrument, and again with it.
@@ -63,10 +63,10 @@ pub struct Trials {
     /// The processors to use.
     pub processors: Vec<u32>,
     /// The behaviour on a machine that others use.
-    pub loaded: Loaded,
+    pub loaded: WhenBusy,
 }
 
-impl Options {
+impl SessionOptions {
     /// The instrument of the trials.
     pub(crate) fn instrument<'a>(
         &'a self,
@@ -77,7 +77,7 @@ impl Options {
     }
 }
 
-impl Trials {
+impl TrialPlan {
     /// The instrument of trials with `setup`, without bytes per flow.
     pub fn instrument<'a>(
         &self,
@@ -100,7 +100,7 @@ impl Trials {
 
 /// A finished trial, for those who wait.
 #[derive(Clone, Debug)]
-pub struct Progress {
+pub struct TrialProgress {
     /// Trials done.
     pub done: u32,
     /// Trials in all.
@@ -113,7 +113,7 @@ pub struct Progress {
 
 /// A session's result.
 #[derive(Clone, Debug)]
-pub struct Profile {
+pub struct SessionProfile {
     /// The document.
     pub report: ProfileReport,
     /// Stacks of each level and side, for flame graphs.
@@ -128,14 +128,14 @@ const WATCH: Nanos = Nanos::from_millis(1000);
 /// # Errors
 /// If rights are missing, the machine is loaded, a trial fails, or the caller asks to stop.
 pub fn run(
-    options: &Options,
+    options: &SessionOptions,
     categories: &Categories,
     host: Host,
     stop: &dyn Fn() -> bool,
-    mut heard: impl FnMut(&Progress),
-) -> Result<Profile, ProfileError> {
+    mut heard: impl FnMut(&TrialProgress),
+) -> Result<SessionProfile, ProfileError> {
     require_network_rights()?;
-    let layout = Layout::new(options.pattern, options.flows, &options.trials.processors);
+    let layout = FlowLayout::new(options.pattern, options.flows, &options.trials.processors);
     let instrument = options.instrument(categories, stop);
     let labels = vec![layout.shortage.clone(), watch(&instrument, options.trials.loaded)?];
     let of = options.trials.repeats * options.levels.len() as u32;
@@ -145,7 +145,12 @@ pub fn run(
             let trial =
                 trial::run((level, None), options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
             all.done += 1;
-            heard(&Progress { done: all.done, of, level: level.name().to_owned(), run: trial.run.clone() });
+            heard(&TrialProgress {
+                done: all.done,
+                of,
+                level: level.name().to_owned(),
+                run: trial.run.clone(),
+            });
             all.add(level.name(), trial);
         }
     }
@@ -182,7 +187,7 @@ pub fn processors() -> Result<Vec<u32>, ProfileError> {
 ///
 /// # Errors
 /// If they do and that is refused, samples cannot be taken, or the caller asks to stop.
-pub fn watch(instrument: &Instrument<'_>, loaded: Loaded) -> Result<String, ProfileError> {
+pub fn watch(instrument: &Instrument<'_>, loaded: WhenBusy) -> Result<String, ProfileError> {
     loaded_label(loaded, others(instrument)?, "")
 }
 
@@ -205,10 +210,10 @@ pub(crate) fn others(instrument: &Instrument<'_>) -> Result<f64, ProfileError> {
         std::thread::sleep(core::time::Duration::from_millis(100));
         sampler.drain(|sample| trace.add(sample));
     }
-    let setting = Setting {
+    let setting = TraceConditions {
         processes: Processes::Known { sender: [].into(), receiver: [].into() },
         tool: std::process::id(),
-        traffic: Traffic::Requests,
+        traffic: TrafficKind::Requests,
         clock: sampler.clock(),
         unit_s: unit(&sampler, &trace),
         sender_packets: 0.5,
@@ -221,14 +226,16 @@ pub(crate) fn others(instrument: &Instrument<'_>) -> Result<f64, ProfileError> {
 }
 
 /// A label if others use `share` of a machine, which is called `of` unless it is this one; empty if they do not.
-pub(crate) fn loaded_label(loaded: Loaded, share: f64, of: &str) -> Result<String, ProfileError> {
+pub(crate) fn loaded_label(loaded: WhenBusy, share: f64, of: &str) -> Result<String, ProfileError> {
     if share <= FOREIGN_MAX {
         return Ok(String::new());
     }
     let percent = share * 100.0;
     match loaded {
-        Loaded::Refuse => Err(ProfileError::Loaded { of: of.to_owned(), percent, most: FOREIGN_MAX * 100.0 }),
-        Loaded::Label => Ok(format!(
+        WhenBusy::Refuse => {
+            Err(ProfileError::Loaded { of: of.to_owned(), percent, most: FOREIGN_MAX * 100.0 })
+        }
+        WhenBusy::Label => Ok(format!(
             "LOADED: other processes had {percent:.1} % of the processors{of} before the runs; figures are not those of an idle \
              machine"
         )),
@@ -252,7 +259,7 @@ pub(crate) struct Collected {
 }
 
 impl Collected {
-    pub(crate) fn add(&mut self, level: &str, trial: trial::Trial) {
+    pub(crate) fn add(&mut self, level: &str, trial: trial::TrialResult) {
         self.runs.entry(level.to_owned()).or_default().push(trial.run);
         let stacks = self.stacks.entry(level.to_owned()).or_default();
         for (stack, seconds) in trial.attribution.stacks {
@@ -279,12 +286,12 @@ impl Collected {
     /// The document and the stacks. `levels` are in the order of the table.
     pub(crate) fn conclude(
         mut self,
-        options: &Options,
-        (layout, levels): (&Layout, &[&str]),
+        options: &SessionOptions,
+        (layout, levels): (&FlowLayout, &[&str]),
         categories: &Categories,
         host: Host,
         labels: Vec<String>,
-    ) -> Profile {
+    ) -> SessionProfile {
         let cores = [layout.senders.len() as u32, layout.receivers.len() as u32];
         let flows = layout.flows.len() as u32;
         let config = |level: &&str| {
@@ -299,8 +306,8 @@ impl Collected {
             host,
             pattern: options.pattern.name().to_owned(),
             rpc_bytes: match options.load {
-                Load::Bulk => None,
-                Load::Requests(bytes) => Some(bytes.get()),
+                TrafficLoad::Bulk => None,
+                TrafficLoad::Requests(bytes) => Some(bytes.get()),
             },
             conditions: Conditions {
                 clock: self.clock.map_or("none", Clock::name).to_owned(),
@@ -314,7 +321,7 @@ impl Collected {
             labels,
             ..ProfileReport::default()
         };
-        Profile { report, flames }
+        SessionProfile { report, flames }
     }
 }
 

@@ -20,7 +20,7 @@ const QUEUE: Bytes = Bytes(8_000_000);
 
 /// The qdisc in which packets wait for the link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Qdisc {
+pub enum LinkQdisc {
     /// First in, first out.
     Fifo,
     /// Stochastic fair queueing.
@@ -29,7 +29,7 @@ pub enum Qdisc {
     FqCodel,
 }
 
-impl Qdisc {
+impl LinkQdisc {
     /// The kind that takes the FIFO's place.
     const fn kind(self) -> Option<&'static str> {
         match self {
@@ -42,18 +42,18 @@ impl Qdisc {
 
 /// A link of a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Link {
+pub struct RatedLink {
     /// The rate on the wire.
     pub rate: BitsPerSec,
     /// The qdisc in front of it.
-    pub qdisc: Qdisc,
+    pub qdisc: LinkQdisc,
 }
 
 /// Settings of a trial; the default changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Setup {
     /// The link; `None` for a device without a qdisc.
-    pub link: Option<Link>,
+    pub link: Option<RatedLink>,
     /// TCP small queues: the most bytes of a flow below its socket (`net.ipv4.tcp_limit_output_bytes`).
     pub limit_output: Option<Bytes>,
     /// The largest segment (`gso_max_size`).

@@ -17,7 +17,7 @@ use weft_host::{NetNs, RunId, sysctl};
 
 use crate::error::ProfileError;
 use crate::level::Level;
-use crate::pattern::Layout;
+use crate::pattern::FlowLayout;
 use crate::remedy::Remedy;
 use crate::setup::Setup;
 
@@ -48,7 +48,7 @@ pub(crate) struct Testbed {
 impl Testbed {
     /// Makes namespaces and links, sets the level and what else is asked for, and makes the change.
     pub(crate) fn create(
-        layout: &Layout,
+        layout: &FlowLayout,
         (level, change): (Level, Option<Remedy>),
         setup: &Setup,
     ) -> Result<Self, ProfileError> {

@@ -14,11 +14,11 @@ use weft_host::{NetNs, Process, Spawn, clock, programs};
 use weft_units::{Bytes, Instant};
 
 use crate::applications::Applications;
-use crate::attribution::Traffic;
+use crate::attribution::TrafficKind;
 use crate::connections::{CONNECT_WAIT, Connections, pause};
 use crate::error::ProfileError;
 use crate::iperf::{self, FIRST_PORT, IPERF, MAX_STREAMS};
-use crate::pattern::Layout;
+use crate::pattern::FlowLayout;
 use crate::remedy::Remedy;
 use crate::testbed::Testbed;
 
@@ -29,19 +29,19 @@ pub(crate) const FLOWING: u64 = 20_000;
 
 /// The flows' kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Load {
+pub enum TrafficLoad {
     /// Bulk data by iperf3.
     Bulk,
     /// Requests and responses of this size by sockperf, one outstanding per flow.
     Requests(Bytes),
 }
 
-impl Load {
+impl TrafficLoad {
     /// The kind, for attribution.
-    pub const fn traffic(self) -> Traffic {
+    pub const fn traffic(self) -> TrafficKind {
         match self {
-            Self::Bulk => Traffic::Bulk,
-            Self::Requests(_) => Traffic::Requests,
+            Self::Bulk => TrafficKind::Bulk,
+            Self::Requests(_) => TrafficKind::Requests,
         }
     }
 
@@ -92,7 +92,7 @@ impl Applications {
     ///
     /// # Errors
     /// If a program is not installed: taskset would start without it, and end at once.
-    pub(crate) fn of(load: Load) -> Result<Self, ProcessError> {
+    pub(crate) fn of(load: TrafficLoad) -> Result<Self, ProcessError> {
         for program in [load.program(), "taskset"] {
             if programs::find(program).is_none() {
                 let package = programs::package_of(program);
@@ -103,7 +103,7 @@ impl Applications {
     }
 
     /// Starts the receiving application of a pair.
-    pub(crate) fn serve(&mut self, ns: &NetNs, load: Load, pair: &Pair) -> Result<(), ProcessError> {
+    pub(crate) fn serve(&mut self, ns: &NetNs, load: TrafficLoad, pair: &Pair) -> Result<(), ProcessError> {
         self.processes.push(start(ns, pair.receiver, self.program, &server(load, pair))?);
         Ok(())
     }
@@ -113,7 +113,7 @@ impl Applications {
     pub(crate) fn send(
         &mut self,
         ns: &NetNs,
-        (load, more): (Load, &[&str]),
+        (load, more): (TrafficLoad, &[&str]),
         pair: &Pair,
         seconds: u64,
     ) -> Result<(), ProcessError> {
@@ -135,8 +135,8 @@ pub(crate) struct Flows {
 impl Flows {
     /// Starts the servers, then the clients, and waits until all flows are connected. They send for at most `seconds`.
     pub(crate) fn start(
-        (load, change): (Load, Option<Remedy>),
-        layout: &Layout,
+        (load, change): (TrafficLoad, Option<Remedy>),
+        layout: &FlowLayout,
         testbed: &Testbed,
         seconds: u64,
         stop: &dyn Fn() -> bool,
@@ -230,7 +230,7 @@ impl Flows {
 }
 
 /// The pairs of processes of a layout.
-fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
+fn pairs(layout: &FlowLayout, testbed: &Testbed) -> Vec<Pair> {
     let to = |cpu| testbed.paths.iter().find(|path| path.cpu == cpu).map(|path| path.to);
     let pair = |(Cores { sender, receiver, flows }, port)| {
         Some(Pair { sender, receiver, to: to(receiver)?, port, flows })
@@ -239,7 +239,7 @@ fn pairs(layout: &Layout, testbed: &Testbed) -> Vec<Pair> {
 }
 
 /// The pairs of processes of a layout, by their cores.
-pub(crate) fn cores(layout: &Layout) -> Vec<Cores> {
+pub(crate) fn cores(layout: &FlowLayout) -> Vec<Cores> {
     let own_process = layout.flows.len() <= MAX_PROCESSES;
     let most = if own_process { 1 } else { MAX_STREAMS };
     let mut grouped: BTreeMap<(u32, u32, u32), u32> = BTreeMap::new();
@@ -254,24 +254,24 @@ pub(crate) fn cores(layout: &Layout) -> Vec<Cores> {
 }
 
 /// The receiving application's arguments.
-fn server(load: Load, pair: &Pair) -> Vec<String> {
+fn server(load: TrafficLoad, pair: &Pair) -> Vec<String> {
     let (to, port) = (pair.to.to_string(), pair.port.to_string());
     match load {
-        Load::Bulk => iperf::server(pair.to, pair.port),
-        Load::Requests(_) => ["server", "--tcp", "-i", &to, "-p", &port].map(str::to_owned).to_vec(),
+        TrafficLoad::Bulk => iperf::server(pair.to, pair.port),
+        TrafficLoad::Requests(_) => ["server", "--tcp", "-i", &to, "-p", &port].map(str::to_owned).to_vec(),
     }
 }
 
 /// The sending application's arguments.
-fn client(load: Load, pair: &Pair, seconds: u64) -> Vec<String> {
+fn client(load: TrafficLoad, pair: &Pair, seconds: u64) -> Vec<String> {
     let (to, port, size) = (pair.to.to_string(), pair.port.to_string(), load.request().to_string());
     match load {
-        Load::Bulk => {
+        TrafficLoad::Bulk => {
             let mut client = iperf::client((pair.to, pair.port), pair.flows, seconds);
             client.extend(["--interval", "0"].map(str::to_owned));
             client
         }
-        Load::Requests(_) => {
+        TrafficLoad::Requests(_) => {
             let to = ["ping-pong", "--tcp", "-i", &to, "-p", &port, "-m", &size, "-t", &seconds.to_string()];
             to.map(str::to_owned).to_vec()
         }
@@ -309,7 +309,7 @@ mod tests {
     /// iperf3 refuses more streams than 128; a machine of two cores has one pair of cores for 24 by 24 flows.
     #[test]
     fn no_process_has_more_streams_than_it_can_have() {
-        let layout = |pattern, flows| Layout::new(pattern, flows, &[0, 1]);
+        let layout = |pattern, flows| FlowLayout::new(pattern, flows, &[0, 1]);
         for (pattern, flows) in [
             (Pattern::Single, FlowCount::Each(1)),
             (Pattern::Incast, FlowCount::Each(64)),

@@ -9,17 +9,17 @@ use weft_host::perf_event::{CacheCounter, Clock, SampleRate, Sampler};
 use weft_report::profile::{Run, Side, Work};
 use weft_units::{Bytes, Instant, Nanos};
 
-use crate::attribution::{Attribution, Processes, Setting, Trace};
+use crate::attribution::{Attribution, Processes, Trace, TraceConditions};
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::level::Level;
-use crate::pattern::Layout;
-use crate::ping::{Ping, RoundTrips};
-use crate::probes::{COST_SPAN, Probes, Scope};
+use crate::pattern::FlowLayout;
+use crate::ping::{Ping, PingResults};
+use crate::probes::{COST_SPAN, ProbeScope, Probes};
 use crate::remedy::Remedy;
 use crate::setup::Setup;
 use crate::testbed::Testbed;
-use crate::traffic::{Flows, Load, waits};
+use crate::traffic::{Flows, TrafficLoad, waits};
 
 /// The interval at which samples are read and applications are looked at.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ impl Instrument<'_> {
 
 /// A trial's result.
 #[derive(Debug)]
-pub struct Trial {
+pub struct TrialResult {
     /// The figures.
     pub run: Run,
     /// The event that took the samples.
@@ -77,7 +77,7 @@ pub struct FlowFigures {
     /// The span of the counts.
     pub span: Nanos,
     /// Pings on the path of the first flow.
-    pub round_trips: RoundTrips,
+    pub round_trips: PingResults,
 }
 
 /// The part that is measured first.
@@ -102,11 +102,11 @@ impl First {
 /// If a step fails, no payload arrives, or the caller asks to stop.
 pub fn run(
     at: (Level, Option<Remedy>),
-    load: Load,
-    layout: &Layout,
+    load: TrafficLoad,
+    layout: &FlowLayout,
     turn: (u32, First),
     instrument: &Instrument<'_>,
-) -> Result<Trial, ProfileError> {
+) -> Result<TrialResult, ProfileError> {
     with_payload(|| once(at, load, layout, turn, instrument))
 }
 
@@ -117,8 +117,8 @@ pub fn run(
 /// # Errors
 /// If a trial fails, or three in a row see no payload.
 pub(crate) fn with_payload<E: From<ProfileError>>(
-    mut trial: impl FnMut() -> Result<Trial, E>,
-) -> Result<Trial, E> {
+    mut trial: impl FnMut() -> Result<TrialResult, E>,
+) -> Result<TrialResult, E> {
     for _ in 0..3 {
         let trial = trial()?;
         if trial.run.bare_bps > 0.0 && trial.run.bps > 0.0 {
@@ -130,11 +130,11 @@ pub(crate) fn with_payload<E: From<ProfileError>>(
 
 fn once(
     (level, change): (Level, Option<Remedy>),
-    load: Load,
-    layout: &Layout,
+    load: TrafficLoad,
+    layout: &FlowLayout,
     (repeat, first): (u32, First),
     instrument: &Instrument<'_>,
-) -> Result<Trial, ProfileError> {
+) -> Result<TrialResult, ProfileError> {
     let testbed = Testbed::create(layout, (level, change), instrument.setup)?;
     let flows = Flows::start((load, change), layout, &testbed, instrument.seconds(), instrument.stop)?;
     let mut trial = Measuring { testbed, flows, load, instrument };
@@ -153,7 +153,7 @@ fn once(
 struct Measuring<'a> {
     testbed: Testbed,
     flows: Flows,
-    load: Load,
+    load: TrafficLoad,
     instrument: &'a Instrument<'a>,
 }
 
@@ -220,8 +220,8 @@ impl Measuring<'_> {
         let sender = after.sender.since(&before.sender);
         // Requests carry payload both ways.
         let back = match self.load {
-            Load::Bulk => 0,
-            Load::Requests(_) => sender.payload_in(),
+            TrafficLoad::Bulk => 0,
+            TrafficLoad::Requests(_) => sender.payload_in(),
         };
         Work {
             bytes: receiver.payload_in() + back,
@@ -235,8 +235,8 @@ impl Measuring<'_> {
     }
 
     /// Everything else, with the instrument.
-    fn sampled(&mut self) -> Result<Trial, ProfileError> {
-        let scope = Scope::Between { sender: &self.testbed.sender, receiver: &self.testbed.receiver };
+    fn sampled(&mut self) -> Result<TrialResult, ProfileError> {
+        let scope = ProbeScope::Between { sender: &self.testbed.sender, receiver: &self.testbed.receiver };
         let probes = Probes::attach(scope);
         // After the probes were attached, so that their own functions have names.
         let symbols = KernelSymbols::load()?;
@@ -278,7 +278,14 @@ impl Measuring<'_> {
             sizes: sizes.map(|(sizes, _)| sizes),
             ..Run::default()
         };
-        Ok(Trial { run, clock: sampler.clock(), rate: sampler.rate(), attribution, no_probes, flows: None })
+        Ok(TrialResult {
+            run,
+            clock: sampler.clock(),
+            rate: sampler.rate(),
+            attribution,
+            no_probes,
+            flows: None,
+        })
     }
 
     /// Processors that the programs at the tracepoints use under this traffic; `None` where the kernel has no statistics of programs.
@@ -295,12 +302,18 @@ impl Measuring<'_> {
         [(Side::Sender, sender), (Side::Receiver, receiver)]
     }
 
-    fn setting(&self, before: &Reading, after: &Reading, trace: &Trace, sampler: &Sampler) -> Setting {
+    fn setting(
+        &self,
+        before: &Reading,
+        after: &Reading,
+        trace: &Trace,
+        sampler: &Sampler,
+    ) -> TraceConditions {
         let packets = |after: &NetCounters, before: &NetCounters| after.since(before).packets_in as f64;
         let (acks, data) =
             (packets(&after.sender, &before.sender), packets(&after.receiver, &before.receiver));
         let [sender, receiver] = self.flows.pids();
-        Setting {
+        TraceConditions {
             processes: Processes::Known {
                 sender: sender.into_iter().collect(),
                 receiver: receiver.into_iter().collect(),
@@ -334,11 +347,11 @@ pub(crate) fn unit(sampler: &Sampler, trace: &Trace) -> f64 {
 mod tests {
     use super::*;
 
-    fn trial(bare_bps: f64, bps: f64) -> Trial {
+    fn trial(bare_bps: f64, bps: f64) -> TrialResult {
         let run = Run { bare_bps, bps, ..Run::default() };
         let rate = SampleRate::new(999).expect("a rate");
         let attribution = Attribution::default();
-        Trial { run, clock: Clock::CpuClock, rate, attribution, no_probes: None, flows: None }
+        TrialResult { run, clock: Clock::CpuClock, rate, attribution, no_probes: None, flows: None }
     }
 
     #[test]

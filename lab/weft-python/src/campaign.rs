@@ -16,9 +16,9 @@ use std::time::Instant;
 use weft_campaign::campaign::Campaign;
 use weft_campaign::export;
 use weft_campaign::grid::Shard;
-use weft_campaign::record::Record;
-use weft_campaign::run::{self, Event, Progress};
-use weft_campaign::store::{Store, StoreError};
+use weft_campaign::record::ResultRecord;
+use weft_campaign::run::{self, CampaignEvent, ShardProgress};
+use weft_campaign::store::{ResultStore, ResultStoreError};
 use weft_campaign::store_contents;
 
 /// The numbers of a shard's runs: all, those that were there, those that were made, and the files that were no results.
@@ -36,13 +36,13 @@ pub(crate) fn campaign(
 ) -> PyResult<Numbers> {
     let campaign = read(grid)?;
     let shard: Shard = shard.parse().map_err(|error| Failure::plain(error, ""))?;
-    let store = Store::create(&out).map_err(stored)?;
+    let store = ResultStore::create(&out).map_err(stored)?;
     let threads = threads.unwrap_or_else(|| thread::available_parallelism().map_or(1, NonZero::get));
     let (done, ended) = py.detach(move || {
         let watch = Watch { error: RefCell::new(None), looked: Cell::new(Instant::now()) };
         let mut last = None;
         let done = run::run(&campaign, &store, (shard, threads), &|| watch.is_over(), &mut |event| {
-            if let (Event::Progress(now), Some(told)) = (event, &progress)
+            if let (CampaignEvent::Progress(now), Some(told)) = (event, &progress)
                 && last != Some(*now)
             {
                 last = Some(*now);
@@ -57,7 +57,7 @@ pub(crate) fn campaign(
     }
 }
 
-const fn numbers(progress: Progress) -> Numbers {
+const fn numbers(progress: ShardProgress) -> Numbers {
     (progress.runs, progress.there, progress.made, progress.broken)
 }
 
@@ -81,7 +81,7 @@ impl Watch {
         self.keep(looked)
     }
 
-    fn tell(&self, told: &Py<PyAny>, progress: Progress) {
+    fn tell(&self, told: &Py<PyAny>, progress: ShardProgress) {
         if self.error.borrow().is_none() {
             let called = Python::try_attach(|py| told.call1(py, numbers(progress)).map(drop));
             self.keep(called.unwrap_or(Ok(())));
@@ -101,7 +101,7 @@ impl Watch {
 #[pyfunction]
 pub(crate) fn status(py: Python<'_>, grid: &Bound<'_, PyAny>, out: PathBuf) -> PyResult<(u64, u64, u64)> {
     let campaign = read(grid)?;
-    let store = Store::open(&out).map_err(stored)?;
+    let store = ResultStore::open(&out).map_err(stored)?;
     let (status, ended) = py.detach(move || {
         let watch = Watch { error: RefCell::new(None), looked: Cell::new(Instant::now()) };
         let status = store_contents::status(&campaign, &store, &|| watch.is_over());
@@ -118,7 +118,7 @@ pub(crate) fn status(py: Python<'_>, grid: &Bound<'_, PyAny>, out: PathBuf) -> P
 /// are no results, which it lacks.
 #[pyfunction]
 pub(crate) fn results(py: Python<'_>, out: PathBuf) -> PyResult<(Table, u64, u64)> {
-    let store = Store::open(&out).map_err(stored)?;
+    let store = ResultStore::open(&out).map_err(stored)?;
     let read = py.detach(move || {
         let mut records = Vec::new();
         export::each(&store, &mut |record| records.push(record.clone())).map(|told| (columns(&records), told))
@@ -128,7 +128,7 @@ pub(crate) fn results(py: Python<'_>, out: PathBuf) -> PyResult<(Table, u64, u64
 }
 
 /// The columns of a campaign's table, as those of `weft campaign export`.
-fn columns(records: &[Record]) -> Vec<Column> {
+fn columns(records: &[ResultRecord]) -> Vec<Column> {
     let parameters: BTreeSet<&String> =
         records.iter().flat_map(|record| record.identity.parameters.keys()).collect();
     let figures: BTreeSet<&String> = records.iter().flat_map(|record| record.figures.keys()).collect();
@@ -152,6 +152,6 @@ fn read(grid: &Bound<'_, PyAny>) -> Result<Campaign, Failure> {
     Ok(Campaign::parse(&given.text, Path::new(&given.name), files::text)?)
 }
 
-fn stored(error: StoreError) -> Failure {
+fn stored(error: ResultStoreError) -> Failure {
     Failure::plain(error, "")
 }

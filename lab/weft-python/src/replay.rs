@@ -13,7 +13,7 @@ use pyo3::types::{PyDict, PyString};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use weft_policy::CompiledPolicy;
-use weft_replay::{Arrival, Order, ReplayError, ReplayOptions, order};
+use weft_replay::{ReplayArrival, ReplayError, ReplayOptions, ReplayOrder, order};
 use weft_text::{hint_and_all, quoted};
 use weft_units::{Bytes, ClassId, FlowKey, LaneId, Nanos, PacketMeta, Protocol};
 
@@ -67,7 +67,7 @@ pub(crate) fn replay(
 }
 
 /// The departures as a table.
-fn departures(policy: &CompiledPolicy, order: &Order) -> table::Table {
+fn departures(policy: &CompiledPolicy, order: &ReplayOrder) -> table::Table {
     let of = |value: u64| i64::try_from(value).ok();
     let class =
         |lane: LaneId| policy.program.lanes.get(lane.index()).and_then(|lane| of(lane.class.index() as u64));
@@ -172,7 +172,7 @@ impl Arrivals {
     }
 
     /// The packet with this number.
-    fn get(&self, at: usize) -> Arrival {
+    fn get(&self, at: usize) -> ReplayArrival {
         let of = |column: &Option<Vec<u64>>| column.as_ref().map_or(0, |column| column[at]);
         let key = self.ends.as_ref().map(|(src, dst, protocol)| FlowKey {
             src: src[at],
@@ -181,7 +181,7 @@ impl Arrivals {
             dport: of(&self.dports) as u16,
             protocol: Protocol(protocol[at] as u8),
         });
-        Arrival {
+        ReplayArrival {
             at: Nanos(self.times[at]),
             len: Bytes(self.bytes[at]),
             meta: PacketMeta {

@@ -11,7 +11,7 @@ use std::fs;
 use std::num::NonZero;
 use std::thread;
 use std::time::Instant;
-use weft_campaign::document::{Run, report};
+use weft_campaign::document::{SeededRun, report};
 use weft_facts::record::Host;
 use weft_policy::{FileError, Severity};
 use weft_sim::overlay;
@@ -33,7 +33,7 @@ pub(crate) fn run(
     let work = move || simulate(&scenario, seed).map(|outcome| (scenario, outcome));
     let (scenario, outcome) = interruptible(py, work)?.map_err(|error| Failure::plain(error, ""))?;
     let wall_s = begin.elapsed().as_secs_f64();
-    let text = report(&scenario, &[Run { seed, outcome }], wall_s, host())
+    let text = report(&scenario, &[SeededRun { seed, outcome }], wall_s, host())
         .and_then(|report| serde_json::to_string(&report).ok());
     let text = text.ok_or_else(|| Failure::plain("the outcome cannot be written", ""))?;
     Ok((text, warnings))

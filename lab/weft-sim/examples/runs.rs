@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::path::Path;
 use weft_policy::FileError;
-use weft_sim::overlay::{self, Setting};
+use weft_sim::overlay::{self, KeyedValue};
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 
@@ -16,7 +16,7 @@ fn scenario(file: &Path, settings: &[String]) -> Result<Scenario, Box<dyn Error>
     // The settings have their sources elsewhere.
     document.remove("source");
     for setting in settings {
-        let Setting { path, value } = Setting::parse(setting)?;
+        let KeyedValue { path, value } = KeyedValue::parse(setting)?;
         overlay::apply(&mut document, &path, value)?;
     }
     let folder = file.parent().unwrap_or(Path::new("."));

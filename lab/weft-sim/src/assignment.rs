@@ -14,7 +14,7 @@ pub fn build(name: &str) -> Option<Box<dyn QueueAssignment>> {
         "hash" => Some(Box::new(Hash)),
         "dqa" => Some(Box::new(LeastOccupied)),
         "overflow" => Some(Box::new(Overflow)),
-        "round-robin" => Some(Box::new(RoundRobin::default())),
+        "round-robin" => Some(Box::new(RoundRobinAssignment::default())),
         "two-choices" => Some(Box::new(TwoChoices)),
         _ => None,
     }
@@ -117,11 +117,11 @@ impl QueueAssignment for Overflow {
 /// Each new flow gets the queue after that of the previous flow, and keeps it. Flows with equal lifetimes are spread evenly,
 /// regardless of their hashes. With several pools of queues (XPS), the pools share one counter.
 #[derive(Clone, Copy, Default, Debug)]
-pub struct RoundRobin {
+pub struct RoundRobinAssignment {
     assigned: usize,
 }
 
-impl QueueAssignment for RoundRobin {
+impl QueueAssignment for RoundRobinAssignment {
     fn assign(&mut self, _: &FlowFacts, allowed: &[TxQueueId], _: &[Occupancy]) -> TxQueueId {
         let at = self.assigned % allowed.len().max(1);
         self.assigned = self.assigned.wrapping_add(1);

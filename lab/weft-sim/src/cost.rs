@@ -2,7 +2,7 @@
 
 /// Categories of the SIGCOMM'21 study (section 2), which group the kernel's functions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Category {
+pub enum CostCategory {
     /// Copies between user space and kernel.
     DataCopy,
     /// TCP/IP processing.
@@ -21,7 +21,7 @@ pub enum Category {
     Other,
 }
 
-impl Category {
+impl CostCategory {
     /// The number of categories.
     pub const COUNT: usize = 8;
 
@@ -54,7 +54,7 @@ impl Category {
 
 /// A unit of work with a cost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Operation {
+pub enum CostedOperation {
     /// A system call, entering and leaving.
     SystemCall,
     /// A byte copied from the application.
@@ -91,7 +91,7 @@ pub enum Operation {
     AssignQueue,
 }
 
-impl Operation {
+impl CostedOperation {
     /// The number of operations.
     pub const COUNT: usize = 17;
 
@@ -140,17 +140,17 @@ impl Operation {
     }
 }
 
-/// A number per category, in the order of [`Category::ALL`].
-pub type PerCategory = [f64; Category::COUNT];
+/// A number per category, in the order of [`CostCategory::ALL`].
+pub type PerCategory = [f64; CostCategory::COUNT];
 
-/// A number per operation, in the order of [`Operation::ALL`].
-pub type PerOperation = [f64; Operation::COUNT];
+/// A number per operation, in the order of [`CostedOperation::ALL`].
+pub type PerOperation = [f64; CostedOperation::COUNT];
 
 /// Costs of all operations, in nanoseconds (per unit of the operation) by category.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Costs {
     /// `table[operation][category]`, nanoseconds.
-    pub table: [PerCategory; Operation::COUNT],
+    pub table: [PerCategory; CostedOperation::COUNT],
     /// Factors that depend on the state of caches and locks.
     pub contention: Contention,
 }
@@ -181,7 +181,7 @@ pub struct Contention {
 impl Costs {
     /// Costs of zero: processors never limit the throughput.
     pub const FREE: Self = Self {
-        table: [[0.0; Category::COUNT]; Operation::COUNT],
+        table: [[0.0; CostCategory::COUNT]; CostedOperation::COUNT],
         contention: Contention {
             lock_transfer_ns: 0.0,
             socket_transfer_ns: 0.0,
@@ -195,7 +195,7 @@ impl Costs {
     };
 
     /// Returns the total cost of one unit of an operation, in nanoseconds.
-    pub fn total(&self, operation: Operation) -> f64 {
+    pub fn total(&self, operation: CostedOperation) -> f64 {
         self.table[operation as usize].iter().sum()
     }
 }

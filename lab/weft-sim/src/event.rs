@@ -1,8 +1,8 @@
 //! The events of a run, and the agenda of future events of hosts and network.
 
 use crate::event_queue::EventQueue;
-use crate::ids::{CoreId, HostId, PacketId, ProbeId, RxQueueId, StreamId, SwitchId};
-use weft_units::TxQueueId;
+use crate::ids::{CoreId, HostId, PacketId, ProbeId, StreamId, SwitchId};
+use weft_units::{RxQueueId, TxQueueId};
 
 /// An event of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
-use weft_units::{TxQueueId, dense_id};
+use weft_units::{RxQueueId, TxQueueId, dense_id};
 
 dense_id!(
     /// A host of the scenario.
@@ -11,10 +11,6 @@ dense_id!(
 dense_id!(
     /// A core of a host.
     CoreId, "core "
-);
-dense_id!(
-    /// A receive queue of a NIC, with the interrupt of its queue pair.
-    RxQueueId, "receive queue "
 );
 dense_id!(
     /// One direction of a connection, of a flow of datagrams, or of a probe. Transmit queues hold segments of streams. Streams

@@ -2,7 +2,7 @@
 
 use crate::event::{Agenda, Event};
 use crate::ids::{FlowNumber, Table};
-use crate::outcome::{ClassSample, Fairness};
+use crate::outcome::{ClassSample, IntervalFairness};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The schedule of the measurements.
@@ -221,8 +221,8 @@ impl Measurements {
     }
 
     /// Returns the unfairness by interval.
-    pub(crate) fn fairness(&self) -> Vec<Fairness> {
-        let of = |interval: &Interval| Fairness {
+    pub(crate) fn fairness(&self) -> Vec<IntervalFairness> {
+        let of = |interval: &Interval| IntervalFairness {
             interval: interval.length,
             windows: interval.windows,
             mean: (interval.windows > 0).then(|| interval.sum / interval.windows as f64),

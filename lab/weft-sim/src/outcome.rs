@@ -1,13 +1,13 @@
 //! The result of a run.
 
-use crate::cost::{Category, PerCategory};
+use crate::cost::{CostCategory, PerCategory};
 use std::collections::BTreeMap;
 use weft_facts::record::Stage;
 use weft_units::{BitsPerSec, Bytes, Counted, Nanos};
 
 /// All measurements of a run, after its warm-up unless stated otherwise.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Events that the run processed, warm-up included.
     pub events: u64,
     /// Length of the measured part.
@@ -15,21 +15,21 @@ pub struct Outcome {
     /// By flow, groups in the scenario's order.
     pub flows: Vec<FlowOutcome>,
     /// Unfairness by interval, in the scenario's order.
-    pub fairness: Vec<Fairness>,
+    pub fairness: Vec<IntervalFairness>,
     /// By probe, in the scenario's order.
     pub probes: Vec<Latencies>,
-    /// By host, then by core: nanoseconds of work by category (see [`Category::ALL`]).
+    /// By host, then by core: nanoseconds of work by category (see [`CostCategory::ALL`]).
     pub cpu: Vec<Vec<PerCategory>>,
     /// Bytes on the wire by class and window, whole run, warm-up included.
     pub samples: Vec<ClassSample>,
     /// Counters of the sending hosts and receivers, whole run.
-    pub counters: Counters,
+    pub counters: HostCounters,
     /// By stage: the balance of its packets, whole run.
     pub balances: Vec<Stage>,
     /// By host whose NIC has a policy tree, and by change of its policy: what each class sent and lost, whole run.
     pub policies: Vec<PolicyPhase>,
     /// By class of the scenario: packets of hosts whose NIC has no policy tree that were dropped, whole run.
-    pub without_policy: Vec<ClassDrops>,
+    pub without_policy: Vec<DroppedClass>,
 }
 
 /// The policy of a host's NIC from one change to the next, or to the end of the run.
@@ -73,7 +73,7 @@ pub struct ClassSent {
 
 /// A class, and what was dropped of it.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct ClassDrops {
+pub struct DroppedClass {
     /// Its name.
     pub class: String,
     /// Its packets that were dropped.
@@ -147,7 +147,7 @@ pub struct FlowOutcome {
 
 /// NFM over one interval (Titan TR section 3): the greatest difference between two flows' bytes in a window, over the fair share.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Fairness {
+pub struct IntervalFairness {
     /// The interval.
     pub interval: Nanos,
     /// Number of measured windows.
@@ -190,7 +190,7 @@ pub struct ClassSample {
 
 /// Counters of all hosts together.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Counters {
+pub struct HostCounters {
     /// Segments handed to rings.
     pub segments: u64,
     /// Packets sent.
@@ -221,7 +221,7 @@ pub struct Counters {
     pub backlog_bytes: Vec<Bytes>,
 }
 
-impl Counters {
+impl HostCounters {
     /// Counts a received skb by its size.
     pub(crate) fn count_receive_skb(&mut self, payload: u32) {
         let last = self.receive_skb.len() - 1;
@@ -229,7 +229,7 @@ impl Counters {
     }
 }
 
-impl Outcome {
+impl RunOutcome {
     /// Returns the rate at which the bytes of all flows left.
     pub fn throughput(&self) -> BitsPerSec {
         let bytes: Bytes = self.flows.iter().map(|flow| flow.bytes).sum();
@@ -260,7 +260,7 @@ impl Outcome {
 
     /// Returns a host's work by category, in nanoseconds.
     pub fn work(&self, host: usize) -> PerCategory {
-        let mut sum = [0.0; Category::COUNT];
+        let mut sum = [0.0; CostCategory::COUNT];
         for core in self.cpu.get(host).into_iter().flatten() {
             for (total, part) in sum.iter_mut().zip(core) {
                 *total += part;

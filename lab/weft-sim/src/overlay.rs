@@ -63,14 +63,14 @@ pub enum OverlayError {
 
 /// A value with the path of its key.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Setting {
+pub struct KeyedValue {
     /// Keys separated by dots; elements of lists by their index, from 0.
     pub path: String,
     /// The value.
     pub value: Value,
 }
 
-impl Setting {
+impl KeyedValue {
     /// Parses `path=value`. A value that is valid TOML is taken as such (`true`, `8`, `[1, 2]`, `{ htb = { rate =
     /// "1gbps" } }`), any other as a string, so that `fq_codel` and `10gbps` need no quotes.
     ///
@@ -215,7 +215,7 @@ fn kind(value: &Value) -> &'static str {
 ///
 /// # Errors
 /// Fails if the text is not TOML, or part of a path does not exist.
-pub fn overlaid(text: &str, settings: &[Setting]) -> Result<String, OverlayError> {
+pub fn overlaid(text: &str, settings: &[KeyedValue]) -> Result<String, OverlayError> {
     let document = |error: &dyn std::fmt::Display| OverlayError::Document(error.to_string());
     let mut table: Table = text.parse().map_err(|error: toml::de::Error| document(&error.message()))?;
     for setting in settings {
@@ -232,7 +232,7 @@ mod tests {
         "seed = 1\n[host.stack]\nqdisc = \"fq_codel\"\n[[flows]]\ncount = 1\n[[flows]]\ncores = [1, 2]\n";
 
     fn set(text: &str) -> Result<Table, OverlayError> {
-        let setting = Setting::parse(text)?;
+        let setting = KeyedValue::parse(text)?;
         let mut table: Table = TEXT.parse().expect("TOML");
         let before = table.clone();
         let result = apply(&mut table, &setting.path, setting.value);
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn an_overlaid_text_reads_back() {
-        let settings = ["seed=3", "flows.0.count=48"].map(|text| Setting::parse(text).expect(text));
+        let settings = ["seed=3", "flows.0.count=48"].map(|text| KeyedValue::parse(text).expect(text));
         let table: Table = overlaid(TEXT, &settings).expect("text").parse().expect("TOML");
         assert_eq!((&table["seed"], &table["flows"][0]["count"]), (&Value::Integer(3), &Value::Integer(48)));
         assert_eq!(table["flows"][1]["cores"][1], Value::Integer(2));

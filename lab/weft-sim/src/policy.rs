@@ -7,7 +7,7 @@
 //!
 //! What was given to tenants goes before the files that a later policy comes with. Nothing here uses time or a scenario.
 
-use crate::nic::scheduler::ExchangeError;
+use crate::nic::scheduler::PolicyExchangeError;
 use crate::run_error::RunError;
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -75,7 +75,7 @@ pub(crate) enum Refusal {
     Program(#[from] ProgramError),
     /// The engine refuses the exchange.
     #[error("the engine refuses the change: {0}")]
-    Exchange(#[from] ExchangeError),
+    Exchange(#[from] PolicyExchangeError),
 }
 
 /// A policy in force.

@@ -2,7 +2,7 @@
 
 pub use crate::run_error::{PolicyDiagnostic, RunError};
 
-use crate::outcome::Outcome;
+use crate::outcome::RunOutcome;
 use crate::scenario::Scenario;
 use crate::trace::{NoObserver, Observer};
 use crate::world;
@@ -11,7 +11,7 @@ use crate::world;
 ///
 /// # Errors
 /// The scenario's parts are inconsistent.
-pub fn simulate(scenario: &Scenario, seed: u64) -> Result<Outcome, RunError> {
+pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunOutcome, RunError> {
     simulate_observed(scenario, seed, NoObserver).map(|(outcome, _)| outcome)
 }
 
@@ -28,6 +28,6 @@ pub fn simulate_observed<O: Observer>(
     scenario: &Scenario,
     seed: u64,
     observer: O,
-) -> Result<(Outcome, O), RunError> {
+) -> Result<(RunOutcome, O), RunError> {
     world::run(scenario, seed, observer)
 }

@@ -7,7 +7,7 @@ use weft_control::{Client, ClientError, ControlError, SOCKET};
 
 /// The option of every command that asks the daemon.
 #[derive(Debug, clap::Args)]
-pub struct Socket {
+pub struct ControlSocket {
     /// The daemon's control socket.
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     socket: PathBuf,
@@ -21,7 +21,7 @@ pub struct UplinkName {
     uplink: Option<String>,
 }
 
-impl Socket {
+impl ControlSocket {
     /// Connects to the daemon.
     pub fn connect(&self) -> anyhow::Result<Client> {
         Ok(Client::connect(&self.socket)?)

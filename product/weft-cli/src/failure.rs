@@ -9,13 +9,13 @@ pub const USAGE: u8 = 2;
 
 /// Flags that are valid one by one but not together.
 #[derive(Debug)]
-pub struct Usage(pub String);
+pub struct FlagConflict(pub String);
 
 /// A failure whose reason has already been printed.
 #[derive(Debug)]
 pub struct Reported;
 
-impl fmt::Display for Usage {
+impl fmt::Display for FlagConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -27,12 +27,12 @@ impl fmt::Display for Reported {
     }
 }
 
-impl std::error::Error for Usage {}
+impl std::error::Error for FlagConflict {}
 impl std::error::Error for Reported {}
 
 /// An error for wrong usage.
 pub fn usage(message: impl Into<String>) -> anyhow::Error {
-    Usage(message.into()).into()
+    FlagConflict(message.into()).into()
 }
 
 /// Prints `error` in one line, unless it was printed already or standard output was closed.
@@ -47,5 +47,5 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     // Errors of files include their names; any other I/O error is of standard output.
     let place = if error.is::<io::Error>() { "cannot write to standard output: " } else { "" };
     crate::output::message(&format!("error: {place}{error}"));
-    if error.is::<Usage>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
+    if error.is::<FlagConflict>() { ExitCode::from(USAGE) } else { ExitCode::FAILURE }
 }

@@ -58,7 +58,7 @@ pub fn stderr_style() -> Style {
 }
 
 /// Prints tables to standard output, or to standard error when a document goes to standard output.
-pub fn tables(tables: &[Table], document: &Target) -> io::Result<()> {
+pub fn tables(tables: &[Table], document: &OutputTarget) -> io::Result<()> {
     if document.is_stdout() {
         message(render_all(tables, stderr_color()).trim_end());
         return Ok(());
@@ -69,7 +69,7 @@ pub fn tables(tables: &[Table], document: &Target) -> io::Result<()> {
 /// The destination of a document. It is opened before the work begins, so that a wrong path costs no run; an existing
 /// file keeps its content until the document is written.
 #[derive(Debug)]
-pub enum Target {
+pub enum OutputTarget {
     /// No document.
     None,
     /// Standard output.
@@ -85,7 +85,7 @@ pub enum Target {
     },
 }
 
-impl Target {
+impl OutputTarget {
     /// Opens the file at `path`; `-` is standard output.
     pub fn open(path: Option<&Path>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self::None) };
@@ -138,7 +138,7 @@ impl Target {
     }
 }
 
-impl Drop for Target {
+impl Drop for OutputTarget {
     fn drop(&mut self) {
         if let Self::File { path, ours: true, .. } = self {
             let _ = std::fs::remove_file(path);

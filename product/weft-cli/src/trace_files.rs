@@ -5,21 +5,21 @@ use anyhow::anyhow;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
-use weft_trace::table::Format;
+use weft_trace::table::TableFormat;
 
 /// A buffered file.
 pub type Sink = BufWriter<File>;
 
 /// The form of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum TraceForm {
     /// A table of events.
-    Table(Format),
+    Table(TableFormat),
     /// A Perfetto trace.
     Perfetto,
 }
 
-impl Form {
+impl TraceForm {
     /// The form that a file's name selects: `.pftrace` or `.perfetto-trace`, `.parquet`, otherwise CSV.
     pub fn of_name(path: &Path) -> Self {
         let perfetto = |ending: &std::ffi::OsStr| {
@@ -28,7 +28,7 @@ impl Form {
         if path.extension().is_some_and(perfetto) {
             Self::Perfetto
         } else {
-            Self::Table(Format::of_name(path))
+            Self::Table(TableFormat::of_name(path))
         }
     }
 }
@@ -41,7 +41,7 @@ pub fn create(path: &Path) -> anyhow::Result<Sink> {
 
 /// Refuses a table of departures whose name is that of a trace.
 pub fn check_departures(path: Option<&PathBuf>) -> anyhow::Result<()> {
-    match path.filter(|path| Form::of_name(path) == Form::Perfetto) {
+    match path.filter(|path| TraceForm::of_name(path) == TraceForm::Perfetto) {
         Some(path) => Err(usage(format!(
             "--departures writes a table: give a name that ends with .parquet or .csv, or `--trace {}`",
             path.display()
@@ -68,9 +68,12 @@ mod tests {
 
     #[test]
     fn names_tell_forms() {
-        let of = |name: &str| Form::of_name(Path::new(name));
-        assert_eq!([of("t.pftrace"), of("t.perfetto-trace"), of("T.PFTRACE")], [Form::Perfetto; 3]);
-        assert_eq!(of("t.parquet"), Form::Table(Format::Parquet));
-        assert_eq!([of("t.csv"), of("/dev/stdout"), of("events.txt")], [Form::Table(Format::Csv); 3]);
+        let of = |name: &str| TraceForm::of_name(Path::new(name));
+        assert_eq!([of("t.pftrace"), of("t.perfetto-trace"), of("T.PFTRACE")], [TraceForm::Perfetto; 3]);
+        assert_eq!(of("t.parquet"), TraceForm::Table(TableFormat::Parquet));
+        assert_eq!(
+            [of("t.csv"), of("/dev/stdout"), of("events.txt")],
+            [TraceForm::Table(TableFormat::Csv); 3]
+        );
     }
 }

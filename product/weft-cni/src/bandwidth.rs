@@ -4,7 +4,7 @@
 //! largest 32-bit number, 268 MB; a limit of 10 Mb/s with it does nothing for the first seconds. Such a burst counts as
 //! absent, and an absent one is a span of the rate.
 
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use serde_json::{Map, Value};
 use weft_text::quoted;
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -49,7 +49,7 @@ fn number(object: &Map<String, Value>, key: &str) -> Result<u64, CniError> {
         None | Some(Value::Null) => Ok(0),
         Some(value) => value.as_u64().ok_or_else(|| {
             let text = quoted(&value.to_string());
-            CniError::new(Code::InvalidConfig, format!("runtimeConfig.bandwidth.{key} is {text}"))
+            CniError::new(ErrorCode::InvalidConfig, format!("runtimeConfig.bandwidth.{key} is {text}"))
                 .details("it must be a number of bits, 0 or more")
         }),
     }
@@ -61,7 +61,7 @@ fn direction(
     burst_key: &str,
 ) -> Result<Option<Limit>, CniError> {
     let (rate, burst) = (number(object, rate_key)?, number(object, burst_key)?);
-    let invalid = |text: String, rule: &str| Err(CniError::new(Code::InvalidConfig, text).details(rule));
+    let invalid = |text: String, rule: &str| Err(CniError::new(ErrorCode::InvalidConfig, text).details(rule));
     match rate {
         0 if burst > 0 => invalid(
             format!("runtimeConfig.bandwidth has {burst_key} without {rate_key}"),
@@ -86,7 +86,7 @@ impl Bandwidth {
     /// When a number is missing, too small or none.
     pub(crate) fn read(value: &Value) -> Result<Self, CniError> {
         let Some(object) = value.as_object() else {
-            return Err(CniError::new(Code::InvalidConfig, "runtimeConfig.bandwidth is not an object"));
+            return Err(CniError::new(ErrorCode::InvalidConfig, "runtimeConfig.bandwidth is not an object"));
         };
         Ok(Self {
             ingress: direction(object, "ingressRate", "ingressBurst")?,

@@ -12,9 +12,9 @@
 //! All of it vanishes with the veth, so DEL and GC have nothing to do. The previous result is returned as it is.
 
 use crate::bandwidth::Limit;
-use crate::config::{Config, Mark};
-use crate::environment::Target;
-use crate::error::{CniError, Code};
+use crate::config::{Mark, PluginConfig};
+use crate::environment::ContainerTarget;
+use crate::error::{CniError, ErrorCode};
 use crate::port::open;
 use crate::result;
 use serde_json::Value;
@@ -51,7 +51,7 @@ fn failed(action: &str, error: impl std::fmt::Display) -> CniError {
 }
 
 /// Finds the ends by the previous result: an interface on the host that is the peer of the container's.
-fn ends(previous: &Value, target: &Target) -> Result<Ends, CniError> {
+fn ends(previous: &Value, target: &ContainerTarget) -> Result<Ends, CniError> {
     let container = open(&target.netns)?;
     let host = NetNs::current().map_err(|e| failed("open the host's network namespace", e))?;
     let name = &target.attachment.interface;
@@ -64,7 +64,7 @@ fn ends(previous: &Value, target: &Target) -> Result<Ends, CniError> {
         }
     }
     let text = format!("no interface of `prevResult` on the host is the other end of the container's {name}");
-    Err(CniError::new(Code::InvalidConfig, text).details(
+    Err(CniError::new(ErrorCode::InvalidConfig, text).details(
         "chain weft after `bridge` or `ptp`, whose interfaces are veths; after others, use weft with `ipam`",
     ))
 }
@@ -91,9 +91,9 @@ fn set_mark(ends: &Ends, mark: Mark) -> Result<(), CniError> {
 }
 
 /// Sets marks and limits, and returns the previous result.
-pub(crate) fn add(config: &Config, target: &Target) -> Result<Value, CniError> {
+pub(crate) fn add(config: &PluginConfig, target: &ContainerTarget) -> Result<Value, CniError> {
     let Some(previous) = &config.previous else {
-        return Err(CniError::new(Code::InvalidConfig, "there is no prevResult, and no `ipam`").details(
+        return Err(CniError::new(ErrorCode::InvalidConfig, "there is no prevResult, and no `ipam`").details(
             "chain weft after `bridge` or `ptp`, or give it `ipam`, so that it makes the interface itself",
         ));
     };
@@ -115,9 +115,9 @@ pub(crate) fn add(config: &Config, target: &Target) -> Result<Value, CniError> {
 }
 
 /// Checks that marks and limits are still there.
-pub(crate) fn check(config: &Config, target: &Target) -> Result<(), CniError> {
+pub(crate) fn check(config: &PluginConfig, target: &ContainerTarget) -> Result<(), CniError> {
     let Some(previous) = &config.previous else {
-        return Err(CniError::new(Code::InvalidConfig, "CHECK needs a prevResult"));
+        return Err(CniError::new(ErrorCode::InvalidConfig, "CHECK needs a prevResult"));
     };
     let ends = ends(previous, target)?;
     let limits = [
@@ -135,7 +135,7 @@ pub(crate) fn check(config: &Config, target: &Target) -> Result<(), CniError> {
             |filter: &FilterFound| filter.program.as_ref().is_some_and(|p| p.name.starts_with(PROGRAM));
         if !filters.iter().any(ours) {
             let text = format!("nothing marks the container's packets at {} any longer", ends.outer.name);
-            return Err(CniError::new(Code::Failed, text));
+            return Err(CniError::new(ErrorCode::Failed, text));
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::bandwidth::Bandwidth;
 use crate::environment::Attachment;
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use crate::version::Version;
 use serde_json::{Map, Value};
 use std::path::PathBuf;
@@ -45,7 +45,7 @@ pub struct Mark {
 
 /// The part of the plugin in its chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
+pub enum PluginRole {
     /// The first plugin: it makes the container's interface, a port of the daemon. Its configuration has `ipam` or `port`.
     Port,
     /// A later plugin: it acts on the interface of the plugins before it.
@@ -54,13 +54,13 @@ pub enum Role {
 
 /// A network configuration.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Config {
+pub struct PluginConfig {
     /// The version of configuration and result.
     pub version: Version,
     /// The network's name.
     pub network: String,
     /// The plugin's part in its chain.
-    pub role: Role,
+    pub role: PluginRole,
     /// The path of the control socket.
     pub socket: PathBuf,
     /// The port's name, for networks of one container; otherwise it is derived from the attachment.
@@ -80,7 +80,7 @@ pub struct Config {
 }
 
 fn invalid(text: String) -> CniError {
-    CniError::new(Code::InvalidConfig, text)
+    CniError::new(ErrorCode::InvalidConfig, text)
 }
 
 /// The string `key` of an object, if it is there.
@@ -111,7 +111,7 @@ fn check_keys(root: &Map<String, Value>) -> Result<(), CniError> {
             let value = root.get(key).map(Value::to_string).unwrap_or_default();
             let text = format!("unknown key {} with value {}", quoted(key), quoted(&value));
             return Err(
-                CniError::new(Code::UnsupportedField, text).details(format!("did you mean `{meant}`?"))
+                CniError::new(ErrorCode::UnsupportedField, text).details(format!("did you mean `{meant}`?"))
             );
         }
     }
@@ -203,7 +203,7 @@ pub fn version_of(text: &[u8]) -> Version {
     text.and_then(|text| Version::read(text).ok()).unwrap_or_default()
 }
 
-impl Config {
+impl PluginConfig {
     /// Reads a configuration.
     ///
     /// # Errors
@@ -211,10 +211,11 @@ impl Config {
     pub fn read(text: &[u8]) -> Result<Self, CniError> {
         if text.len() > CONFIG_MAX {
             let bound = format!("the network configuration is longer than {CONFIG_MAX} bytes");
-            return Err(CniError::new(Code::Decoding, bound));
+            return Err(CniError::new(ErrorCode::Decoding, bound));
         }
         let root: Map<String, Value> = serde_json::from_slice(text).map_err(|error| {
-            CniError::new(Code::Decoding, "the network configuration is not a JSON object").details(error)
+            CniError::new(ErrorCode::Decoding, "the network configuration is not a JSON object")
+                .details(error)
         })?;
         // Without the key, the specification assumes 0.1.0, whose results have another form.
         let version = Version::read(string(&root, "cniVersion")?.unwrap_or("0.1.0"))?;
@@ -226,7 +227,7 @@ impl Config {
         let config = Self {
             version,
             network: network(&root)?,
-            role: if ipam.is_some() || port.is_some() { Role::Port } else { Role::Chained },
+            role: if ipam.is_some() || port.is_some() { PluginRole::Port } else { PluginRole::Chained },
             socket: PathBuf::from(string(&root, "socket")?.unwrap_or(SOCKET)),
             port,
             mark: mark(&root)?,
@@ -237,7 +238,7 @@ impl Config {
             valid: valid_attachments(&root)?,
         };
         match (config.role, config.mark) {
-            (Role::Port, Some(_)) => {
+            (PluginRole::Port, Some(_)) => {
                 Err(invalid("`mark` is for a chained plugin; `ipam` and `port` are for a port".to_owned()))
             }
             _ => Ok(config),

@@ -1,7 +1,7 @@
 //! The daemon behind its control socket.
 
 use crate::bandwidth::Limit;
-use crate::daemon::{Connected, Daemon, DaemonError, NewPort, State};
+use crate::daemon::{Connected, Daemon, DaemonCallError, DaemonState, NewPort};
 use std::path::{Path, PathBuf};
 use weft_control::interface::{AddPort, PortLimit};
 use weft_control::{Client, ClientError, ControlError};
@@ -29,19 +29,19 @@ pub fn connect(socket: &Path) -> Connected {
     }
 }
 
-fn translate(error: ClientError, socket: &Path) -> DaemonError {
-    let unreachable = |reason: &dyn std::fmt::Display| DaemonError::Unreachable {
+fn translate(error: ClientError, socket: &Path) -> DaemonCallError {
+    let unreachable = |reason: &dyn std::fmt::Display| DaemonCallError::Unreachable {
         socket: socket.to_owned(),
         reason: reason.to_string(),
     };
     match error {
         ClientError::NoDaemon { source, .. } => unreachable(&source),
         ClientError::Io(_) | ClientError::Silent | ClientError::Closed => unreachable(&error),
-        ClientError::Refused(ControlError::PortExists { name }) => DaemonError::PortExists(name),
-        ClientError::Refused(ControlError::NoSuchPort { name }) => DaemonError::NoSuchPort(name),
-        ClientError::Refused(ControlError::Busy { message }) => DaemonError::Busy(message),
+        ClientError::Refused(ControlError::PortExists { name }) => DaemonCallError::PortExists(name),
+        ClientError::Refused(ControlError::NoSuchPort { name }) => DaemonCallError::NoSuchPort(name),
+        ClientError::Refused(ControlError::Busy { message }) => DaemonCallError::Busy(message),
         ClientError::NotAllowed { .. } | ClientError::Malformed(_) | ClientError::Refused(_) => {
-            DaemonError::Refused(error.to_string())
+            DaemonCallError::Refused(error.to_string())
         }
     }
 }
@@ -51,13 +51,13 @@ fn limit(limit: Limit) -> PortLimit {
 }
 
 impl Control {
-    fn translate(&self, error: ClientError) -> DaemonError {
+    fn translate(&self, error: ClientError) -> DaemonCallError {
         translate(error, &self.socket)
     }
 }
 
 impl Daemon for Control {
-    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonError> {
+    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonCallError> {
         let call = AddPort {
             name: port.name.clone(),
             netns: Some(port.netns.clone()),
@@ -70,20 +70,20 @@ impl Daemon for Control {
         self.client.add_port(call).map(|_| ()).map_err(|e| self.translate(e))
     }
 
-    fn remove_port(&mut self, name: &str) -> Result<(), DaemonError> {
+    fn remove_port(&mut self, name: &str) -> Result<(), DaemonCallError> {
         self.client.remove_port(name).map(|_| ()).map_err(|e| self.translate(e))
     }
 
-    fn ports(&mut self) -> Result<Vec<String>, DaemonError> {
+    fn ports(&mut self) -> Result<Vec<String>, DaemonCallError> {
         let listed = self.client.list_ports().map_err(|e| self.translate(e))?;
         Ok(listed.ports.into_iter().map(|port| port.port).collect())
     }
 
-    fn state(&mut self) -> Result<State, DaemonError> {
+    fn state(&mut self) -> Result<DaemonState, DaemonCallError> {
         let status = self.client.status().map_err(|e| self.translate(e))?;
         Ok(match status.worker {
-            WorkerState::Ended => State::Ended,
-            WorkerState::Waiting | WorkerState::Running => State::Ready,
+            WorkerState::Ended => DaemonState::Ended,
+            WorkerState::Waiting | WorkerState::Running => DaemonState::Ready,
         })
     }
 }
@@ -96,10 +96,10 @@ mod tests {
     fn the_daemons_errors_are_told_apart() {
         let refused = |error: ControlError| translate(error.into(), Path::new("/run/x"));
         let name = || "p".to_owned();
-        assert_eq!(refused(ControlError::PortExists { name: name() }), DaemonError::PortExists(name()));
-        assert_eq!(refused(ControlError::NoSuchPort { name: name() }), DaemonError::NoSuchPort(name()));
-        assert!(matches!(refused(ControlError::Failed { message: name() }), DaemonError::Refused(_)));
+        assert_eq!(refused(ControlError::PortExists { name: name() }), DaemonCallError::PortExists(name()));
+        assert_eq!(refused(ControlError::NoSuchPort { name: name() }), DaemonCallError::NoSuchPort(name()));
+        assert!(matches!(refused(ControlError::Failed { message: name() }), DaemonCallError::Refused(_)));
         let Err(error) = connect(Path::new("/no/such/socket")) else { panic!("nothing listens") };
-        assert!(matches!(&error, DaemonError::Unreachable { .. }), "{error}");
+        assert!(matches!(&error, DaemonCallError::Unreachable { .. }), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 //! The daemon, as the plugin needs it.
 
 use crate::bandwidth::Bandwidth;
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use std::path::PathBuf;
 use weft_host::Mac;
 
@@ -20,7 +20,7 @@ pub struct NewPort {
 
 /// The state of a daemon that answers.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum DaemonState {
     /// Packets are scheduled, or will be as soon as there is a port.
     Ready,
     /// The transmit worker has ended, so ports carry no packets.
@@ -29,7 +29,7 @@ pub enum State {
 
 /// An error of a call of the daemon.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum DaemonError {
+pub enum DaemonCallError {
     /// No daemon listens, or the connection broke.
     #[error("{socket}: {reason}; start it with: systemctl start weft")]
     Unreachable {
@@ -52,19 +52,19 @@ pub enum DaemonError {
     Refused(String),
 }
 
-impl DaemonError {
+impl DaemonCallError {
     /// The error of the plugin when `action` fails.
     pub fn during(self, action: &str) -> CniError {
         let code = match self {
-            Self::Unreachable { .. } | Self::Busy(_) => Code::TryAgain,
-            Self::PortExists(_) | Self::NoSuchPort(_) | Self::Refused(_) => Code::Failed,
+            Self::Unreachable { .. } | Self::Busy(_) => ErrorCode::TryAgain,
+            Self::PortExists(_) | Self::NoSuchPort(_) | Self::Refused(_) => ErrorCode::Failed,
         };
         CniError::new(code, format!("cannot {action}")).details(self)
     }
 }
 
 /// The result of connecting to the daemon.
-pub type Connected = Result<Box<dyn Daemon>, DaemonError>;
+pub type Connected = Result<Box<dyn Daemon>, DaemonCallError>;
 
 /// The calls of the control socket that the plugin makes.
 pub trait Daemon {
@@ -72,23 +72,23 @@ pub trait Daemon {
     ///
     /// # Errors
     /// When the daemon refuses it.
-    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonError>;
+    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonCallError>;
 
     /// Removes a port.
     ///
     /// # Errors
     /// When no port has this name, or the daemon refuses it.
-    fn remove_port(&mut self, name: &str) -> Result<(), DaemonError>;
+    fn remove_port(&mut self, name: &str) -> Result<(), DaemonCallError>;
 
     /// The names of all ports.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
-    fn ports(&mut self) -> Result<Vec<String>, DaemonError>;
+    fn ports(&mut self) -> Result<Vec<String>, DaemonCallError>;
 
     /// The state of the daemon.
     ///
     /// # Errors
     /// When the daemon cannot be asked.
-    fn state(&mut self) -> Result<State, DaemonError>;
+    fn state(&mut self) -> Result<DaemonState, DaemonCallError>;
 }

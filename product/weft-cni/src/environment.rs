@@ -1,6 +1,6 @@
 //! The `CNI_*` variables, checked.
 
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use std::path::PathBuf;
 use weft_text::quoted;
 
@@ -20,7 +20,7 @@ pub struct Attachment {
 
 /// The parameters of a call that concerns one container.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Target {
+pub struct ContainerTarget {
     /// The container and its interface.
     pub attachment: Attachment,
     /// The path of the container's network namespace.
@@ -31,11 +31,11 @@ pub struct Target {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Connect a container.
-    Add(Target),
+    Add(ContainerTarget),
     /// Disconnect a container. Its namespace may be gone.
     Del(Attachment),
     /// Check that a container is connected as before.
-    Check(Target),
+    Check(ContainerTarget),
     /// Remove what belongs to no valid attachment.
     Gc,
     /// Report whether ADD requests can be served.
@@ -56,13 +56,13 @@ pub struct Environment {
 /// The value of a variable; empty counts as missing.
 fn value(get: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<String, CniError> {
     get(name).filter(|value| !value.is_empty()).ok_or_else(|| {
-        CniError::new(Code::InvalidEnvironment, format!("required variable {name} is missing"))
+        CniError::new(ErrorCode::InvalidEnvironment, format!("required variable {name} is missing"))
             .details("container runtimes set it; this program is not run by hand")
     })
 }
 
 fn invalid(name: &str, value: &str, rule: &str) -> CniError {
-    CniError::new(Code::InvalidEnvironment, format!("{name}={} is invalid", quoted(value))).details(rule)
+    CniError::new(ErrorCode::InvalidEnvironment, format!("{name}={} is invalid", quoted(value))).details(rule)
 }
 
 fn container(get: &dyn Fn(&str) -> Option<String>) -> Result<String, CniError> {
@@ -88,11 +88,11 @@ fn interface(get: &dyn Fn(&str) -> Option<String>) -> Result<String, CniError> {
     }
 }
 
-fn target(get: &dyn Fn(&str) -> Option<String>) -> Result<Target, CniError> {
+fn target(get: &dyn Fn(&str) -> Option<String>) -> Result<ContainerTarget, CniError> {
     let attachment = Attachment { container: container(get)?, interface: interface(get)? };
     let netns = value(get, "CNI_NETNS")?;
     match netns.starts_with('/') && !netns.contains('\0') {
-        true => Ok(Target { attachment, netns }),
+        true => Ok(ContainerTarget { attachment, netns }),
         false => Err(invalid("CNI_NETNS", &netns, "the absolute path of a network namespace")),
     }
 }

@@ -7,7 +7,7 @@ use weft_text::printable;
 /// The codes of the specification (section "Error"), and one of this plugin, whose codes begin at 100.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Code {
+pub enum ErrorCode {
     /// The plugin does not support the configuration's version.
     IncompatibleVersion = 1,
     /// A field of the network configuration is not supported.
@@ -57,7 +57,7 @@ struct Wire<'a> {
 
 impl CniError {
     /// An error with a message of one line.
-    pub fn new(code: Code, message: impl Display) -> Self {
+    pub fn new(code: ErrorCode, message: impl Display) -> Self {
         Self { code: code as u32, message: printable(&message.to_string()), details: String::new() }
     }
 
@@ -70,12 +70,12 @@ impl CniError {
 
     /// The error for a configuration that cannot be read from standard input.
     pub fn unreadable(error: &std::io::Error) -> Self {
-        Self::new(Code::Io, "cannot read the network configuration").details(error)
+        Self::new(ErrorCode::Io, "cannot read the network configuration").details(error)
     }
 
     /// An operation that failed, with the reason.
     pub fn failed(action: impl Display, reason: impl Display) -> Self {
-        Self::new(Code::Failed, action).details(reason)
+        Self::new(ErrorCode::Failed, action).details(reason)
     }
 
     /// The error as JSON, in a line, for a configuration of version `version`.
@@ -91,11 +91,11 @@ mod tests {
 
     #[test]
     fn an_error_is_the_specifications_object_in_a_line() {
-        let error = CniError::new(Code::InvalidConfig, "no\nkey").details("line 1");
+        let error = CniError::new(ErrorCode::InvalidConfig, "no\nkey").details("line 1");
         assert_eq!(
             error.to_json("1.1.0"),
             r#"{"cniVersion":"1.1.0","code":7,"msg":"no\\u{a}key","details":"line 1"}"#
         );
-        assert!(!CniError::new(Code::Io, "x").to_json("0.4.0").contains("details"));
+        assert!(!CniError::new(ErrorCode::Io, "x").to_json("0.4.0").contains("details"));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::bandwidth::Limit;
 use crate::config::version_of;
-use crate::plugin::Request;
+use crate::plugin::PluginRequest;
 use crate::result::{self, Addressing};
 use crate::{name, version::Version};
 use serde_json::Value;
@@ -22,10 +22,10 @@ pub fn fuzz_cni(data: &[u8]) {
             "CNI_NETNS" => Some("/run/netns/n".to_owned()),
             _ => Some("eth0".to_owned()),
         };
-        check(Request::read(&get, data), data);
+        check(PluginRequest::read(&get, data), data);
         for odd in ["CNI_CONTAINERID", "CNI_NETNS", "CNI_IFNAME", "CNI_PATH", "CNI_COMMAND"] {
             let get = |name: &str| if name == odd { Some(text.to_string()) } else { get(name) };
-            check(Request::read(&get, b"{}"), data);
+            check(PluginRequest::read(&get, b"{}"), data);
         }
     }
     if let Ok(value) = serde_json::from_slice::<Value>(data) {
@@ -34,7 +34,7 @@ pub fn fuzz_cni(data: &[u8]) {
     }
 }
 
-fn check(request: Result<Request, crate::CniError>, data: &[u8]) {
+fn check(request: Result<PluginRequest, crate::CniError>, data: &[u8]) {
     match request {
         Err(error) => {
             let json = error.to_json(version_of(data).text());
@@ -42,8 +42,8 @@ fn check(request: Result<Request, crate::CniError>, data: &[u8]) {
             let read: Value = serde_json::from_str(&json).expect("an object");
             assert!(Version::read(read["cniVersion"].as_str().unwrap_or_default()).is_ok(), "{json}");
         }
-        Ok(Request::Version) => {}
-        Ok(Request::Operation(_, config)) => {
+        Ok(PluginRequest::Version) => {}
+        Ok(PluginRequest::Operation(_, config)) => {
             let limits = [config.bandwidth.ingress, config.bandwidth.egress];
             let deep = |limit: Limit| limit.depth(Bytes(1538)) >= Bytes(1538);
             assert!(limits.into_iter().flatten().all(deep), "{config:?}");

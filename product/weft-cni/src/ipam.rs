@@ -1,7 +1,7 @@
 //! Address management, delegated to a plugin such as `host-local`: the same variables and the same configuration.
 
 use crate::environment::Environment;
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use serde_json::Value;
 use std::io::Write;
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ fn refused(kind: &str, output: &[u8]) -> CniError {
         "" => String::from_utf8_lossy(output.get(..200).unwrap_or(output)).into_owned(),
         message => message.to_owned(),
     };
-    let refused = CniError::new(Code::Failed, format!("{kind}: {said}")).details(text("details"));
+    let refused = CniError::new(ErrorCode::Failed, format!("{kind}: {said}")).details(text("details"));
     CniError { code: code.filter(|code| *code > 0).unwrap_or(refused.code), ..refused }
 }
 
@@ -36,7 +36,7 @@ impl Ipam<'_> {
     fn program(&self) -> Result<PathBuf, CniError> {
         let folders = &self.environment.path;
         folders.iter().map(|folder| folder.join(self.kind)).find(|path| path.is_file()).ok_or_else(|| {
-            CniError::new(Code::InvalidConfig, format!("no plugin {} in CNI_PATH", quoted(self.kind)))
+            CniError::new(ErrorCode::InvalidConfig, format!("no plugin {} in CNI_PATH", quoted(self.kind)))
                 .details("Debian's package containernetworking-plugins has host-local, static and dhcp")
         })
     }
@@ -47,7 +47,7 @@ impl Ipam<'_> {
     /// # Errors
     /// As [`call`](Self::call), but for a refusal of the version or the command.
     pub fn optional(&self, command: &str) -> Result<(), CniError> {
-        const OLDER: [u32; 2] = [Code::IncompatibleVersion as u32, Code::InvalidEnvironment as u32];
+        const OLDER: [u32; 2] = [ErrorCode::IncompatibleVersion as u32, ErrorCode::InvalidEnvironment as u32];
         match self.call(command) {
             Err(error) if OLDER.contains(&error.code) => Ok(()),
             other => other.map(|_| ()),
@@ -61,7 +61,7 @@ impl Ipam<'_> {
     pub fn call(&self, command: &str) -> Result<Value, CniError> {
         let program = self.program()?;
         let failed = |error: &dyn std::fmt::Display| {
-            CniError::new(Code::Io, format!("cannot run {}", program.display())).details(error)
+            CniError::new(ErrorCode::Io, format!("cannot run {}", program.display())).details(error)
         };
         let mut child = Command::new(&program)
             .env("CNI_COMMAND", command)
@@ -78,7 +78,7 @@ impl Ipam<'_> {
             false => Err(refused(self.kind, &output.stdout)),
             true if output.stdout.trim_ascii().is_empty() => Ok(Value::Null),
             true => serde_json::from_slice(&output.stdout).map_err(|error| {
-                CniError::new(Code::Decoding, format!("the result of {} is not JSON", self.kind))
+                CniError::new(ErrorCode::Decoding, format!("the result of {} is not JSON", self.kind))
                     .details(error)
             }),
         }

@@ -3,7 +3,7 @@
 //! It follows the [specification](https://www.cni.dev/docs/spec/), version 1.1.0, and answers configurations from 0.3.1 on.
 //!
 //! 1. [`environment`] and [`config`] read and check the call; nothing has been done so far.
-//! 2. [`plugin`] chooses by operation and [`config::Role`].
+//! 2. [`plugin`] chooses by operation and [`config::PluginRole`].
 //! 3. `port` makes the container's interface: addresses by [`ipam`], a port by [`daemon`], then name, addresses, routes.
 //!    `chain` acts on an interface that another plugin made.
 //! 4. The result or the error goes to standard output, in the version of the configuration.

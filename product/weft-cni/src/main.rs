@@ -4,7 +4,7 @@
 use std::io::{Read, Write};
 use std::process::ExitCode;
 use weft_cni::config::CONFIG_MAX;
-use weft_cni::plugin::{Outcome, run};
+use weft_cni::plugin::{PluginOutcome, run};
 use weft_cni::{CniError, control};
 
 /// The text for people who run the program by hand.
@@ -27,11 +27,11 @@ fn main() -> ExitCode {
     }
     let outcome = match get("CNI_COMMAND").is_some().then(input).transpose() {
         Ok(text) => run(&get, &text.unwrap_or_default(), &mut |socket| control::connect(socket)),
-        Err(error) => Outcome::Failed(CniError::unreadable(&error).to_json("1.1.0")),
+        Err(error) => PluginOutcome::Failed(CniError::unreadable(&error).to_json("1.1.0")),
     };
     let (text, code) = match outcome {
-        Outcome::Done(text) => (text, ExitCode::SUCCESS),
-        Outcome::Failed(text) => (text, ExitCode::FAILURE),
+        PluginOutcome::Done(text) => (text, ExitCode::SUCCESS),
+        PluginOutcome::Failed(text) => (text, ExitCode::FAILURE),
     };
     match text.is_empty() || writeln!(std::io::stdout(), "{text}").is_ok() {
         true => code,

@@ -1,10 +1,10 @@
 //! A call of the plugin, from variables and configuration to its output.
 
 use crate::chain;
-use crate::config::{Config, Role, version_of};
-use crate::daemon::{Connected, DaemonError, State};
+use crate::config::{PluginConfig, PluginRole, version_of};
+use crate::daemon::{Connected, DaemonCallError, DaemonState};
 use crate::environment::{Environment, Verb};
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use crate::port::Call;
 use crate::version::Version;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// The output of a call.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum PluginOutcome {
     /// The call succeeded; the text goes to standard output.
     Done(String),
     /// The call failed; the text, an error object, goes to standard output, and the exit code is 1.
@@ -21,14 +21,14 @@ pub enum Outcome {
 
 /// A call with its configuration, before anything is done.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Request {
+pub enum PluginRequest {
     /// VERSION, which has no configuration.
     Version,
     /// Any other operation.
-    Operation(Environment, Box<Config>),
+    Operation(Environment, Box<PluginConfig>),
 }
 
-impl Request {
+impl PluginRequest {
     /// Reads variables by `get`, and the configuration.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Request {
         if environment.verb == Verb::Version {
             return Ok(Self::Version);
         }
-        let config = Config::read(text)?;
+        let config = PluginConfig::read(text)?;
         let since = match environment.verb {
             Verb::Status | Verb::Gc => Version::V1_1_0,
             Verb::Check(_) => Version::V0_4_0,
@@ -46,7 +46,7 @@ impl Request {
         };
         if config.version < since {
             let text = format!("this operation is of version {}", since.text());
-            return Err(CniError::new(Code::IncompatibleVersion, text)
+            return Err(CniError::new(ErrorCode::IncompatibleVersion, text)
                 .details(format!("the configuration's cniVersion is {}", config.version.text())));
         }
         Ok(Self::Operation(environment, Box::new(config)))
@@ -65,10 +65,12 @@ fn status(call: &Call<'_>, daemon: Connected) -> Result<(), CniError> {
     };
     let state = daemon.and_then(|mut daemon| daemon.state());
     match state {
-        Ok(State::Ready) => call.status(),
-        Ok(State::Ended) => Err(error(Code::NotAvailableLimited, &"its transmit worker has ended")),
-        Err(busy @ DaemonError::Busy(_)) => Err(error(Code::NotAvailable, &busy)),
-        Err(other) => Err(error(Code::NotAvailableLimited, &other)),
+        Ok(DaemonState::Ready) => call.status(),
+        Ok(DaemonState::Ended) => {
+            Err(error(ErrorCode::NotAvailableLimited, &"its transmit worker has ended"))
+        }
+        Err(busy @ DaemonCallError::Busy(_)) => Err(error(ErrorCode::NotAvailable, &busy)),
+        Err(other) => Err(error(ErrorCode::NotAvailableLimited, &other)),
     }
 }
 
@@ -80,13 +82,15 @@ fn perform(call: &Call<'_>, connect: &mut dyn FnMut(&Path) -> Connected) -> Resu
     match (&call.environment.verb, config.role) {
         (Verb::Version, _) => Ok(Some(versions())),
         (Verb::Status, _) => status(call, connect(&config.socket)).map(|()| None),
-        (Verb::Add(target), Role::Chained) => chain::add(config, target).map(Some),
-        (Verb::Check(target), Role::Chained) => chain::check(config, target).map(|()| None),
-        (Verb::Del(_) | Verb::Gc, Role::Chained) => Ok(None),
-        (Verb::Add(target), Role::Port) => call.add(target, &mut *daemon(connect)?).map(Some),
-        (Verb::Check(target), Role::Port) => call.check(target, &mut *daemon(connect)?).map(|()| None),
-        (Verb::Gc, Role::Port) => call.gc(&mut *daemon(connect)?).map(|()| None),
-        (Verb::Del(attachment), Role::Port) => call.del(attachment, connect(&config.socket)).map(|()| None),
+        (Verb::Add(target), PluginRole::Chained) => chain::add(config, target).map(Some),
+        (Verb::Check(target), PluginRole::Chained) => chain::check(config, target).map(|()| None),
+        (Verb::Del(_) | Verb::Gc, PluginRole::Chained) => Ok(None),
+        (Verb::Add(target), PluginRole::Port) => call.add(target, &mut *daemon(connect)?).map(Some),
+        (Verb::Check(target), PluginRole::Port) => call.check(target, &mut *daemon(connect)?).map(|()| None),
+        (Verb::Gc, PluginRole::Port) => call.gc(&mut *daemon(connect)?).map(|()| None),
+        (Verb::Del(attachment), PluginRole::Port) => {
+            call.del(attachment, connect(&config.socket)).map(|()| None)
+        }
     }
 }
 
@@ -95,15 +99,15 @@ pub fn run(
     get: &dyn Fn(&str) -> Option<String>,
     text: &[u8],
     connect: &mut dyn FnMut(&Path) -> Connected,
-) -> Outcome {
-    let done = Request::read(get, text).and_then(|request| match request {
-        Request::Version => Ok(Some(versions())),
-        Request::Operation(environment, config) => {
+) -> PluginOutcome {
+    let done = PluginRequest::read(get, text).and_then(|request| match request {
+        PluginRequest::Version => Ok(Some(versions())),
+        PluginRequest::Operation(environment, config) => {
             perform(&Call { config: &config, environment: &environment, text }, connect)
         }
     });
     match done {
-        Ok(result) => Outcome::Done(result.map(|value| value.to_string()).unwrap_or_default()),
-        Err(error) => Outcome::Failed(error.to_json(version_of(text).text())),
+        Ok(result) => PluginOutcome::Done(result.map(|value| value.to_string()).unwrap_or_default()),
+        Err(error) => PluginOutcome::Failed(error.to_json(version_of(text).text())),
     }
 }

@@ -8,13 +8,13 @@
 //!
 //! A step that fails undoes the earlier ones, so that the runtime may try again.
 
-use crate::config::Config;
-use crate::daemon::{Connected, Daemon, DaemonError, NewPort};
-use crate::environment::{Attachment, Environment, Target};
-use crate::error::{CniError, Code};
+use crate::config::PluginConfig;
+use crate::daemon::{Connected, Daemon, DaemonCallError, NewPort};
+use crate::environment::{Attachment, ContainerTarget, Environment};
+use crate::error::{CniError, ErrorCode};
 use crate::ipam::Ipam;
 use crate::name;
-use crate::result::{self, Addressing, Interface};
+use crate::result::{self, Addressing, ResultInterface};
 use serde_json::Value;
 use std::path::Path;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// A call for a port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<'a> {
-    pub(crate) config: &'a Config,
+    pub(crate) config: &'a PluginConfig,
     pub(crate) environment: &'a Environment,
     /// The network configuration, as it came.
     pub(crate) text: &'a [u8],
@@ -37,7 +37,7 @@ pub(crate) struct Call<'a> {
 /// The namespace at `path`.
 pub(crate) fn open(path: &str) -> Result<NetNs, CniError> {
     NetNs::open_path(Path::new(path)).map_err(|error| {
-        CniError::new(Code::UnknownContainer, "the container's network namespace does not exist")
+        CniError::new(ErrorCode::UnknownContainer, "the container's network namespace does not exist")
             .details(error)
     })
 }
@@ -89,16 +89,19 @@ impl Call<'_> {
         self.config.port.clone().unwrap_or_else(|| name::port(&self.config.network, attachment))
     }
 
-    pub(crate) fn add(&self, target: &Target, daemon: &mut dyn Daemon) -> Result<Value, CniError> {
+    pub(crate) fn add(&self, target: &ContainerTarget, daemon: &mut dyn Daemon) -> Result<Value, CniError> {
         if self.config.previous.is_some() {
-            return Err(CniError::new(Code::InvalidConfig, "a chained plugin has no addresses of its own")
-                .details("remove `ipam` and `port` here, or the plugins before this one"));
+            return Err(CniError::new(
+                ErrorCode::InvalidConfig,
+                "a chained plugin has no addresses of its own",
+            )
+            .details("remove `ipam` and `port` here, or the plugins before this one"));
         }
         let ns = open(&target.netns)?;
         let interface = &target.attachment.interface;
         if link::exists(&ns, interface).map_err(|e| failed("look at the container's interfaces")(&e))? {
             let text = format!("the container has an interface {interface} already");
-            return Err(CniError::new(Code::InvalidEnvironment, text));
+            return Err(CniError::new(ErrorCode::InvalidEnvironment, text));
         }
         let addresses = self.ipam().map(|ipam| ipam.call("ADD")).transpose()?;
         let added = self.add_with(target, &ns, addresses, daemon);
@@ -114,7 +117,7 @@ impl Call<'_> {
     /// Adds the port with the addresses of a result.
     fn add_with(
         &self,
-        target: &Target,
+        target: &ContainerTarget,
         ns: &NetNs,
         addresses: Option<Value>,
         daemon: &mut dyn Daemon,
@@ -133,7 +136,7 @@ impl Call<'_> {
             let _ = daemon.remove_port(&name);
         })?;
         let interface =
-            Interface { name: target.attachment.interface.clone(), sandbox: target.netns.clone() };
+            ResultInterface { name: target.attachment.interface.clone(), sandbox: target.netns.clone() };
         result::of_port(self.config.version, addresses, &interface, mac)
     }
 
@@ -142,8 +145,8 @@ impl Call<'_> {
     pub(crate) fn del(&self, attachment: &Attachment, daemon: Connected) -> Result<(), CniError> {
         let during = "remove the container's port";
         let removed = match daemon.and_then(|mut daemon| daemon.remove_port(&self.port(attachment))) {
-            Ok(()) | Err(DaemonError::NoSuchPort(_)) => Ok(()),
-            Err(error @ (DaemonError::Unreachable { .. } | DaemonError::Busy(_))) => {
+            Ok(()) | Err(DaemonCallError::NoSuchPort(_)) => Ok(()),
+            Err(error @ (DaemonCallError::Unreachable { .. } | DaemonCallError::Busy(_))) => {
                 return Err(error.during(during));
             }
             Err(error) => Err(error.during(during)),
@@ -152,10 +155,10 @@ impl Call<'_> {
         removed.and(released.map(|_| ()))
     }
 
-    pub(crate) fn check(&self, target: &Target, daemon: &mut dyn Daemon) -> Result<(), CniError> {
+    pub(crate) fn check(&self, target: &ContainerTarget, daemon: &mut dyn Daemon) -> Result<(), CniError> {
         let name = self.port(&target.attachment);
         let ports = daemon.ports().map_err(|e| e.during("list the ports"))?;
-        let wrong = |text: String| Err(CniError::new(Code::Failed, text));
+        let wrong = |text: String| Err(CniError::new(ErrorCode::Failed, text));
         if !ports.contains(&name) {
             return wrong(format!("the daemon has no port {name} for this container any longer"));
         }
@@ -179,7 +182,10 @@ impl Call<'_> {
     /// Removes the network's ports that belong to no valid attachment.
     pub(crate) fn gc(&self, daemon: &mut dyn Daemon) -> Result<(), CniError> {
         let Some(valid) = &self.config.valid else {
-            return Err(CniError::new(Code::InvalidConfig, "GC needs the key cni.dev/valid-attachments"));
+            return Err(CniError::new(
+                ErrorCode::InvalidConfig,
+                "GC needs the key cni.dev/valid-attachments",
+            ));
         };
         let kept: Vec<String> = valid.iter().map(|attachment| self.port(attachment)).collect();
         let prefix = name::prefix(&self.config.network);
@@ -192,7 +198,7 @@ impl Call<'_> {
         let mut outcome = Ok(());
         for name in lost {
             match daemon.remove_port(&name) {
-                Ok(()) | Err(DaemonError::NoSuchPort(_)) => {}
+                Ok(()) | Err(DaemonCallError::NoSuchPort(_)) => {}
                 // The others are removed all the same.
                 Err(error) => outcome = outcome.and(Err(error.during(&format!("remove port {name}")))),
             }

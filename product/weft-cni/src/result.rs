@@ -3,7 +3,7 @@
 //! A result stays the JSON object that it was, so that keys of later versions of the specification survive. What the plugin
 //! itself needs is read from it.
 
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use crate::version::Version;
 use serde_json::{Map, Value, json};
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ pub type Cidr = (IpAddr, u8);
 
 /// A route of a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Route {
+pub struct ResultRoute {
     /// The destination.
     pub to: Cidr,
     /// The next hop; `None` for a directly reachable network.
@@ -31,12 +31,12 @@ pub struct Addressing {
     /// The addresses.
     pub addresses: Vec<Cidr>,
     /// The routes.
-    pub routes: Vec<Route>,
+    pub routes: Vec<ResultRoute>,
 }
 
 /// An interface of a result.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Interface {
+pub struct ResultInterface {
     /// Its name.
     pub name: String,
     /// The path of the container's namespace; empty for an interface of the host.
@@ -44,7 +44,7 @@ pub struct Interface {
 }
 
 fn invalid(text: String) -> CniError {
-    CniError::new(Code::Decoding, text)
+    CniError::new(ErrorCode::Decoding, text)
 }
 
 /// Reads `10.1.0.5/16`.
@@ -73,12 +73,15 @@ fn list<'a>(result: &'a Value, key: &str) -> Result<&'a [Value], CniError> {
     }
 }
 
-fn route(entry: &Value, gateways: &[IpAddr]) -> Result<Route, CniError> {
+fn route(entry: &Value, gateways: &[IpAddr]) -> Result<ResultRoute, CniError> {
     let extra = ROUTE_EXTRAS.iter().find(|key| entry.get(**key).is_some_and(|value| !value.is_null()));
     if let Some(key) = extra {
         let value = entry.get(*key).map(Value::to_string).unwrap_or_default();
-        return Err(CniError::new(Code::UnsupportedField, format!("route with {key} {}", quoted(&value)))
-            .details("routes have `dst` and `gw` only"));
+        return Err(CniError::new(
+            ErrorCode::UnsupportedField,
+            format!("route with {key} {}", quoted(&value)),
+        )
+        .details("routes have `dst` and `gw` only"));
     }
     let to = cidr(text(entry, "dst").ok_or_else(|| invalid("a route has no `dst`".to_owned()))?)?;
     let family = |gateway: &&IpAddr| gateway.is_ipv4() == to.0.is_ipv4();
@@ -86,7 +89,7 @@ fn route(entry: &Value, gateways: &[IpAddr]) -> Result<Route, CniError> {
         Some(gateway) => Some(address(gateway)?),
         None => gateways.iter().find(family).copied(),
     };
-    Ok(Route { to, gateway })
+    Ok(ResultRoute { to, gateway })
 }
 
 impl Addressing {
@@ -111,11 +114,11 @@ impl Addressing {
 ///
 /// # Errors
 /// When they are not a list of objects with names.
-pub fn interfaces(result: &Value) -> Result<Vec<Interface>, CniError> {
+pub fn interfaces(result: &Value) -> Result<Vec<ResultInterface>, CniError> {
     let one = |entry: &Value| {
         let name =
             text(entry, "name").ok_or_else(|| invalid("an interface of `prevResult` has no name".to_owned()));
-        Ok(Interface {
+        Ok(ResultInterface {
             name: name?.to_owned(),
             sandbox: text(entry, "sandbox").unwrap_or_default().to_owned(),
         })
@@ -130,7 +133,7 @@ pub fn interfaces(result: &Value) -> Result<Vec<Interface>, CniError> {
 pub fn of_port(
     version: Version,
     addresses: Option<Value>,
-    interface: &Interface,
+    interface: &ResultInterface,
     mac: Option<Mac>,
 ) -> Result<Value, CniError> {
     let mut result = match addresses {
@@ -170,7 +173,7 @@ mod tests {
         let ip = |text: &str| text.parse::<IpAddr>().expect("an address");
         let read = Addressing::read(&host_local()).expect("valid");
         assert_eq!(read.addresses, [(ip("10.1.0.5"), 16)]);
-        assert_eq!(read.routes[0], Route { to: (ip("0.0.0.0"), 0), gateway: Some(ip("10.1.0.1")) });
+        assert_eq!(read.routes[0], ResultRoute { to: (ip("0.0.0.0"), 0), gateway: Some(ip("10.1.0.1")) });
         assert_eq!(read.routes[1].gateway, Some(ip("10.1.0.9")));
         let six = json!({ "ips": [ { "address": "fd00::5/64" } ], "routes": [ { "dst": "::/0" } ] });
         assert_eq!(Addressing::read(&six).expect("valid").routes[0].gateway, None);
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_result_of_a_port_has_its_interface() {
-        let interface = Interface { name: "eth0".to_owned(), sandbox: "/run/netns/x".to_owned() };
+        let interface = ResultInterface { name: "eth0".to_owned(), sandbox: "/run/netns/x".to_owned() };
         let result =
             of_port(Version::V1_0_0, Some(host_local()), &interface, Some(Mac::local(1))).expect("an object");
         assert_eq!(result["ips"][0]["interface"], 0);

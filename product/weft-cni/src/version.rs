@@ -1,6 +1,6 @@
 //! Versions of the CNI specification.
 
-use crate::error::{CniError, Code};
+use crate::error::{CniError, ErrorCode};
 use weft_text::quoted;
 
 /// A version that the plugin supports. Later versions are greater.
@@ -39,8 +39,11 @@ impl Version {
     pub fn read(text: &str) -> Result<Self, CniError> {
         Self::ALL.into_iter().find(|version| version.text() == text).ok_or_else(|| {
             let known = Self::ALL.map(Self::text).join(", ");
-            CniError::new(Code::IncompatibleVersion, format!("cniVersion {} is not supported", quoted(text)))
-                .details(format!("supported: {known}"))
+            CniError::new(
+                ErrorCode::IncompatibleVersion,
+                format!("cniVersion {} is not supported", quoted(text)),
+            )
+            .details(format!("supported: {known}"))
         })
     }
 }

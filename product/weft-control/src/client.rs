@@ -9,7 +9,7 @@ use crate::interface::{
     Monitor, OfUplink, PolicySource, PortName, ReloadReply, Request, ServiceConfig, ServiceStatus,
     TenantFile, TenantName, TenantReply,
 };
-use crate::wire::{self, Answer, Frames};
+use crate::wire::{self, Frames, WireAnswer};
 use serde::de::DeserializeOwned;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -246,7 +246,7 @@ impl Client {
 
     fn answer<T: DeserializeOwned>(&mut self) -> Result<T, ClientError> {
         let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
-        let answer: Answer = serde_json::from_slice(&self.receive()?).map_err(malformed)?;
+        let answer: WireAnswer = serde_json::from_slice(&self.receive()?).map_err(malformed)?;
         if let Some(name) = answer.error {
             return Err(ControlError::from_wire(&name, answer.parameters).into());
         }

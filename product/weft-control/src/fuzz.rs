@@ -2,7 +2,7 @@
 
 use crate::interface::Request;
 use crate::receive::{Received, receive};
-use crate::wire::{self, Answer, Call, Frames, MESSAGE_MAX};
+use crate::wire::{self, Call, Frames, MESSAGE_MAX, WireAnswer};
 
 /// Feeds `data` to the server's side as received on one connection, in pieces whose size is the first byte. Panics when a
 /// message is longer than allowed, differs with the size of the pieces, or is answered by something else than one message
@@ -46,6 +46,6 @@ fn returns(request: &Request) {
 fn is_an_answer(bytes: &[u8]) {
     let (last, body) = bytes.split_last().expect("a NUL");
     assert!(*last == 0 && !body.contains(&0), "one message");
-    let answer: Answer = serde_json::from_slice(body).expect("an answer");
+    let answer: WireAnswer = serde_json::from_slice(body).expect("an answer");
     assert!(answer.parameters.is_some() && answer.continues.is_none(), "{answer:?}");
 }

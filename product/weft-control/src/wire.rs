@@ -64,7 +64,7 @@ pub enum Continues {
 
 /// An answer, as a server sends it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Answer {
+pub struct WireAnswer {
     /// The parameters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
@@ -79,13 +79,13 @@ pub struct Answer {
 /// The message of a reply with `parameters`.
 pub fn reply<T: Serialize>(parameters: &T, continues: Continues) -> Vec<u8> {
     let parameters = serde_json::to_value(parameters).ok();
-    message(&Answer { parameters, continues: (continues == Continues::Yes).then_some(true), error: None })
+    message(&WireAnswer { parameters, continues: (continues == Continues::Yes).then_some(true), error: None })
 }
 
 /// The message of an error.
 pub fn error(error: &ControlError) -> Vec<u8> {
     let (name, parameters) = error.to_wire();
-    message(&Answer { parameters: Some(parameters), continues: None, error: Some(name) })
+    message(&WireAnswer { parameters: Some(parameters), continues: None, error: Some(name) })
 }
 
 /// `value` as a message, with its NUL. The types of this crate always serialize.

@@ -7,7 +7,7 @@ use weft_policy::{
 };
 
 /// The sources that the compiler has beside an open text.
-pub struct Host<'a> {
+pub struct SourceHost<'a> {
     /// The files of tenants.
     pub files: &'a dyn TenantFiles,
     /// The users, by whose names policies test.
@@ -17,13 +17,13 @@ pub struct Host<'a> {
 /// The compiler, as `weft policy check` calls it for the file of a document.
 #[derive(Clone, Copy)]
 pub(crate) struct Compiler<'a> {
-    host: &'a Host<'a>,
+    host: &'a SourceHost<'a>,
     name: &'a str,
 }
 
 impl<'a> Compiler<'a> {
     /// The compiler for the document at `path`.
-    pub(crate) fn new(host: &'a Host<'a>, path: &'a str) -> Self {
+    pub(crate) fn new(host: &'a SourceHost<'a>, path: &'a str) -> Self {
         Self { host, name: path }
     }
 

@@ -26,7 +26,7 @@ mod server;
 mod symbols;
 mod wire;
 
-pub use host::Host;
+pub use host::SourceHost;
 use server::Server;
 use std::io::{BufRead, Write};
 
@@ -54,7 +54,11 @@ pub enum ServeError {
 }
 
 /// Answers the messages on `input` until the editor sends `exit`.
-pub fn serve(mut input: impl BufRead, mut output: impl Write, host: &Host<'_>) -> Result<(), ServeError> {
+pub fn serve(
+    mut input: impl BufRead,
+    mut output: impl Write,
+    host: &SourceHost<'_>,
+) -> Result<(), ServeError> {
     let mut server = Server::new(host);
     while let Some(message) = wire::read(&mut input)? {
         for answer in server.take(message) {

@@ -2,7 +2,7 @@
 
 use crate::completion::completions;
 use crate::diagnostics::{corrections, diagnostics, edits};
-use crate::host::{Compiler, Host, path};
+use crate::host::{Compiler, SourceHost, path};
 use crate::hover::hover;
 use crate::line_index::LineIndex;
 use crate::rename::{renamable, rename};
@@ -42,7 +42,7 @@ enum Phase {
 
 /// The server.
 pub(crate) struct Server<'a> {
-    host: &'a Host<'a>,
+    host: &'a SourceHost<'a>,
     phase: Phase,
     texts: BTreeMap<String, String>,
 }
@@ -65,7 +65,7 @@ fn answer<P: DeserializeOwned, R: Serialize>(
 
 impl<'a> Server<'a> {
     /// A server before the first message.
-    pub(crate) fn new(host: &'a Host<'a>) -> Self {
+    pub(crate) fn new(host: &'a SourceHost<'a>) -> Self {
         Self { host, phase: Phase::New, texts: BTreeMap::new() }
     }
 
@@ -252,7 +252,7 @@ fn initialized() -> InitializeResult {
 }
 
 /// The diagnostics of a text, as the editor receives them; none for one that was closed.
-fn published(host: &Host<'_>, uri: Uri, version: Option<i32>, text: Option<&str>) -> Notification {
+fn published(host: &SourceHost<'_>, uri: Uri, version: Option<i32>, text: Option<&str>) -> Notification {
     let path = path(uri.as_ref());
     let compiler = Compiler::new(host, &path);
     let found = text.map_or_else(Vec::new, |text| diagnostics(compiler, text, &LineIndex::new(text)));

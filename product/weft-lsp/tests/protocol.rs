@@ -1,7 +1,7 @@
 //! The server as an editor meets it: messages in, messages out, positions in UTF-16.
 
 use serde_json::{Value, json};
-use weft_lsp::{Host, ServeError, serve};
+use weft_lsp::{ServeError, SourceHost, serve};
 use weft_policy::{CompileOptions, FileError, FileText, Source, TenantFiles, Users, Wanted, compile};
 
 const URI: &str = "file:///p.weft";
@@ -73,7 +73,7 @@ fn parsed(mut out: &str) -> Vec<Value> {
 /// The messages of the server for `input`, and its end.
 fn served(input: &str) -> (Vec<Value>, Result<(), ServeError>) {
     let mut out = Vec::new();
-    let ended = serve(input.as_bytes(), &mut out, &Host { files: &Vm1, users: Users::default() });
+    let ended = serve(input.as_bytes(), &mut out, &SourceHost { files: &Vm1, users: Users::default() });
     (parsed(&String::from_utf8(out).expect("UTF-8")), ended)
 }
 

@@ -1,6 +1,6 @@
 //! The engine as the link's scheduler.
 
-use crate::link::{Dequeue, Scheduler};
+use crate::link::{LinkDequeue, Scheduler};
 use weft_sched::{Descriptor, EnqueueError, FlowError, PacketScheduler};
 use weft_units::{Bytes, FlowId, Instant, LaneId, Nanos, Packets, Weight};
 
@@ -34,9 +34,9 @@ impl Scheduler for PacketScheduler {
             .map_err(EngineRefusal::Packet)
     }
 
-    fn dequeue(&mut self, now: Nanos) -> Dequeue {
+    fn dequeue(&mut self, now: Nanos) -> LinkDequeue {
         match Self::dequeue(self, Instant::after_epoch(now)) {
-            weft_sched::Dequeue::Packet(departure) => Dequeue::Packet {
+            weft_sched::Dequeue::Packet(departure) => LinkDequeue::Packet {
                 flow: departure.flow,
                 lane: departure.lane,
                 len: departure.descriptor.len,
@@ -44,10 +44,10 @@ impl Scheduler for PacketScheduler {
                 marked: self.marked(),
             },
             weft_sched::Dequeue::Drop(departure) => {
-                Dequeue::Drop { lane: departure.lane, handle: departure.descriptor.handle }
+                LinkDequeue::Drop { lane: departure.lane, handle: departure.descriptor.handle }
             }
-            weft_sched::Dequeue::Wait(time) => Dequeue::Wait(time.since_epoch()),
-            weft_sched::Dequeue::Empty => Dequeue::Empty,
+            weft_sched::Dequeue::Wait(time) => LinkDequeue::Wait(time.since_epoch()),
+            weft_sched::Dequeue::Empty => LinkDequeue::Empty,
         }
     }
 

@@ -26,7 +26,7 @@
 //! the report of the written packets.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
-use crate::link::{Departure, Fate, Framing, Scheduler, VirtualLink};
+use crate::link::{Framing, PacketFate, Scheduler, SentPacket, VirtualLink};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use thiserror::Error;
@@ -45,7 +45,7 @@ pub mod link;
 mod order;
 mod report;
 
-pub use order::{Arrival, Departed, Order, order};
+pub use order::{Departed, ReplayArrival, ReplayOrder, order};
 pub use report::ReplayOutcome;
 
 /// The default number of flows of a class with their own queue.
@@ -168,10 +168,10 @@ struct Sink<W: Write> {
 }
 
 impl<W: Write> Sink<W> {
-    fn take(&mut self, fate: Fate) {
+    fn take(&mut self, fate: PacketFate) {
         match fate {
-            Fate::Sent(departure) => self.depart(departure),
-            Fate::Dropped { lane, handle, .. } => {
+            PacketFate::Sent(departure) => self.depart(departure),
+            PacketFate::Dropped { lane, handle, .. } => {
                 let len = self.waiting.packets.get(handle as usize).map_or(Bytes::ZERO, |held| held.orig_len);
                 self.drop(lane, len, DROPPER);
                 self.waiting.release(handle);
@@ -193,7 +193,7 @@ impl<W: Write> Sink<W> {
         self.classes.get_mut(*self.class_of_lane.get(lane.index())?)
     }
 
-    fn depart(&mut self, departure: Departure) {
+    fn depart(&mut self, departure: SentPacket) {
         let Some(held) = self.waiting.packets.get_mut(departure.handle as usize) else { return };
         if departure.marked
             && let Ok(headers) = parse_headers(&held.data)

@@ -31,7 +31,7 @@ pub trait Scheduler {
     fn enqueue(&mut self, flow: FlowId, len: Bytes, handle: u64, now: Nanos) -> Result<(), Self::Refused>;
 
     /// Returns the packet to send at `now`, which never decreases.
-    fn dequeue(&mut self, now: Nanos) -> Dequeue;
+    fn dequeue(&mut self, now: Nanos) -> LinkDequeue;
 
     /// The number of queued packets.
     fn held(&self) -> Packets;
@@ -39,7 +39,7 @@ pub trait Scheduler {
 
 /// A scheduler's answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Dequeue {
+pub enum LinkDequeue {
     /// Send this packet.
     Packet {
         /// Its flow.
@@ -89,7 +89,7 @@ impl Framing {
 
 /// A sent packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
+pub struct SentPacket {
     /// Departure of its first bit: the time of the scheduler's decision.
     pub start: Nanos,
     /// End of its transmission, with [`Framing`]; the link is free again. Rounded down to whole nanoseconds. The fraction is
@@ -109,9 +109,9 @@ pub struct Departure {
 
 /// The end of a packet's time in the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Fate {
+pub enum PacketFate {
     /// It was sent.
-    Sent(Departure),
+    Sent(SentPacket),
     /// The scheduler dropped it in place of sending it.
     Dropped {
         /// The time of the scheduler's decision.
@@ -123,9 +123,9 @@ pub enum Fate {
     },
 }
 
-impl Fate {
+impl PacketFate {
     /// Returns the departure; `None` for a packet that was dropped.
-    pub const fn sent(self) -> Option<Departure> {
+    pub const fn sent(self) -> Option<SentPacket> {
         match self {
             Self::Sent(departure) => Some(departure),
             Self::Dropped { .. } => None,
@@ -176,7 +176,7 @@ impl<S: Scheduler> VirtualLink<S> {
         &mut self,
         at: Nanos,
         (flow, len, handle): (FlowId, Bytes, u64),
-        left: impl FnMut(Fate),
+        left: impl FnMut(PacketFate),
     ) -> Result<(), S::Refused> {
         let at = at.max(self.now);
         self.run_until(at, left);
@@ -187,7 +187,7 @@ impl<S: Scheduler> VirtualLink<S> {
 
     /// Sends or drops all packets on which the scheduler decides before `until`. A decision at `until` itself may depend on arrivals at
     /// that time, and is postponed.
-    pub fn run_until(&mut self, until: Nanos, mut left: impl FnMut(Fate)) {
+    pub fn run_until(&mut self, until: Nanos, mut left: impl FnMut(PacketFate)) {
         while self.next < until {
             if let Some(fate) = self.decide() {
                 left(fate);
@@ -197,28 +197,28 @@ impl<S: Scheduler> VirtualLink<S> {
     }
 
     /// Sends or drops all queued packets.
-    pub fn drain(&mut self, left: impl FnMut(Fate)) {
+    pub fn drain(&mut self, left: impl FnMut(PacketFate)) {
         let now = self.now;
         self.run_until(Nanos::MAX, left);
         self.now = now.max(self.wire.free_at());
     }
 
     /// Makes one decision of the scheduler, at `next`.
-    fn decide(&mut self) -> Option<Fate> {
+    fn decide(&mut self) -> Option<PacketFate> {
         let start = self.next;
         match self.scheduler.dequeue(start) {
-            Dequeue::Packet { flow, lane, len, handle, marked } => {
+            LinkDequeue::Packet { flow, lane, len, handle, marked } => {
                 let end = self.wire.transmit(start, self.framing.wire_bytes(len));
                 self.next = end;
-                Some(Fate::Sent(Departure { start, end, lane, flow, len, handle, marked }))
+                Some(PacketFate::Sent(SentPacket { start, end, lane, flow, len, handle, marked }))
             }
-            Dequeue::Drop { lane, handle } => Some(Fate::Dropped { at: start, lane, handle }),
-            Dequeue::Wait(time) => {
+            LinkDequeue::Drop { lane, handle } => Some(PacketFate::Dropped { at: start, lane, handle }),
+            LinkDequeue::Wait(time) => {
                 // A time in the past would be requested forever.
                 self.next = time.max(start + Nanos(1));
                 None
             }
-            Dequeue::Empty => {
+            LinkDequeue::Empty => {
                 self.next = Nanos::MAX;
                 None
             }

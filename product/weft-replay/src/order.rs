@@ -1,7 +1,7 @@
 //! The order of packets that are known by their metadata: nothing is read or written.
 
 use crate::flows::{FieldsOfFlow, Flows, Lookup};
-use crate::link::{Departure, Fate, Framing, Scheduler, VirtualLink};
+use crate::link::{Framing, PacketFate, Scheduler, SentPacket, VirtualLink};
 use crate::{DROPPER, PROGRESS_INTERVAL, Progress, ReplayError, ReplayOptions};
 use std::collections::BTreeMap;
 use weft_policy::CompiledPolicy;
@@ -10,7 +10,7 @@ use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, Nanos, PacketMeta};
 
 /// A packet that arrives.
 #[derive(Clone, Debug, Default)]
-pub struct Arrival {
+pub struct ReplayArrival {
     /// Its time, on any clock; a time before that of the preceding packet counts as the same time.
     pub at: Nanos,
     /// Its length as a frame, without check sequence.
@@ -38,7 +38,7 @@ pub struct Departed {
 
 /// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Order {
+pub struct ReplayOrder {
     /// The link's rate.
     pub link: BitsPerSec,
     /// The packets that left, in their order.
@@ -51,12 +51,14 @@ pub struct Order {
     pub overflow_packets: u64,
 }
 
-impl Order {
+impl ReplayOrder {
     /// Notes a packet that left the scheduler. The arrivals' clock began at `origin`.
-    fn take(&mut self, fate: Fate, origin: Nanos) {
+    fn take(&mut self, fate: PacketFate, origin: Nanos) {
         match fate {
-            Fate::Sent(departure) => self.departed.push(told(departure, origin)),
-            Fate::Dropped { handle, .. } => self.dropped.entry(DROPPER).or_default().push(handle as usize),
+            PacketFate::Sent(departure) => self.departed.push(told(departure, origin)),
+            PacketFate::Dropped { handle, .. } => {
+                self.dropped.entry(DROPPER).or_default().push(handle as usize)
+            }
         }
     }
 }
@@ -74,16 +76,16 @@ enum Key {
 /// If there is no rate, or a packet is of a class that the policy lacks.
 pub fn order(
     policy: &CompiledPolicy,
-    arrivals: impl IntoIterator<Item = Arrival>,
+    arrivals: impl IntoIterator<Item = ReplayArrival>,
     mut options: ReplayOptions<'_>,
-) -> Result<Order, ReplayError> {
+) -> Result<ReplayOrder, ReplayError> {
     let rate = options.rate.or(policy.link).ok_or(ReplayError::NoRate)?;
     let lookup = Lookup::new(policy, options.port)?;
     let mut scheduler =
         PacketScheduler::new(&policy.program).map_err(|error| ReplayError::Policy(error.to_string()))?;
     let mut flows = Flows::new(policy, &mut scheduler, options.flows_per_class)?;
     let mut link = VirtualLink::new(scheduler, rate, Framing::ETHERNET).ok_or(ReplayError::ZeroRate)?;
-    let mut done = Order { link: rate, ..Order::default() };
+    let mut done = ReplayOrder { link: rate, ..ReplayOrder::default() };
     let (mut origin, mut last, mut read) = (None, Nanos::ZERO, Progress { packets: 0, input_bytes: 0 });
     for (packet, arrival) in arrivals.into_iter().enumerate() {
         let origin = *origin.get_or_insert(arrival.at);
@@ -91,7 +93,7 @@ pub fn order(
         done.late += u64::from(at < last || arrival.at < origin);
         last = last.max(at);
         let (lane, key) = place(policy, &lookup, &arrival, packet)?;
-        let mut left = |fate: Fate| done.take(fate, origin);
+        let mut left = |fate: PacketFate| done.take(fate, origin);
         // Packets that leave before this packet arrives make room for it.
         link.run_until(last, &mut left);
         let Some(flow) = flows.queue(link.scheduler_mut(), key, || lane) else {
@@ -120,7 +122,7 @@ pub fn order(
 fn place(
     policy: &CompiledPolicy,
     lookup: &Lookup<'_>,
-    arrival: &Arrival,
+    arrival: &ReplayArrival,
     packet: usize,
 ) -> Result<(LaneId, Option<Key>), ReplayError> {
     let lane = match arrival.class {
@@ -137,8 +139,8 @@ fn place(
     Ok((lane, key))
 }
 
-fn told(departure: Departure, origin: Nanos) -> Departed {
+fn told(departure: SentPacket, origin: Nanos) -> Departed {
     let on_the_clock = |at: Nanos| Nanos(at.0.saturating_add(origin.0));
-    let Departure { start, end, lane, handle, .. } = departure;
+    let SentPacket { start, end, lane, handle, .. } = departure;
     Departed { packet: handle as usize, start: on_the_clock(start), end: on_the_clock(end), lane }
 }

@@ -1,7 +1,7 @@
 //! The link against closed forms, with trivially correct schedulers.
 
 use std::collections::VecDeque;
-use weft_replay::link::{Departure, Dequeue, Framing, Scheduler, VirtualLink};
+use weft_replay::link::{Framing, LinkDequeue, Scheduler, SentPacket, VirtualLink};
 use weft_units::{BitsPerSec, Bytes, FlowId, LaneId, Nanos, Packets, Weight};
 
 /// One queue per flow. The first backlogged queue sends (`Priority`), or queues take turns (`Turns`); `gap` is kept after every
@@ -37,19 +37,19 @@ impl Scheduler for Simple {
         Ok(())
     }
 
-    fn dequeue(&mut self, now: Nanos) -> Dequeue {
+    fn dequeue(&mut self, now: Nanos) -> LinkDequeue {
         let count = self.queues.len();
         let from = if self.turns { self.turn } else { 0 };
         let Some(i) = (0..count).map(|i| (from + i) % count).find(|i| !self.queues[*i].is_empty()) else {
-            return Dequeue::Empty;
+            return LinkDequeue::Empty;
         };
         if now < self.allowed {
-            return Dequeue::Wait(self.allowed);
+            return LinkDequeue::Wait(self.allowed);
         }
         self.allowed = now + self.gap;
         self.turn = (i + 1) % count;
         let (len, handle) = self.queues[i].pop_front().expect("not empty");
-        Dequeue::Packet {
+        LinkDequeue::Packet {
             flow: FlowId::from_index(i),
             lane: LaneId::from_index(i),
             len,
@@ -64,7 +64,7 @@ impl Scheduler for Simple {
 }
 
 /// Runs `(time, flow, length)` arrivals to the end; handles number them.
-fn run(scheduler: Simple, rate: u64, framing: Framing, arrivals: &[(u64, u32, u64)]) -> Vec<Departure> {
+fn run(scheduler: Simple, rate: u64, framing: Framing, arrivals: &[(u64, u32, u64)]) -> Vec<SentPacket> {
     let mut link = VirtualLink::new(scheduler, BitsPerSec(rate), framing).expect("a rate");
     let mut departures = Vec::new();
     for (handle, &(at, flow, len)) in arrivals.iter().enumerate() {
@@ -163,9 +163,9 @@ fn a_scheduler_that_never_waits_long_enough_makes_progress() {
         fn enqueue(&mut self, _: FlowId, _: Bytes, _: u64, _: Nanos) -> Result<(), ()> {
             Ok(())
         }
-        fn dequeue(&mut self, _: Nanos) -> Dequeue {
+        fn dequeue(&mut self, _: Nanos) -> LinkDequeue {
             self.0 += 1;
-            if self.0 > 1000 { Dequeue::Empty } else { Dequeue::Wait(Nanos::ZERO) }
+            if self.0 > 1000 { LinkDequeue::Empty } else { LinkDequeue::Wait(Nanos::ZERO) }
         }
         fn held(&self) -> Packets {
             Packets::ZERO

@@ -6,10 +6,10 @@ use weft_packet::pcap::{PcapError, PcapReader, PcapWriter};
 use weft_packet::{Match, PortRange};
 use weft_policy::trial::{Departure as TrialDeparture, TrialPacket, Trials};
 use weft_policy::{ClassInfo, CompileOptions, CompiledPolicy, Destination, Rule, Source, compile};
-use weft_replay::link::{Dequeue, Scheduler};
+use weft_replay::link::{LinkDequeue, Scheduler};
 use weft_replay::{
-    Arrival, DROPPER, Departed, Order, Progress, ReplayError, ReplayOptions, ReplayOutcome, order, replay,
-    replay_with,
+    DROPPER, Departed, Progress, ReplayArrival, ReplayError, ReplayOptions, ReplayOrder, ReplayOutcome,
+    order, replay, replay_with,
 };
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
 use weft_units::{
@@ -52,13 +52,13 @@ impl Scheduler for Strict {
         Ok(())
     }
 
-    fn dequeue(&mut self, _: Nanos) -> Dequeue {
+    fn dequeue(&mut self, _: Nanos) -> LinkDequeue {
         for (i, queue) in self.lanes.iter_mut().enumerate() {
             if let Some((flow, len, handle)) = queue.pop_front() {
-                return Dequeue::Packet { flow, lane: LaneId::from_index(i), len, handle, marked: false };
+                return LinkDequeue::Packet { flow, lane: LaneId::from_index(i), len, handle, marked: false };
             }
         }
-        Dequeue::Empty
+        LinkDequeue::Empty
     }
 
     fn held(&self) -> Packets {
@@ -252,13 +252,13 @@ fn a_class_can_test_the_port() {
 }
 
 /// The packets of a capture as arrivals, on the capture's clock.
-fn arrivals(input: &[u8]) -> Vec<Arrival> {
+fn arrivals(input: &[u8]) -> Vec<ReplayArrival> {
     let mut reader = PcapReader::new(input).expect("a capture");
     let mut found = Vec::new();
     while let Some(packet) = reader.next_packet().expect("whole packets") {
         let meta = parse_headers(packet.data).expect("headers").meta();
         let at = Nanos(packet.timestamp.as_nanos());
-        found.push(Arrival { at, len: packet.orig_len, meta, ..Arrival::default() });
+        found.push(ReplayArrival { at, len: packet.orig_len, meta, ..ReplayArrival::default() });
     }
     found
 }
@@ -298,13 +298,14 @@ fn packets_without_a_capture_leave_as_those_of_one() {
 #[test]
 fn classes_and_flows_can_be_given() {
     let policy = policy(Some(1_000_000_000), 100);
-    let class = |class| Arrival { len: Bytes(976), class: Some(ClassId(class)), ..Arrival::default() };
+    let class =
+        |class| ReplayArrival { len: Bytes(976), class: Some(ClassId(class)), ..ReplayArrival::default() };
     let by_class = order(&policy, [class(2), class(1), class(0)], ReplayOptions::default()).expect("orders");
-    let left = |done: &Order| done.departed.iter().map(|of| of.packet).collect::<Vec<_>>();
+    let left = |done: &ReplayOrder| done.departed.iter().map(|of| of.packet).collect::<Vec<_>>();
     assert_eq!(left(&by_class), [2, 1, 0]);
     assert_eq!(by_class.departed[0].lane, LaneId(0));
     // Two flows take turns, and one flow does not.
-    let flow = |flow| Arrival { flow: Some(flow), ..class(1) };
+    let flow = |flow| ReplayArrival { flow: Some(flow), ..class(1) };
     let done = order(&policy, [flow(7), flow(7), flow(9)], ReplayOptions::default()).expect("orders");
     assert_eq!(left(&done), [0, 2, 1]);
     let error = order(&policy, [class(0), class(3)], ReplayOptions::default()).expect_err("no such class");
@@ -370,7 +371,7 @@ impl Scheduler for Forgets {
         self.scheduler.enqueue(flow, len, handle, now)
     }
 
-    fn dequeue(&mut self, now: Nanos) -> Dequeue {
+    fn dequeue(&mut self, now: Nanos) -> LinkDequeue {
         self.after = self.after.wrapping_sub(1);
         if self.after == 0 {
             self.scheduler.dequeue(now);
@@ -504,7 +505,7 @@ const DROPPERS_LINK: BitsPerSec = BitsPerSec(1_000_000_000);
 fn a_replay_drops_what_tests_of_policies_drop() {
     let (trials, policy) = droppers();
     for trial in &trials.cases {
-        let arrival = |packet: &TrialPacket| Arrival {
+        let arrival = |packet: &TrialPacket| ReplayArrival {
             at: packet.at,
             len: packet.bytes,
             class: policy
@@ -518,7 +519,7 @@ fn a_replay_drops_what_tests_of_policies_drop() {
                     .as_ref()
                     .map_or(0, |flow| flow.bytes().fold(0, |sum, of| sum * 256 + u64::from(of))),
             ),
-            ..Arrival::default()
+            ..ReplayArrival::default()
         };
         let options = ReplayOptions { rate: Some(DROPPERS_LINK), ..ReplayOptions::default() };
         let found = order(&policy, trial.packets.iter().map(arrival), options).expect("an order");

@@ -19,11 +19,11 @@ use std::io::{self, Write};
 use thiserror::Error;
 use weft_nic::departures::{Departure, DepartureLog};
 use weft_policy::INFRASTRUCTURE;
-use weft_trace::departures::{Departure as Row, DepartureTable};
-use weft_trace::gauge::Gauge;
+use weft_trace::departures::{DepartureTable, TraceDeparture as Row};
+use weft_trace::gauge::TraceGauge;
 use weft_trace::lanes::Lanes;
-use weft_trace::perfetto::{Event, FlowNumber, Note, Perfetto, Place, TrackId};
-use weft_trace::table::TableError;
+use weft_trace::perfetto::{ArrowNumber, Note, Perfetto, TraceEvent, TrackId, TrackPlace};
+use weft_trace::table::TableWriteError;
 use weft_units::{FlowKey, LoggedFlowId, Nanos, TxQueueId};
 
 /// The time that the arrivals of a queue's packets may be out of order by: rings that share it, marks of arrivals.
@@ -35,7 +35,7 @@ const ORDER: Nanos = Nanos::from_millis(50);
 pub enum DepartureError {
     /// The table cannot be written.
     #[error(transparent)]
-    Table(#[from] TableError),
+    Table(#[from] TableWriteError),
     /// The trace cannot be written.
     #[error(transparent)]
     Trace(#[from] io::Error),
@@ -112,7 +112,7 @@ fn row<'a>(departure: &Departure, class: &'a str, key: Option<FlowKey>) -> Row<'
 #[derive(Debug)]
 struct QueueTracks {
     waiting: Lanes,
-    backlog: Gauge,
+    backlog: TraceGauge,
 }
 
 /// A Perfetto trace of a NIC's departures.
@@ -123,7 +123,7 @@ pub struct NicTrace<W: Write> {
     wire: Lanes,
     queues: BTreeMap<TxQueueId, QueueTracks>,
     /// Packets of which a part has left.
-    in_part: BTreeMap<(TxQueueId, LoggedFlowId), FlowNumber>,
+    in_part: BTreeMap<(TxQueueId, LoggedFlowId), ArrowNumber>,
     flows: u64,
     name: String,
 }
@@ -132,9 +132,9 @@ impl<W: Write> NicTrace<W> {
     /// Starts a trace of the NIC of this name.
     pub fn new(sink: W, name: &str) -> Self {
         let mut trace = Perfetto::new(sink);
-        let nic = trace.track(&Place { parent: None, rank: 0, name });
+        let nic = trace.track(&TrackPlace { parent: None, rank: 0, name });
         // Behind the queues, of which there are some thousands at most.
-        let wire = Lanes::new(&Place { parent: Some(nic), rank: 100_000, name: "wire" });
+        let wire = Lanes::new(&TrackPlace { parent: Some(nic), rank: 100_000, name: "wire" });
         let (queues, in_part) = (BTreeMap::new(), BTreeMap::new());
         Self { trace, nic, wire, queues, in_part, flows: 0, name: String::new() }
     }
@@ -147,7 +147,7 @@ impl<W: Write> NicTrace<W> {
         let known = self.in_part.get(&packet).copied().filter(|_| !departure.first);
         let flow = known.unwrap_or_else(|| {
             self.flows += 1;
-            FlowNumber(self.flows)
+            ArrowNumber(self.flows)
         });
         if departure.last {
             self.in_part.remove(&packet);
@@ -165,14 +165,14 @@ impl<W: Write> NicTrace<W> {
             ("frames", Note::Number(departure.segments.into())),
             ("wire bytes", Note::Number(wire)),
         ];
-        let span = Event { name: &self.name, flow: Some(flow), notes: &notes };
+        let span = TraceEvent { name: &self.name, flow: Some(flow), notes: &notes };
         let (trace, nic) = (&mut self.trace, self.nic);
         let queue = self
             .queues
             .entry(departure.queue)
             .or_insert_with(|| QueueTracks::new(trace, nic, departure.queue));
         if departure.first {
-            queue.waiting.span(trace, (arrival, start), &Event { notes: &notes[..3], ..span });
+            queue.waiting.span(trace, (arrival, start), &TraceEvent { notes: &notes[..3], ..span });
         }
         self.wire.span(trace, (start, end), &span);
         queue.backlog.add(arrival, wire as i64);
@@ -191,10 +191,10 @@ impl<W: Write> NicTrace<W> {
 impl QueueTracks {
     fn new<W: Write>(trace: &mut Perfetto<W>, nic: TrackId, queue: TxQueueId) -> Self {
         let name = format!("queue {queue}");
-        let parent = Some(trace.track(&Place { parent: Some(nic), rank: queue.0, name: &name }));
-        let backlog = trace.bytes_counter(&Place { parent, rank: 0, name: "backlog" });
-        let waiting = Lanes::new(&Place { parent, rank: 1, name: "waiting" });
-        Self { waiting, backlog: Gauge::new(backlog) }
+        let parent = Some(trace.track(&TrackPlace { parent: Some(nic), rank: queue.0, name: &name }));
+        let backlog = trace.bytes_counter(&TrackPlace { parent, rank: 0, name: "backlog" });
+        let waiting = Lanes::new(&TrackPlace { parent, rank: 1, name: "waiting" });
+        Self { waiting, backlog: TraceGauge::new(backlog) }
     }
 }
 

@@ -61,8 +61,8 @@ pub use hold::{Abandoned, AdoptedSession};
 use ports::SessionPort;
 pub use ports::{PortState, PortStatus};
 use settings::namespace;
-pub use settings::{NicSettings, PortKind, PortSettings, Queues, Settings};
-pub use source::PolicySource;
+pub use settings::{NicSettings, PortKind, PortSettings, Queues, SessionSettings};
+pub use source::AuthoredPolicy;
 pub use status::ClassCounts;
 pub use weft_nic::nic::{PortId, PortTotals, WireCounters};
 pub use weft_nic::plan::PortShare;
@@ -80,7 +80,7 @@ const WINDOWS: usize = 4;
 /// charged to shares.
 const WORKER_BOUND: u64 = 950;
 
-/// The rate in [`Settings::rate`] of a link without a configured rate ([`weft_nic::link::LinkRate::Observed`]): the host's own
+/// The rate in [`SessionSettings::rate`] of a link without a configured rate ([`weft_nic::link::LinkRate::Observed`]): the host's own
 /// infrastructure traffic has its share of that.
 pub const UNKNOWN_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
@@ -223,7 +223,7 @@ impl Session {
     ///
     /// # Errors
     /// When a device cannot be created or the kernel rejects the eBPF program; nothing remains then.
-    pub fn start(policy: &CompiledPolicy, settings: &Settings) -> Result<Self, SessionError> {
+    pub fn start(policy: &CompiledPolicy, settings: &SessionSettings) -> Result<Self, SessionError> {
         settings.check_host()?;
         let mut session = Self::start_with_rings(policy, &settings.nic(), settings.rings)?;
         session.add_port(&settings.port_settings())?;
@@ -439,7 +439,7 @@ impl Session {
     }
 
     /// The departures since the last call, but for the last thousands, which come later; none unless
-    /// [`Settings::log`] is set. The departures that are not taken are kept in memory.
+    /// [`SessionSettings::log`] is set. The departures that are not taken are kept in memory.
     pub fn take_departures(&self) -> DepartureLog {
         self.nic.take_departures()
     }

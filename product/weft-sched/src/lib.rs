@@ -44,9 +44,9 @@ pub use program::{
     Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
 pub use queues::{QueueScheduler, WeightUpdates};
-pub use script::leaf::Verdict;
+pub use script::leaf::LeafVerdict;
 pub use tree::{
     ChangeError, Changed, FlowError, InvariantError, Next, Place, PolicyTree, Prepared, QueuePosition,
-    RateError, Refused, StaleTurn, TreeCounters, Turn,
+    RateError, RefusedChange, StaleTurn, TreeCounters, Turn,
 };
 pub use validate::ProgramError;

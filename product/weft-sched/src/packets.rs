@@ -21,11 +21,11 @@ use weft_units::{BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LimitId, P
 use crate::entry::Entry;
 use crate::prefetch::prefetch;
 use crate::program::{LaneSpec, Program};
-use crate::script::leaf::Verdict;
+use crate::script::leaf::LeafVerdict;
 use crate::script::node::one;
 use crate::tree::{
     ChangeError, Changed, FlowError, FlowHead, InvariantError, Next, PolicyTree, Prepared, RateError,
-    Refused, Served, Turn,
+    RefusedChange, Served, Turn,
 };
 use crate::validate::ProgramError;
 use weft_units::Counted;
@@ -580,14 +580,14 @@ impl PacketScheduler {
         };
         let head = self.tree.head_of(turn.flow());
         // A stale turn cannot be: it is the one just begun.
-        let verdict = self.tree.fetched(&turn, &head, now).unwrap_or(Verdict::Send);
+        let verdict = self.tree.fetched(&turn, &head, now).unwrap_or(LeafVerdict::Send);
         let departure = self.take(turn, verdict, now);
-        self.marked = verdict == Verdict::Mark;
-        if verdict == Verdict::Drop { Dequeue::Drop(departure) } else { Dequeue::Packet(departure) }
+        self.marked = verdict == LeafVerdict::Mark;
+        if verdict == LeafVerdict::Drop { Dequeue::Drop(departure) } else { Dequeue::Packet(departure) }
     }
 
     /// Takes the first packet of a turn from its queue, and ends the turn.
-    fn take(&mut self, turn: Turn, verdict: Verdict, now: Instant) -> Departure {
+    fn take(&mut self, turn: Turn, verdict: LeafVerdict, now: Instant) -> Departure {
         let (flow, lane) = (turn.flow(), turn.lane());
         let queue = &mut self.queues[flow.index()];
         let (descriptor, second) = (queue.first.descriptor, queue.second as usize);
@@ -595,7 +595,7 @@ impl PacketScheduler {
         let metadata = self.metadata.get(second).copied().unwrap_or(Metadata::UNKNOWN);
         let next_len = queue.first.descriptor.len;
         self.lanes[lane.index()].counters.left += Counted::one(descriptor.len);
-        let sent = if verdict == Verdict::Drop {
+        let sent = if verdict == LeafVerdict::Drop {
             self.dropped[lane.index()] += Counted::one(descriptor.len);
             Bytes::ZERO
         } else {
@@ -637,9 +637,9 @@ impl PacketScheduler {
         &mut self,
         mut prepared: PreparedPackets,
         now: Instant,
-    ) -> Result<Changed<PreparedPackets>, Refused<PreparedPackets>> {
+    ) -> Result<Changed<PreparedPackets>, RefusedChange<PreparedPackets>> {
         let Some(tree) = prepared.tree.take() else {
-            return Err(Refused { why: ChangeError::Spent, prepared });
+            return Err(RefusedChange { why: ChangeError::Spent, prepared });
         };
         let (queues, slab) = (&self.queues, &self.slab);
         let arrival = |flow: u32| queues[flow as usize].first.arrival;
@@ -647,9 +647,9 @@ impl PacketScheduler {
         let changed = self.tree.change_by(tree, now, |entry, _| arrival(entry.id), waiting);
         let Changed { moved, retired } = match changed {
             Ok(changed) => changed,
-            Err(Refused { why, prepared: tree }) => {
+            Err(RefusedChange { why, prepared: tree }) => {
                 prepared.tree = Some(tree);
-                return Err(Refused { why, prepared });
+                return Err(RefusedChange { why, prepared });
             }
         };
         core::mem::swap(&mut self.lanes, &mut prepared.lanes);

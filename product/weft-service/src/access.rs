@@ -4,7 +4,7 @@
 //!
 //! A caller that may open the socket may read. To write, a caller must be root or the daemon's own user, or polkit must
 //! allow it: the daemon asks by `pkcheck`, which may let the caller's agent request a password. The answer comes later, so
-//! a [`Check`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
+//! an [`AccessCheck`] is a process that the daemon's loop waits for with the sockets, for at most 25 s.
 
 use crate::service::Caller;
 use rustix::process::{Pid, PidfdFlags, getuid, pidfd_open};
@@ -21,14 +21,14 @@ const PATIENCE: Duration = Duration::from_secs(25);
 
 /// The process at the other end of a socket, when it connected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Peer {
+pub struct PeerProcess {
     /// Its number; `None` for a process outside this process's PID namespace, where it has none.
     pub pid: Option<Pid>,
     /// Its user.
     pub uid: u32,
 }
 
-impl Peer {
+impl PeerProcess {
     /// The process at the other end of `socket`.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Peer {
 
 /// The answer of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum AccessVerdict {
     /// The caller may.
     Allowed,
     /// The caller may not, for this reason.
@@ -62,18 +62,18 @@ pub enum Verdict {
 
 /// A question to polkit under way. Dropping it ends the question.
 #[derive(Debug)]
-pub struct Check {
+pub struct AccessCheck {
     child: Child,
     ended: OwnedFd,
     until: Instant,
 }
 
-impl Check {
+impl AccessCheck {
     /// Asks polkit whether `peer` may write.
     ///
     /// # Errors
     /// With the reason for a refusal, in a line.
-    pub fn start(peer: Peer) -> Result<Self, NoPolkit> {
+    pub fn start(peer: PeerProcess) -> Result<Self, NoPolkit> {
         let program = programs::find("pkcheck").ok_or(NoPolkit::Missing)?;
         let pid = peer.pid.ok_or(NoPolkit::Elsewhere)?;
         let start = start_time(pid).ok_or(NoPolkit::Gone)?;
@@ -98,18 +98,20 @@ impl Check {
     }
 
     /// The answer, if it is there.
-    pub fn verdict(&mut self) -> Verdict {
+    pub fn verdict(&mut self) -> AccessVerdict {
         match self.child.try_wait() {
-            Ok(Some(status)) if status.success() => Verdict::Allowed,
-            Ok(Some(_)) => Verdict::Refused(format!("polkit does not allow {ACTION} to this user; ask root")),
-            Ok(None) if Instant::now() < self.until => Verdict::Open,
-            Ok(None) => Verdict::Refused("polkit did not answer in time".to_owned()),
-            Err(error) => Verdict::Refused(format!("polkit could not be asked: {error}")),
+            Ok(Some(status)) if status.success() => AccessVerdict::Allowed,
+            Ok(Some(_)) => {
+                AccessVerdict::Refused(format!("polkit does not allow {ACTION} to this user; ask root"))
+            }
+            Ok(None) if Instant::now() < self.until => AccessVerdict::Open,
+            Ok(None) => AccessVerdict::Refused("polkit did not answer in time".to_owned()),
+            Err(error) => AccessVerdict::Refused(format!("polkit could not be asked: {error}")),
         }
     }
 }
 
-impl Drop for Check {
+impl Drop for AccessCheck {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -149,7 +151,7 @@ mod tests {
     #[test]
     fn the_peer_of_a_pair_is_this_process() {
         let (a, _b) = UnixStream::pair().expect("a pair");
-        let peer = Peer::of(&a).expect("credentials");
+        let peer = PeerProcess::of(&a).expect("credentials");
         let pid = peer.pid.expect("it has a number");
         assert_eq!(pid.as_raw_nonzero().get(), i32::try_from(std::process::id()).expect("a pid"));
         assert!(peer.is_admin(), "the daemon's own user");
@@ -163,9 +165,9 @@ mod tests {
     #[test]
     fn a_peer_outside_the_pid_namespace_has_no_number() {
         if std::env::var_os(INSIDE).is_some() {
-            let peer = Peer::of(io::stdin()).expect("credentials");
+            let peer = PeerProcess::of(io::stdin()).expect("credentials");
             assert_eq!(peer.pid, None);
-            let refused = Check::start(peer).expect_err("nobody to ask about");
+            let refused = AccessCheck::start(peer).expect_err("nobody to ask about");
             assert!(matches!(refused, NoPolkit::Elsewhere | NoPolkit::Missing), "{refused}");
             return;
         }
@@ -185,7 +187,7 @@ mod tests {
     #[test]
     fn another_user_is_no_admin() {
         let (a, _b) = UnixStream::pair().expect("a pair");
-        let mut peer = Peer::of(&a).expect("credentials");
+        let mut peer = PeerProcess::of(&a).expect("credentials");
         peer.uid = getuid().as_raw().wrapping_add(54_321);
         assert!(!peer.is_admin() && !peer.caller().is_admin);
     }

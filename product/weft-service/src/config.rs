@@ -147,7 +147,7 @@ pub struct UplinkConfig {
     /// The file of the policy.
     pub policy: PathBuf,
     /// The ports.
-    pub ports: Vec<PortConfig>,
+    pub ports: Vec<ConfiguredPort>,
 }
 
 impl UplinkConfig {
@@ -159,7 +159,7 @@ impl UplinkConfig {
 
 /// A port of the configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct PortConfig {
+pub struct ConfiguredPort {
     /// Its name.
     pub name: String,
     /// Its namespace; `None` for the daemon's.

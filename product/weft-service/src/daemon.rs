@@ -14,11 +14,11 @@ use crate::delegation::delegation;
 use crate::holding::{self, Given};
 use crate::log::Log;
 use crate::notify::Manager;
-use crate::policy::{Policy, PolicyError, Refused};
+use crate::policy::{PolicyError, RefusedTenants, ServicePolicy};
 use crate::server::{End, Server, ServerError};
-use crate::service::{Service, Surroundings, UplinkStart};
+use crate::service::{DaemonService, Surroundings, UplinkStart};
 use crate::sockets::{SocketError, Sockets, group_id};
-use crate::steering::{After, SteerError, Steering};
+use crate::steering::{AfterEnd, KeptSteering, SteerError};
 use std::path::PathBuf;
 use std::rc::Rc;
 use weft_host::store::StoreError;
@@ -27,7 +27,7 @@ use weft_run::session::SessionError;
 
 /// The options of the command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Options {
+pub struct DaemonOptions {
     /// The main file of the configuration; `None` for the usual places.
     pub config: Option<PathBuf>,
     /// The control socket, in place of the configured one.
@@ -81,8 +81,8 @@ pub enum DaemonError {
 }
 
 /// The policy of an uplink, which its ports can run, and the tenants whose files it does without.
-fn read_around(uplink: &UplinkConfig) -> Result<(Policy, Refused), DaemonError> {
-    let (policy, refused) = Policy::read_around(&uplink.policy, uplink.rate, &TenantTexts::default())?;
+fn read_around(uplink: &UplinkConfig) -> Result<(ServicePolicy, RefusedTenants), DaemonError> {
+    let (policy, refused) = ServicePolicy::read_around(&uplink.policy, uplink.rate, &TenantTexts::default())?;
     gate::check(uplink, &policy, &[])?;
     Ok((policy, refused))
 }
@@ -99,7 +99,7 @@ impl DaemonError {
     }
 }
 
-impl Options {
+impl DaemonOptions {
     /// The configuration.
     pub(crate) fn config(&self) -> Result<(Folders, Config), DaemonError> {
         let folders = Folders::of(self.config.clone());
@@ -118,7 +118,7 @@ impl Options {
 ///
 /// # Errors
 /// When it cannot start, or the data path fails.
-pub fn run(options: &Options) -> Result<i32, DaemonError> {
+pub fn run(options: &DaemonOptions) -> Result<i32, DaemonError> {
     run_over(options, Box::new(Sessions))
 }
 
@@ -126,7 +126,7 @@ pub fn run(options: &Options) -> Result<i32, DaemonError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonError> {
+pub fn run_over(options: &DaemonOptions, maker: Box<dyn Maker>) -> Result<i32, DaemonError> {
     let log = Rc::new(Log::standard_error());
     let (folders, config) = options.config()?;
     let policies = config.uplinks.iter().map(read_around).collect::<Result<Vec<_>, _>>()?;
@@ -141,18 +141,18 @@ pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonE
     let mut sockets = Sockets::open(&config.socket, group, &config.metrics)?;
     let given = Given::from_environment(core::mem::take(&mut sockets.kept));
     let mut surroundings = Surroundings { maker, given, steering: None, delegation };
-    let steering = config.steer.as_ref().map(Steering::start).transpose()?;
+    let steering = config.steer.as_ref().map(KeptSteering::start).transpose()?;
     let starts = match start(&config, policies, &mut surroundings, &log) {
         Ok(starts) => starts,
         Err(error) => {
             if let Some(steering) = steering {
-                steering.end(After::Undo);
+                steering.end(AfterEnd::Undo);
             }
             return Err(error);
         }
     };
     surroundings.steering = steering;
-    let service = Service::resume(starts, surroundings, config, folders, Rc::clone(&log));
+    let service = DaemonService::resume(starts, surroundings, config, folders, Rc::clone(&log));
     match Server::new(service, sockets, manager, log)?.run()? {
         End::Signal(number) => Ok(number),
         End::HandOver => Ok(0),
@@ -163,7 +163,7 @@ pub fn run_over(options: &Options, maker: Box<dyn Maker>) -> Result<i32, DaemonE
 /// Starts the data path of each uplink, or takes it over. One that fails is missing for a while, if another does not.
 fn start(
     config: &Config,
-    policies: Vec<(Policy, Refused)>,
+    policies: Vec<(ServicePolicy, RefusedTenants)>,
     surroundings: &mut Surroundings,
     log: &Log,
 ) -> Result<Vec<UplinkStart>, DaemonError> {
@@ -204,7 +204,7 @@ fn start(
 fn start_one(
     config: &Config,
     uplink: &UplinkConfig,
-    policy: &Policy,
+    policy: &ServicePolicy,
     surroundings: &mut Surroundings,
 ) -> Result<Started, DaemonError> {
     let store = holding::open(config, uplink, &mut surroundings.given)?;

@@ -8,7 +8,7 @@ pub mod session;
 
 use crate::config::{Config, UplinkConfig};
 use crate::holding::Opened;
-use crate::policy::Policy;
+use crate::policy::ServicePolicy;
 use crate::tenants::Tenants;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -27,13 +27,13 @@ pub trait DataPath: std::fmt::Debug {
     ///
     /// # Errors
     /// When the data path cannot change to it.
-    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError>;
+    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<PolicyPlan, DataPathError>;
 
     /// Puts a policy in force that was prepared.
     ///
     /// # Errors
     /// When the data path cannot change to it; the former policy is then still in force.
-    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError>;
+    fn commit(&mut self, policy: &ServicePolicy) -> Result<(), DataPathError>;
 
     /// Sets the wait of flows that change their class for packets that they have left.
     fn set_drain(&mut self, _limit: Nanos) {}
@@ -66,7 +66,7 @@ pub trait DataPath: std::fmt::Debug {
     fn remove_port(&mut self, name: &str) -> Result<(), DataPathError>;
 
     /// Remembers the daemon's own state for a successor, if the data path outlives the daemon.
-    fn remember(&mut self, memory: &Memory) {
+    fn remember(&mut self, memory: &DaemonMemory) {
         let _ = memory;
     }
 
@@ -108,7 +108,7 @@ pub trait DataPath: std::fmt::Debug {
 
 /// The daemon's own state, for a successor.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Memory {
+pub struct DaemonMemory {
     /// The generation of the policy.
     pub generation: u64,
     /// The users who made ports, by the names of the ports. Others are the configuration's.
@@ -125,9 +125,9 @@ pub struct Memory {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Former {
     /// The policy in force.
-    pub policy: Policy,
+    pub policy: ServicePolicy,
     /// The state of the former daemon.
-    pub memory: Memory,
+    pub memory: DaemonMemory,
     /// The ports.
     pub ports: Vec<PortSpec>,
 }
@@ -154,7 +154,7 @@ pub trait Maker: std::fmt::Debug {
     /// When it cannot be had; nothing of it remains then.
     fn start(
         &self,
-        policy: &Policy,
+        policy: &ServicePolicy,
         uplink: &UplinkConfig,
         config: &Config,
         store: Option<Opened>,
@@ -183,7 +183,7 @@ pub struct PortSpec {
 
 /// The effect of a change of policy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Plan {
+pub struct PolicyPlan {
     /// The changes, one line each; empty if nothing changes.
     pub steps: Vec<String>,
     /// Warnings, one line each.

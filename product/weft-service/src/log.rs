@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 /// The priority of a line, by syslog(3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Priority {
+pub enum LogPriority {
     /// Something failed.
     Error = 3,
     /// Something is wrong and work continues.
@@ -20,7 +20,7 @@ pub enum Priority {
 
 /// The form of the lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum LogForm {
     /// With a number for the journal.
     Journal,
     /// With a word for people.
@@ -30,7 +30,7 @@ pub enum Form {
 /// The destination of log lines.
 #[derive(Debug)]
 pub struct Log {
-    form: Form,
+    form: LogForm,
     /// The lines, if a test keeps them.
     kept: Option<Arc<Mutex<Vec<String>>>>,
     /// The beginning of each line.
@@ -40,13 +40,14 @@ pub struct Log {
 impl Log {
     /// Lines on standard error, in the journal's form if that is where they go.
     pub fn standard_error() -> Self {
-        let form = if std::env::var_os("JOURNAL_STREAM").is_some() { Form::Journal } else { Form::Words };
+        let form =
+            if std::env::var_os("JOURNAL_STREAM").is_some() { LogForm::Journal } else { LogForm::Words };
         Self { form, kept: None, subject: String::new() }
     }
 
     /// Lines that are kept, for tests.
     pub fn kept() -> Self {
-        Self { form: Form::Words, kept: Some(Arc::default()), subject: String::new() }
+        Self { form: LogForm::Words, kept: Some(Arc::default()), subject: String::new() }
     }
 
     /// The same destination for lines about `subject`, which begin with it.
@@ -55,7 +56,7 @@ impl Log {
     }
 
     /// Writes a line. A line that cannot be written is lost: there is no other place for it.
-    pub fn line(&self, priority: Priority, text: &str) {
+    pub fn line(&self, priority: LogPriority, text: &str) {
         let text = format(self.form, priority, &(self.subject.clone() + text));
         match &self.kept {
             Some(lines) => lines.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(text),
@@ -67,17 +68,17 @@ impl Log {
 
     /// Writes an error.
     pub fn error(&self, text: &str) {
-        self.line(Priority::Error, text);
+        self.line(LogPriority::Error, text);
     }
 
     /// Writes a warning.
     pub fn warning(&self, text: &str) {
-        self.line(Priority::Warning, text);
+        self.line(LogPriority::Warning, text);
     }
 
     /// Writes a change.
     pub fn notice(&self, text: &str) {
-        self.line(Priority::Notice, text);
+        self.line(LogPriority::Notice, text);
     }
 
     /// The kept lines.
@@ -88,16 +89,16 @@ impl Log {
 }
 
 /// `text` as one line: nothing in it can begin another line or control a terminal.
-fn format(form: Form, priority: Priority, text: &str) -> String {
+fn format(form: LogForm, priority: LogPriority, text: &str) -> String {
     let text = weft_text::printable(text);
     let word = match priority {
-        Priority::Error => "error: ",
-        Priority::Warning => "warning: ",
-        Priority::Notice => "",
+        LogPriority::Error => "error: ",
+        LogPriority::Warning => "warning: ",
+        LogPriority::Notice => "",
     };
     match form {
-        Form::Journal => format!("<{}>{text}", priority as u8),
-        Form::Words => format!("{word}{text}"),
+        LogForm::Journal => format!("<{}>{text}", priority as u8),
+        LogForm::Words => format!("{word}{text}"),
     }
 }
 
@@ -107,8 +108,8 @@ mod tests {
 
     #[test]
     fn lines_have_their_priority_and_stay_one() {
-        assert_eq!(format(Form::Journal, Priority::Warning, "a\nb"), "<4>a\\u{a}b");
-        assert_eq!(format(Form::Words, Priority::Error, "a"), "error: a");
-        assert_eq!(format(Form::Words, Priority::Notice, "a"), "a");
+        assert_eq!(format(LogForm::Journal, LogPriority::Warning, "a\nb"), "<4>a\\u{a}b");
+        assert_eq!(format(LogForm::Words, LogPriority::Error, "a"), "error: a");
+        assert_eq!(format(LogForm::Words, LogPriority::Notice, "a"), "a");
     }
 }

@@ -13,14 +13,14 @@ type Labels = Vec<(&'static str, String)>;
 
 /// The form of the text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum MetricsFormat {
     /// OpenMetrics 1.0.
     OpenMetrics,
     /// The text format of Prometheus before OpenMetrics, 0.0.4. Tools such as `promtool check metrics` read only this.
     Classic,
 }
 
-impl Format {
+impl MetricsFormat {
     /// The form for a scraper that accepts `accept`.
     pub fn accepted(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Classic }
@@ -36,10 +36,10 @@ impl Format {
 }
 
 /// The counters of `status` in a format.
-pub fn in_format(status: &ServiceStatus, format: Format) -> String {
+pub fn in_format(status: &ServiceStatus, format: MetricsFormat) -> String {
     match format {
-        Format::OpenMetrics => text(status),
-        Format::Classic => classic(&text(status)),
+        MetricsFormat::OpenMetrics => text(status),
+        MetricsFormat::Classic => classic(&text(status)),
     }
 }
 
@@ -296,14 +296,14 @@ mod tests {
 
     #[test]
     fn the_classic_format_has_counters_with_their_suffix() {
-        let text = in_format(&status(), Format::Classic);
+        let text = in_format(&status(), MetricsFormat::Classic);
         assert!(text.contains("# TYPE weft_class_sent_bytes_total counter\n"), "{text}");
         assert!(text.contains("# HELP weft_class_sent_bytes_total Bytes sent\n"), "{text}");
         assert!(text.contains("# TYPE weft_class_queue_bytes gauge\n") && !text.contains("# EOF"), "{text}");
-        assert_eq!(Format::accepted("text/plain"), Format::Classic);
+        assert_eq!(MetricsFormat::accepted("text/plain"), MetricsFormat::Classic);
         assert_eq!(
-            Format::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
-            Format::OpenMetrics
+            MetricsFormat::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
+            MetricsFormat::OpenMetrics
         );
     }
 
@@ -323,7 +323,7 @@ mod tests {
             unannounced_drops: Packets(7),
             unknown_makers: Packets(8),
         };
-        let text = in_format(&status, Format::Classic);
+        let text = in_format(&status, MetricsFormat::Classic);
         let mut expected = Vec::new();
         let mut add =
             |prefix: &str, labels: &'static str, values: Vec<(&str, u64)>, rows: &[(&str, &'static str)]| {

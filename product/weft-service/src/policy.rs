@@ -18,7 +18,7 @@ use weft_units::BitsPerSec;
 
 /// A policy that compiles.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Policy {
+pub struct ServicePolicy {
     /// Its name in diagnostics.
     pub name: String,
     /// Its text.
@@ -75,13 +75,13 @@ pub enum PolicyError {
 }
 
 /// The tenants that do without their files, each with the error in a line.
-pub type Refused = BTreeMap<String, String>;
+pub type RefusedTenants = BTreeMap<String, String>;
 
 fn lines(diagnostics: &[PolicyDiagnostic]) -> String {
     diagnostics.iter().map(PolicyDiagnostic::to_string).collect::<Vec<_>>().join("\n")
 }
 
-impl Policy {
+impl ServicePolicy {
     /// Compiles a policy whose tenants have no files. `rate` replaces the link's rate that the policy states.
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Policy {
         files: &dyn TenantFiles,
         outside: Outside,
         fallback: Fallback<'_>,
-    ) -> Result<(Self, Refused), PolicyError> {
+    ) -> Result<(Self, RefusedTenants), PolicyError> {
         let users = host_users();
         let Outside { rate, port_limits, steps } = outside;
         let options = CompileOptions { link: rate, port_limits, users, steps, ..CompileOptions::default() };
@@ -181,7 +181,7 @@ impl Policy {
         path: &Path,
         rate: Option<BitsPerSec>,
         good: &TenantTexts,
-    ) -> Result<(Self, Refused), PolicyError> {
+    ) -> Result<(Self, RefusedTenants), PolicyError> {
         let file = path.display().to_string();
         let fallback = Fallback { yields: &|_| true, good };
         let outside = Outside { rate, port_limits: Vec::new(), steps: Steps::WHOLE };
@@ -225,9 +225,10 @@ mod tests {
 
     #[test]
     fn a_refused_policy_says_where() {
-        let error = Policy::new("p.weft", "root = nothing\n".to_owned(), None).unwrap_err().to_string();
+        let error =
+            ServicePolicy::new("p.weft", "root = nothing\n".to_owned(), None).unwrap_err().to_string();
         assert!(error.starts_with("p.weft:1:8: error[") && !error.contains('\n'), "{error}");
-        let error = Policy::read(Path::new("/no/such"), None).unwrap_err().to_string();
+        let error = ServicePolicy::read(Path::new("/no/such"), None).unwrap_err().to_string();
         assert!(error.contains("/no/such: No such file"), "{error}");
     }
 }

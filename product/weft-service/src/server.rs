@@ -24,12 +24,12 @@ mod http;
 mod outbox;
 mod signals;
 
-use crate::access::Peer;
+use crate::access::PeerProcess;
 use crate::data_path::DataPathError;
 use crate::log::Log;
 use crate::metrics;
 use crate::notify::Manager;
-use crate::service::{Answer, Caller, LOOK, Later, Service};
+use crate::service::{Caller, DaemonService, LOOK, Later, PendingAnswer};
 use crate::sockets::{MetricsSocket, Sockets};
 use connection::Connection;
 use http::Scrape;
@@ -99,7 +99,7 @@ enum Token {
 /// The state that calls change.
 #[derive(Debug)]
 pub(crate) struct Context {
-    pub(crate) service: Service,
+    pub(crate) service: DaemonService,
     pub(crate) manager: Manager,
     pub(crate) log: Rc<Log>,
     /// Whether the manager waits for the end of a reload.
@@ -133,7 +133,7 @@ impl Server {
     /// # Errors
     /// When signals cannot be caught.
     pub fn new(
-        service: Service,
+        service: DaemonService,
         sockets: Sockets,
         manager: Manager,
         log: Rc<Log>,
@@ -294,8 +294,8 @@ impl Server {
         if self.reload_wanted && !self.context.service.is_reloading() {
             self.reload_wanted = false;
             match self.context.handle(Request::Reload, Caller::ROOT) {
-                Ok(Answer::Later(later)) => self.reload = Some(later),
-                Ok(Answer::Now(_)) => {}
+                Ok(PendingAnswer::Later(later)) => self.reload = Some(later),
+                Ok(PendingAnswer::Now(_)) => {}
                 Err(error) => self.context.log.error(&failed(&error)),
             }
         }
@@ -327,7 +327,7 @@ impl Server {
         for _ in 0..ACCEPT_MAX {
             match self.sockets.control.listener().accept() {
                 Ok((stream, _)) => {
-                    let Ok(peer) = Peer::of(&stream) else { continue };
+                    let Ok(peer) = PeerProcess::of(&stream) else { continue };
                     if stream.set_nonblocking(true).is_err() {
                         continue;
                     }
@@ -404,7 +404,7 @@ fn headline(status: &ServiceStatus) -> String {
 
 impl Context {
     /// Answers a call, and notifies the service manager of a reload.
-    pub(crate) fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
+    pub(crate) fn handle(&mut self, request: Request, caller: Caller) -> Result<PendingAnswer, ControlError> {
         if request == Request::Reload && !self.service.is_reloading() {
             self.manager.reloading();
             self.reloading = true;

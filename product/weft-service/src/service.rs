@@ -1,6 +1,6 @@
 //! The state of the daemon: its uplinks, each with its policy and its ports. Independent of sockets.
 //!
-//! [`Service::handle`] answers one request. It finds the uplink that the request is about, and hands it over
+//! [`DaemonService::handle`] answers one request. It finds the uplink that the request is about, and hands it over
 //! (`service/uplink.rs`). Ports have names that are unique in the daemon, whatever their uplink.
 //!
 //! An uplink whose data path fails does not end the others: it has none for a while, and is started again as soon as its
@@ -20,8 +20,8 @@ use crate::data_path::{DataPathError, Maker, Started};
 use crate::delegation::Delegation;
 use crate::holding::Given;
 use crate::log::Log;
-use crate::policy::{Policy, Refused};
-use crate::steering::{After, Steering};
+use crate::policy::{RefusedTenants, ServicePolicy};
+use crate::steering::{AfterEnd, KeptSteering};
 use reload::Reloading;
 use std::rc::Rc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use uplink::Uplink;
 use weft_control::error::ControlError;
 use weft_control::interface::{AddPort, AddPortReply, Reply, Request, Right, ServiceStatus};
 
-pub use pending::{Answer, Later, Pending};
+pub use pending::{Later, Pending, PendingAnswer};
 pub use ports::random_mac;
 pub use uplink::Owner;
 
@@ -56,9 +56,9 @@ impl Caller {
 #[derive(Debug)]
 pub struct UplinkStart {
     /// The configured policy.
-    pub policy: Policy,
+    pub policy: ServicePolicy,
     /// The tenants whose files it does without.
-    pub refused: Refused,
+    pub refused: RefusedTenants,
     /// The data path.
     pub started: Started,
 }
@@ -71,14 +71,14 @@ pub struct Surroundings {
     /// The service manager's part in holding.
     pub given: Given,
     /// The receive steering of the host's NIC, if it is wanted.
-    pub steering: Option<Steering>,
+    pub steering: Option<KeptSteering>,
     /// The function that says to whom a cgroup is delegated.
     pub delegation: fn(&str) -> Delegation,
 }
 
 /// The state of the daemon.
 #[derive(Debug)]
-pub struct Service {
+pub struct DaemonService {
     uplinks: Vec<Uplink>,
     surroundings: Surroundings,
     folders: Folders,
@@ -86,13 +86,13 @@ pub struct Service {
     /// The counters of the last tick.
     latest: ServiceStatus,
     next_restart: Instant,
-    steering: Option<Steering>,
+    steering: Option<KeptSteering>,
     throttle: Throttle,
     reloading: Option<Reloading>,
     log: Rc<Log>,
 }
 
-impl Service {
+impl DaemonService {
     /// The state of a daemon with an uplink for each of `config`, whose data paths may have been taken over: with the policy
     /// and the ports of a former daemon, which then follow the configuration as after a reload, under traffic. Makes the
     /// configured ports; one that cannot be made is logged, and the others are made.
@@ -136,7 +136,7 @@ impl Service {
     /// When one ends with the daemon, and had failed before.
     pub fn hand_over(mut self) -> Result<(), DataPathError> {
         if let Some(steering) = self.steering.take() {
-            steering.end(After::Keep);
+            steering.end(AfterEnd::Keep);
         }
         each(self.uplinks, Uplink::hand_over)
     }
@@ -147,7 +147,7 @@ impl Service {
     /// When a data path had failed before.
     pub fn finish(mut self) -> Result<(), DataPathError> {
         if let Some(steering) = self.steering.take() {
-            steering.end(After::Undo);
+            steering.end(AfterEnd::Undo);
         }
         each(self.uplinks, Uplink::finish)
     }
@@ -169,7 +169,7 @@ impl Service {
     ///
     /// # Errors
     /// With the error for the caller; nothing has changed then, unless the error says so.
-    pub fn handle(&mut self, request: Request, caller: Caller) -> Result<Answer, ControlError> {
+    pub fn handle(&mut self, request: Request, caller: Caller) -> Result<PendingAnswer, ControlError> {
         if request.right() == Right::Tenant || matches!(request, Request::DiffPolicy(_)) {
             self.throttle(caller)?;
         }
@@ -178,9 +178,9 @@ impl Service {
                 let missing = || ControlError::NoSuchPort { name: port.name.clone() };
                 let uplink = self.uplinks.iter_mut().find(|uplink| uplink.has_port(&port.name));
                 let removed = uplink.ok_or_else(missing)?.remove_port(&port.name, caller)?;
-                return Ok(Answer::Later(Later::Removed(removed)));
+                return Ok(PendingAnswer::Later(Later::Removed(removed)));
             }
-            Request::Reload => return Ok(Answer::Later(Later::Reloaded(self.reload()?))),
+            Request::Reload => return Ok(PendingAnswer::Later(Later::Reloaded(self.reload()?))),
             Request::Status(of) => self.status_of(of.uplink.as_deref()),
             Request::Monitor(of) => self.status_of(of.uplink.as_deref()),
             Request::Config(of) => Ok(Reply::Config(self.one(of.uplink.as_deref())?.config_reply())),
@@ -205,7 +205,7 @@ impl Service {
             }
             Request::ListTenants(of) => self.list_tenants(of.uplink.as_deref()).map(Reply::Tenants),
         };
-        reply.map(Answer::Now)
+        reply.map(PendingAnswer::Now)
     }
 
     /// Admits what a user lets the daemon compile, or says that there were too many.

@@ -4,7 +4,7 @@
 //! moment may others open it, and a dead daemon's socket is replaced in one step. A lock beside it distinguishes a
 //! living daemon from a dead one; the kernel releases it when its holder ends, however it ends.
 
-use crate::access::Peer;
+use crate::access::PeerProcess;
 use crate::config::Metrics;
 use rustix::fs::{FlockOperation, Gid, Mode, Uid, chmod, chown, flock};
 use std::fs::{self, File, OpenOptions};
@@ -153,7 +153,7 @@ fn lock(path: &Path) -> Result<File, SocketError> {
 
 /// The process that listens at the other end.
 fn listener_of(stream: &UnixStream) -> Option<i32> {
-    Peer::of(stream).ok()?.pid.map(|pid| pid.as_raw_nonzero().get())
+    PeerProcess::of(stream).ok()?.pid.map(|pid| pid.as_raw_nonzero().get())
 }
 
 /// The number of a group, by its name or number, from group(5).

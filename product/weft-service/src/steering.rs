@@ -17,8 +17,8 @@ use weft_host::ethtool::{ContextId, EthtoolError, Kernel, Nic};
 use weft_host::netns::NetNsError;
 use weft_host::sock_diag::{SockDiag, SockDiagError};
 use weft_host::{NetNs, link};
-use weft_run::steering::device::record::{FOLDER, Kept, RecordError};
-use weft_run::steering::device::{self, BringError, Wanted};
+use weft_run::steering::device::record::{DeviceRecordError, FOLDER, OpenRecord};
+use weft_run::steering::device::{self, BringError, WantedSteering};
 use weft_run::steering::input::{self, InputError};
 use weft_run::steering::watch;
 use weft_steer::Flow;
@@ -48,7 +48,7 @@ pub enum Cause {
     Device(#[from] EthtoolError),
     /// The record cannot be had.
     #[error(transparent)]
-    Record(#[from] RecordError),
+    Record(#[from] DeviceRecordError),
     /// The sockets cannot be listed.
     #[error(transparent)]
     Sockets(#[from] SockDiagError),
@@ -62,7 +62,7 @@ pub enum Cause {
 
 /// The fate of the settings when the daemon ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum After {
+pub enum AfterEnd {
     /// They are undone.
     Undo,
     /// A successor continues with them.
@@ -72,20 +72,20 @@ pub enum After {
 /// The state that the thread shares.
 #[derive(Debug, Default)]
 struct Shared {
-    status: Mutex<(StatusSteer, Option<After>)>,
+    status: Mutex<(StatusSteer, Option<AfterEnd>)>,
     changed: Condvar,
 }
 
 /// A plan that is kept applied.
 #[derive(Debug)]
-pub struct Steering {
+pub struct KeptSteering {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     /// The error that was reported last.
     told: Option<String>,
 }
 
-impl Steering {
+impl KeptSteering {
     /// Checks that the NIC can be steered, applies the plan, and starts the thread that keeps it.
     ///
     /// # Errors
@@ -120,7 +120,7 @@ impl Steering {
     }
 
     /// Ends the thread, which undoes the settings or leaves them.
-    pub fn end(mut self, after: After) {
+    pub fn end(mut self, after: AfterEnd) {
         self.shared.lock().1 = Some(after);
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
@@ -130,7 +130,7 @@ impl Steering {
 }
 
 impl Shared {
-    fn lock(&self) -> std::sync::MutexGuard<'_, (StatusSteer, Option<After>)> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, (StatusSteer, Option<AfterEnd>)> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl Shared {
     }
 
     /// Waits for the end, for at most the time between two looks.
-    fn wait(&self, interval: Duration) -> Option<After> {
+    fn wait(&self, interval: Duration) -> Option<AfterEnd> {
         let guard = self.lock();
         let waited = self.changed.wait_timeout_while(guard, interval, |(_, after)| after.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.1
@@ -161,7 +161,7 @@ fn keep(config: &SteerConfig, shared: &Shared) {
         status.error = looked.err().map(|error| error.to_string());
         shared.publish(status);
     };
-    if after == After::Undo
+    if after == AfterEnd::Undo
         && let Ok(work) = Work::new(config)
     {
         // What cannot be undone stays recorded for `weft steer undo`.
@@ -234,7 +234,7 @@ impl Work {
         let mut kept = self.kept()?;
         let (nic, policy) = (input::model(&self.config.nic)?, input::policy(&self.config.policy)?);
         let options = self.config.options.clone();
-        let wanted = Wanted { policy, flows: flows.clone(), options };
+        let wanted = WantedSteering { policy, flows: flows.clone(), options };
         let prepared = device::prepare(&nic, &mut self.ethtool, &mut kept, wanted)?;
         self.status.degraded.clone_from(&prepared.degraded);
         let made = prepared.apply(&mut self.ethtool, &mut kept, |_, _| ())?;
@@ -246,9 +246,9 @@ impl Work {
         Ok(())
     }
 
-    fn kept(&self) -> Result<Kept, Cause> {
+    fn kept(&self) -> Result<OpenRecord, Cause> {
         let index = link::index(&self.place, &self.config.device)?;
-        Ok(Kept::open(Path::new(FOLDER), self.place.inode()?, index, &self.config.device)?)
+        Ok(OpenRecord::open(Path::new(FOLDER), self.place.inode()?, index, &self.config.device)?)
     }
 
     fn undo(mut self) -> Result<(), Cause> {

@@ -10,11 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_facts::tenants::{StatusQuota, StatusRefusal, StatusTenant, TenantOrigin};
 use weft_policy::{FileText, Tenant, TenantTexts};
 
-use crate::policy::{Policy, Refused, hash};
+use crate::policy::{RefusedTenants, ServicePolicy, hash};
 
 /// A tenant's file, or its absence, that a user gave while the daemon ran.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Given {
+pub struct GivenFile {
     /// The user.
     pub uid: u32,
     /// The cgroup that gave the user the right; `None` for who may do everything.
@@ -24,7 +24,7 @@ pub struct Given {
 }
 
 /// The files that users gave, by the tenants' names.
-pub type AllGiven = BTreeMap<String, Given>;
+pub type AllGiven = BTreeMap<String, GivenFile>;
 
 /// A tenant as the daemon has it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -33,13 +33,13 @@ struct Known {
     since_unix_s: u64,
     /// The SHA-256 of its file's text.
     hash: Option<String>,
-    given: Option<Given>,
+    given: Option<GivenFile>,
     refusal: Option<StatusRefusal>,
 }
 
 /// The tenants whose refusals are over when a policy is in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Scope<'a> {
+pub enum RefusalScope<'a> {
     /// Those with the operator's files, which were all read.
     All,
     /// One.
@@ -72,10 +72,10 @@ impl Tenants {
     /// Follows a policy that is in force now, with what users gave and what is refused. `before` are the texts that were in force.
     pub fn settle(
         &mut self,
-        policy: &Policy,
+        policy: &ServicePolicy,
         given: &AllGiven,
-        refused: &Refused,
-        (before, scope): (&TenantTexts, Scope<'_>),
+        refused: &RefusedTenants,
+        (before, scope): (&TenantTexts, RefusalScope<'_>),
     ) {
         let mut former = core::mem::take(&mut self.0);
         for tenant in &policy.tenants {
@@ -88,8 +88,8 @@ impl Tenants {
             }
             known.given = given.get(&tenant.name).cloned();
             let is_over = match scope {
-                Scope::All => known.given.is_none(),
-                Scope::One(name) => name == tenant.name,
+                RefusalScope::All => known.given.is_none(),
+                RefusalScope::One(name) => name == tenant.name,
             };
             if is_over {
                 known.refusal = None;

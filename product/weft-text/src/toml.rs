@@ -22,14 +22,14 @@ pub fn parse<'a>(text: &'a str, hint: &str) -> Result<DeTable<'a>, ParseError> {
 
 /// A value and its key.
 #[derive(Clone, Copy, Debug)]
-pub struct Item<'a> {
+pub struct TomlItem<'a> {
     /// The key, for messages.
     pub key: &'a str,
     value: &'a Spanned<DeValue<'a>>,
     synonyms: Synonyms,
 }
 
-impl<'a> Item<'a> {
+impl<'a> TomlItem<'a> {
     /// The same value, called `key` in messages.
     #[must_use]
     pub fn named(self, key: &'a str) -> Self {
@@ -158,9 +158,9 @@ impl<'a> Item<'a> {
     }
 
     /// The table, if it is one. Messages call it `name`.
-    pub fn as_table(&self, name: &'a str) -> Option<Table<'a>> {
+    pub fn as_table(&self, name: &'a str) -> Option<TomlTable<'a>> {
         match self.value.get_ref() {
-            DeValue::Table(map) => Some(Table { name, map, span: self.span(), synonyms: self.synonyms }),
+            DeValue::Table(map) => Some(TomlTable { name, map, span: self.span(), synonyms: self.synonyms }),
             _ => None,
         }
     }
@@ -169,7 +169,7 @@ impl<'a> Item<'a> {
     ///
     /// # Errors
     /// When it is something else.
-    pub fn table(&self, name: &'a str) -> Result<Table<'a>, ParseError> {
+    pub fn table(&self, name: &'a str) -> Result<TomlTable<'a>, ParseError> {
         self.as_table(name).ok_or_else(|| self.mistyped("a table", format!("write its keys below `{name}`")))
     }
 
@@ -181,7 +181,7 @@ impl<'a> Item<'a> {
         &self,
         words: &'static [&'static str],
         example: &str,
-    ) -> Result<(&'static str, Option<Item<'a>>), ParseError> {
+    ) -> Result<(&'static str, Option<TomlItem<'a>>), ParseError> {
         let (word, span, inner) = match self.value.get_ref() {
             DeValue::String(text) => (text.as_ref(), self.span(), None),
             DeValue::Table(map) => {
@@ -238,7 +238,7 @@ fn value_of(value: &Spanned<DeValue<'_>>) -> Result<Value, ParseError> {
 
 /// A table, and its name in messages.
 #[derive(Clone, Debug)]
-pub struct Table<'a> {
+pub struct TomlTable<'a> {
     /// The name, as in `[network]`.
     name: &'a str,
     map: &'a DeTable<'a>,
@@ -246,23 +246,23 @@ pub struct Table<'a> {
     synonyms: Synonyms,
 }
 
-impl<'a> Table<'a> {
+impl<'a> TomlTable<'a> {
     /// The table of the whole file.
     pub const fn root(name: &'a str, map: &'a DeTable<'a>, synonyms: Synonyms) -> Self {
         Self { name, map, span: 0..0, synonyms }
     }
 
     /// The value of a key.
-    pub fn get(&self, key: &str) -> Option<Item<'a>> {
+    pub fn get(&self, key: &str) -> Option<TomlItem<'a>> {
         let (key, value) = self.map.get_key_value(key)?;
-        Some(Item { key: key.get_ref(), value, synonyms: self.synonyms })
+        Some(TomlItem { key: key.get_ref(), value, synonyms: self.synonyms })
     }
 
     /// The value of a key that must be there.
     ///
     /// # Errors
     /// When it is not.
-    pub fn need(&self, key: &str, hint: &str) -> Result<Item<'a>, ParseError> {
+    pub fn need(&self, key: &str, hint: &str) -> Result<TomlItem<'a>, ParseError> {
         let missing = || {
             ParseError::new(self.span.start..self.span.start, format!("{} lacks `{key}`", self.name), hint)
         };
@@ -270,10 +270,10 @@ impl<'a> Table<'a> {
     }
 
     /// Keys and values in the order of the file, with the places of the keys.
-    pub fn entries(&self) -> Vec<(Range<usize>, Item<'a>)> {
+    pub fn entries(&self) -> Vec<(Range<usize>, TomlItem<'a>)> {
         let item = |(key, value): (&'a Spanned<_>, _)| {
             let text: &::toml::de::DeString<'a> = key.get_ref();
-            (key.span(), Item { key: text.as_ref(), value, synonyms: self.synonyms })
+            (key.span(), TomlItem { key: text.as_ref(), value, synonyms: self.synonyms })
         };
         let mut entries: Vec<_> = self.map.iter().map(item).collect();
         entries.sort_by_key(|(span, _)| span.start);
@@ -322,7 +322,7 @@ mod tests {
     fn keys_come_in_the_order_of_the_file_and_synonyms_reach_inner_tables() {
         let text = "z = 1\n[a]\nbandwidth = 2\n";
         let map = parse(text, "write TOML").expect("TOML");
-        let root = Table::root("the file", &map, SYNONYMS);
+        let root = TomlTable::root("the file", &map, SYNONYMS);
         assert_eq!(root.entries().iter().map(|(_, item)| item.key).collect::<Vec<_>>(), ["z", "a"]);
         let inner = root.get("a").expect("a").table("[a]").expect("a table");
         let error = inner.refuse_unknown(&["rate", "delay"]).expect_err("unknown").locate("f", text);
@@ -336,7 +336,7 @@ mod tests {
     fn a_wrong_type_says_what_was_given_and_where() {
         let text = "a = [1, \"x\"]\n";
         let map = parse(text, "write TOML").expect("TOML");
-        let list = Table::root("the file", &map, SYNONYMS).get("a").expect("a").list("").expect("a list");
+        let list = TomlTable::root("the file", &map, SYNONYMS).get("a").expect("a").list("").expect("a list");
         assert_eq!(list[0].whole(&(0..=9)), Ok(1));
         let error = list[1].whole(&(0..=9)).expect_err("a text").locate("f", text);
         assert_eq!(

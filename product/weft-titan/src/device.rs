@@ -17,7 +17,7 @@
 //! be undone. A `Titan` value only maps the shared pages, and its drop changes nothing. The programs write the page of
 //! queues; the NIC writes its own fields.
 //!
-//! Rare branches are counted by the programs, in [`Totals`]: packets without a socket, flows beyond the bound, flows
+//! Rare branches are counted by the programs, in [`DeviceTotals`]: packets without a socket, flows beyond the bound, flows
 //! passed or kept, late repairs (`repaired`, `swept`), and updates that were given up. Departures that the kernel did
 //! not report are counted by the kernel (`recursion_misses`). [`Titan::notes`] reports conditions that affect the
 //! assignment.
@@ -25,14 +25,14 @@
 use crate::accounting::Accounting;
 use crate::error::TitanError;
 use crate::inspection::{self, Inspection, inspect};
-use crate::layout::{CPUS, Config, FlowRecord, FlowTable, Totals, pool_bytes};
+use crate::layout::{CPUS, DeviceTotals, FlowRecord, ProgramConfig, TitanFlowTable, pool_bytes};
 use crate::match_table::{CgroupId, PrepareError, Row, Tables, Tested};
 use crate::page::{self, QueuePage};
 use crate::programs::{FILTER, HANDLE, Loaded, Pins, is_loaded, map_of};
 use crate::segments::{self, name_of};
 use crate::settings::{Pool, Settings};
 use crate::stale_pins::{self, drop_pins, pins_of};
-use crate::state::{self, State};
+use crate::state::{self, ChangeRecord};
 use crate::undo::Undo;
 use crate::weights::find_cgroup;
 use core::sync::atomic::Ordering;
@@ -55,10 +55,10 @@ type Result<T> = core::result::Result<T, TitanError>;
 #[derive(Debug)]
 pub struct Titan {
     ns: NetNs,
-    state: State,
+    state: ChangeRecord,
     page: SharedValue<QueuePage>,
-    totals: SharedValue<Totals>,
-    flows: SharedValue<FlowTable>,
+    totals: SharedValue<DeviceTotals>,
+    flows: SharedValue<TitanFlowTable>,
     folder: PathBuf,
 }
 
@@ -74,7 +74,7 @@ impl Titan {
         let found = inspect(ns, device)?;
         let netns = ns.inode()?;
         stale_pins::forget(&folder)?;
-        if let Some(state) = State::read(&folder, netns, found.ifindex)? {
+        if let Some(state) = ChangeRecord::read(&folder, netns, found.ifindex)? {
             return Err(TitanError::Attached { device: device.to_owned(), since: state.since() });
         }
         found.refuse_unknown(device)?;
@@ -96,7 +96,7 @@ impl Titan {
         let programs = loaded.pin(&pins)?;
         let clsact_added = !Device::open(ns, device)?.has_clsact()?;
         let priority = tc::free_priority(&found.filters).unwrap_or(1);
-        let state = State {
+        let state = ChangeRecord {
             device: device.to_owned(),
             ifindex: found.ifindex,
             netns,
@@ -139,11 +139,11 @@ impl Titan {
         let _lock = state::lock(&folder)?;
         stale_pins::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
-        match State::read(&folder, netns, ifindex)? {
+        match ChangeRecord::read(&folder, netns, ifindex)? {
             // The name may have changed; the interface number has not.
-            Some(state) => Self::with_maps(ns, State { device: device.to_owned(), ..state }, folder),
+            Some(state) => Self::with_maps(ns, ChangeRecord { device: device.to_owned(), ..state }, folder),
             None => {
-                let others: Vec<String> = State::all(&folder)?.into_iter().map(|s| s.device).collect();
+                let others: Vec<String> = ChangeRecord::all(&folder)?.into_iter().map(|s| s.device).collect();
                 let others = if others.is_empty() {
                     String::new()
                 } else {
@@ -158,12 +158,12 @@ impl Titan {
     ///
     /// # Errors
     /// When a state file cannot be read.
-    pub fn all(ns: Option<&NetNs>) -> Result<Vec<State>> {
+    pub fn all(ns: Option<&NetNs>) -> Result<Vec<ChangeRecord>> {
         let folder = PathBuf::from(state::FOLDER);
         let _lock = state::lock(&folder)?;
         stale_pins::forget(&folder)?;
         let netns = ns.map(NetNs::inode).transpose()?;
-        let mut states = State::all(&folder)?;
+        let mut states = ChangeRecord::all(&folder)?;
         states.retain(|state| netns.is_none_or(|netns| state.netns == netns));
         for state in states.iter_mut().filter(|_| ns.is_some()) {
             if let Some(name) = ns.map(|ns| name_of(ns, state.ifindex)).transpose()?.flatten() {
@@ -173,7 +173,7 @@ impl Titan {
         Ok(states)
     }
 
-    fn with_maps(ns: &NetNs, state: State, folder: PathBuf) -> Result<Self> {
+    fn with_maps(ns: &NetNs, state: ChangeRecord, folder: PathBuf) -> Result<Self> {
         let (page, totals, flows) = (map(&state, page::MAP)?, map(&state, "totals")?, map(&state, "flows")?);
         Ok(Self { ns: ns.handle()?, state, page, totals, flows, folder })
     }
@@ -189,7 +189,7 @@ impl Titan {
     }
 
     /// The state of the device, as recorded when it was attached.
-    pub fn state(&self) -> &State {
+    pub fn state(&self) -> &ChangeRecord {
         &self.state
     }
 
@@ -199,7 +199,7 @@ impl Titan {
     }
 
     /// The totals of the device.
-    pub fn totals(&self) -> &Totals {
+    pub fn totals(&self) -> &DeviceTotals {
         &self.totals
     }
 
@@ -352,7 +352,7 @@ impl Titan {
     }
 
     /// The namespace, the state folder and the state, for changes of the device's segment limits.
-    pub(crate) fn segments(&mut self) -> (&NetNs, &Path, &mut State) {
+    pub(crate) fn segments(&mut self) -> (&NetNs, &Path, &mut ChangeRecord) {
         (&self.ns, &self.folder, &mut self.state)
     }
 
@@ -399,7 +399,7 @@ fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Inspection, pri
 
 /// A map of a device's programs, from its pin or else from the classifier. A device whose pins were removed can thus
 /// still be detached.
-fn map<T: SharedLayout>(state: &State, name: &str) -> Result<SharedValue<T>> {
+fn map<T: SharedLayout>(state: &ChangeRecord, name: &str) -> Result<SharedValue<T>> {
     let missing = match Pins::new(&state.pins).shared(name) {
         Ok(value) => return Ok(value),
         Err(missing) => missing,
@@ -446,7 +446,7 @@ fn load(settings: &Settings, found: &Inspection, pools: &[Vec<TxQueueId>]) -> Re
         class: None,
     });
     let tables = Tables::build(rows, [], Tested::default()).map_err(PrepareError::from)?;
-    let config = Config {
+    let config = ProgramConfig {
         queues: found.queues,
         least_occupied: settings.parts.dqa,
         pooled: pools.iter().any(|queues| !queues.is_empty()),

@@ -1,7 +1,7 @@
 //! A survey of the kernel's support for queue assignment, by trials in a scratch namespace.
 
 use crate::error::TitanError;
-use crate::layout::Config;
+use crate::layout::ProgramConfig;
 use crate::programs::FILTER;
 use crate::programs::{Departures, Loaded};
 use weft_host::NetNs;
@@ -16,7 +16,7 @@ const PEER: &str = "weft-try1";
 
 /// Tries the programs, and the tc action that selects the queue on devices other than the software NIC.
 pub fn survey() -> Vec<Facility> {
-    let loaded = Loaded::load(&Config::TRIAL, None).map_err(|error| error.to_string());
+    let loaded = Loaded::load(&ProgramConfig::TRIAL, None).map_err(|error| error.to_string());
     let queues = match &loaded {
         Ok(loaded) => {
             try_action(loaded).map_or_else(|error| State::Missing(error.to_string()), |()| State::PRESENT)

@@ -13,7 +13,7 @@ pub const POOL_BYTES: usize = 4 + crate::page::QUEUES;
 
 /// The programs' read-only data (`struct weft_titan_config`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Config {
+pub struct ProgramConfig {
     /// The number of queues of the device.
     pub queues: u32,
     /// Whether the least occupied queue is selected, instead of the queue of the flow's hash.
@@ -34,7 +34,7 @@ pub struct Config {
     pub net_cls: bool,
 }
 
-impl Config {
+impl ProgramConfig {
     /// The minimum configuration, to test whether the programs load.
     pub(crate) const TRIAL: Self = Self {
         queues: 2,
@@ -84,7 +84,7 @@ pub const FLOWS: usize = 1 << 18;
 /// A flow's entry (`struct weft_titan_flow`): a cache line.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct Flow {
+pub struct TitanFlow {
     /// The kernel address of the socket; 0 for a free entry.
     pub socket: AtomicU64,
     /// The state word, as [`flow_word`] describes it.
@@ -102,23 +102,23 @@ pub struct Flow {
     pad: AtomicU32,
 }
 
-const _: () = assert!(size_of::<Flow>() == 64);
+const _: () = assert!(size_of::<TitanFlow>() == 64);
 
 /// The flow table.
 #[repr(C, align(64))]
 #[derive(Debug)]
-pub struct FlowTable {
+pub struct TitanFlowTable {
     /// The entries.
-    pub flows: [Flow; FLOWS],
+    pub flows: [TitanFlow; FLOWS],
 }
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_flows` (sizes asserted on both sides).
-unsafe impl SharedLayout for FlowTable {}
+unsafe impl SharedLayout for TitanFlowTable {}
 
 /// The totals of the device (`struct weft_titan_totals`).
 #[repr(C, align(64))]
 #[derive(Debug, Default)]
-pub struct Totals {
+pub struct DeviceTotals {
     /// Flows that became active and kept their queue, since the NIC still held a packet.
     pub kept: AtomicU64,
     /// Packets left to the device's choice because the maximum number of flows was active or known.
@@ -137,10 +137,10 @@ pub struct Totals {
     pub given_up: AtomicU64,
 }
 
-const _: () = assert!(size_of::<Totals>() == 64);
+const _: () = assert!(size_of::<DeviceTotals>() == 64);
 
 // SAFETY: repr(C), integer atomics only, and the layout of `struct weft_titan_totals` (sizes asserted on both sides).
-unsafe impl SharedLayout for Totals {}
+unsafe impl SharedLayout for DeviceTotals {}
 
 /// An entry of the flow table while its flow has it: the address of the flow's socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -167,7 +167,7 @@ pub struct FlowRecord {
 
 impl FlowRecord {
     /// Reads an entry; `None` when it is free.
-    pub fn read(flow: &Flow) -> Option<Self> {
+    pub fn read(flow: &TitanFlow) -> Option<Self> {
         let id = flow.socket.load(Ordering::Acquire);
         if id == 0 {
             return None;
@@ -197,9 +197,9 @@ impl FlowRecord {
 mod tests {
     use super::*;
 
-    fn flow(socket: u64) -> Flow {
+    fn flow(socket: u64) -> TitanFlow {
         let word = |value| AtomicU64::new(value);
-        Flow {
+        TitanFlow {
             socket: word(socket),
             state: word(45 | flow_word::place(6, 3)),
             bytes: word(65_000),

@@ -1,6 +1,6 @@
 //! Comparison of the shared structures, field by field, with those of the compiled programs.
 
-use crate::layout::{Config, Flow, FlowTable, Totals, pool_bytes};
+use crate::layout::{DeviceTotals, ProgramConfig, TitanFlow, TitanFlowTable, pool_bytes};
 use crate::page::{Queue, QueuePage};
 use crate::programs::OBJECT;
 use core::mem::offset_of;
@@ -27,32 +27,32 @@ fn same(name: &str, size: usize, fields: &[(&str, usize)]) {
 #[test]
 fn shared_pages_are_the_programs_field_by_field() {
     let flow = [
-        ("socket", offset_of!(Flow, socket)),
-        ("state", offset_of!(Flow, state)),
-        ("bytes", offset_of!(Flow, bytes)),
-        ("bytes_out", offset_of!(Flow, bytes_out)),
-        ("weighed", offset_of!(Flow, weighed)),
-        ("idle_since", offset_of!(Flow, idle_since)),
-        ("swept", offset_of!(Flow, swept)),
-        ("claim", offset_of!(Flow, claim)),
-        ("hash", offset_of!(Flow, hash)),
+        ("socket", offset_of!(TitanFlow, socket)),
+        ("state", offset_of!(TitanFlow, state)),
+        ("bytes", offset_of!(TitanFlow, bytes)),
+        ("bytes_out", offset_of!(TitanFlow, bytes_out)),
+        ("weighed", offset_of!(TitanFlow, weighed)),
+        ("idle_since", offset_of!(TitanFlow, idle_since)),
+        ("swept", offset_of!(TitanFlow, swept)),
+        ("claim", offset_of!(TitanFlow, claim)),
+        ("hash", offset_of!(TitanFlow, hash)),
         // Both ports are in one word here.
-        ("local_port", offset_of!(Flow, ports)),
-        ("remote_port", offset_of!(Flow, ports) + 2),
+        ("local_port", offset_of!(TitanFlow, ports)),
+        ("remote_port", offset_of!(TitanFlow, ports) + 2),
     ];
-    same("weft_titan_flow", size_of::<Flow>(), &flow);
-    same("weft_titan_flows", size_of::<FlowTable>(), &[("flow", offset_of!(FlowTable, flows))]);
+    same("weft_titan_flow", size_of::<TitanFlow>(), &flow);
+    same("weft_titan_flows", size_of::<TitanFlowTable>(), &[("flow", offset_of!(TitanFlowTable, flows))]);
     let totals = [
-        ("kept", offset_of!(Totals, kept)),
-        ("beyond", offset_of!(Totals, beyond)),
-        ("without_socket", offset_of!(Totals, without_socket)),
-        ("passed", offset_of!(Totals, passed)),
-        ("repaired", offset_of!(Totals, repaired)),
-        ("swept", offset_of!(Totals, swept)),
-        ("retries", offset_of!(Totals, retries)),
-        ("given_up", offset_of!(Totals, given_up)),
+        ("kept", offset_of!(DeviceTotals, kept)),
+        ("beyond", offset_of!(DeviceTotals, beyond)),
+        ("without_socket", offset_of!(DeviceTotals, without_socket)),
+        ("passed", offset_of!(DeviceTotals, passed)),
+        ("repaired", offset_of!(DeviceTotals, repaired)),
+        ("swept", offset_of!(DeviceTotals, swept)),
+        ("retries", offset_of!(DeviceTotals, retries)),
+        ("given_up", offset_of!(DeviceTotals, given_up)),
     ];
-    same("weft_titan_totals", size_of::<Totals>(), &totals);
+    same("weft_titan_totals", size_of::<DeviceTotals>(), &totals);
     let queue = [
         ("packets", offset_of!(Queue, packets)),
         ("bytes", offset_of!(Queue, bytes)),
@@ -89,7 +89,7 @@ fn part<'a>(bytes: &'a [u8], layout: &StructLayout, field: &str, size: usize) ->
 
 #[test]
 fn the_settings_are_the_programs_field_by_field() {
-    let config = Config {
+    let config = ProgramConfig {
         queues: 10,
         least_occupied: true,
         pooled: false,

@@ -1,6 +1,6 @@
 //! Loading and pinning the programs of `bpf/titan.bpf.c`, and access to their pins.
 
-use crate::layout::Config;
+use crate::layout::ProgramConfig;
 use crate::match_table::MatchTables;
 use crate::page;
 use std::path::{Path, PathBuf};
@@ -65,12 +65,16 @@ impl Loaded {
     ///
     /// # Errors
     /// When the kernel rejects the programs.
-    pub fn load(config: &Config, nic_page: Option<&MapFd>) -> Result<Self, BpfError> {
+    pub fn load(config: &ProgramConfig, nic_page: Option<&MapFd>) -> Result<Self, BpfError> {
         Self::load_by(config, nic_page, Departures::Destructors)
             .or_else(|_| Self::load_by(config, nic_page, Departures::Tracepoints))
     }
 
-    fn load_by(config: &Config, nic_page: Option<&MapFd>, departures: Departures) -> Result<Self, BpfError> {
+    fn load_by(
+        config: &ProgramConfig,
+        nic_page: Option<&MapFd>,
+        departures: Departures,
+    ) -> Result<Self, BpfError> {
         let others: &[&str] = match departures {
             Departures::Destructors => &TRACEPOINTS,
             Departures::Tracepoints => &DESTRUCTORS,

@@ -2,7 +2,7 @@
 //! record is kept until the limit has been restored, by whichever process.
 
 use crate::error::TitanError;
-use crate::state::{self, SegmentLimits, State};
+use crate::state::{self, ChangeRecord, SegmentLimits};
 use std::fs::{File, TryLockError};
 use std::path::Path;
 use weft_host::link;
@@ -17,7 +17,7 @@ pub(crate) fn name_of(ns: &NetNs, ifindex: u32) -> Result<Option<String>> {
 
 /// Takes the device's lock, which excludes other driver syncs while the file is open. The kernel releases it with the
 /// process.
-pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
+pub(crate) fn hold(folder: &Path, state: &ChangeRecord) -> Result<File> {
     let path = state::path(folder, state.netns, state.ifindex).with_extension(state::LOCK);
     let file = File::create(&path).map_err(|source| state::StateError::File {
         action: "make",
@@ -34,8 +34,8 @@ pub(crate) fn hold(folder: &Path, state: &State) -> Result<File> {
 }
 
 /// Reads the current record, which another process may have changed or removed.
-fn refresh(folder: &Path, state: &mut State) -> Result<()> {
-    match State::read(folder, state.netns, state.ifindex)? {
+fn refresh(folder: &Path, state: &mut ChangeRecord) -> Result<()> {
+    match ChangeRecord::read(folder, state.netns, state.ifindex)? {
         Some(now) if now.programs == state.programs => {
             state.segments_before = now.segments_before;
             Ok(())
@@ -45,7 +45,7 @@ fn refresh(folder: &Path, state: &mut State) -> Result<()> {
 }
 
 /// Limits the device's segments to `bytes`. The original limits are recorded first, unless they are already.
-pub(crate) fn lower(folder: &Path, state: &mut State, ns: &NetNs, bytes: u32) -> Result<()> {
+pub(crate) fn lower(folder: &Path, state: &mut ChangeRecord, ns: &NetNs, bytes: u32) -> Result<()> {
     let _lock = state::lock(folder)?;
     refresh(folder, state)?;
     let Some(device) = name_of(ns, state.ifindex)? else {
@@ -61,14 +61,14 @@ pub(crate) fn lower(folder: &Path, state: &mut State, ns: &NetNs, bytes: u32) ->
 }
 
 /// Restores the original limits of the device, if they were changed.
-pub(crate) fn restore(folder: &Path, state: &mut State, ns: &NetNs) -> Result<()> {
+pub(crate) fn restore(folder: &Path, state: &mut ChangeRecord, ns: &NetNs) -> Result<()> {
     let _lock = state::lock(folder)?;
     refresh(folder, state)?;
     restore_known(folder, state, ns)
 }
 
 /// Restores the limits recorded in `state`, for a caller that holds the lock.
-pub(crate) fn restore_known(folder: &Path, state: &mut State, ns: &NetNs) -> Result<()> {
+pub(crate) fn restore_known(folder: &Path, state: &mut ChangeRecord, ns: &NetNs) -> Result<()> {
     let Some(SegmentLimits { max, ipv4_max }) = state.segments_before else { return Ok(()) };
     if let Some(device) = name_of(ns, state.ifindex)? {
         link::set_gso_sizes(ns, &device, link::GsoSizes { max, ipv4_max })?;
@@ -78,7 +78,7 @@ pub(crate) fn restore_known(folder: &Path, state: &mut State, ns: &NetNs) -> Res
 }
 
 /// The namespace of a device, if the record leads to it: this one, or the one of that name.
-pub(crate) fn namespace_of(state: &State) -> Option<NetNs> {
+pub(crate) fn namespace_of(state: &ChangeRecord) -> Option<NetNs> {
     let is_it = |ns: &NetNs| ns.inode().is_ok_and(|inode| inode == state.netns);
     NetNs::current().ok().filter(is_it).or_else(|| NetNs::named(&state.place).ok().filter(is_it))
 }
@@ -97,7 +97,7 @@ mod tests {
         folder: tempfile::TempDir,
         ns: NetNs,
         before: GsoSizes,
-        state: State,
+        state: ChangeRecord,
     }
 
     impl Device {
@@ -108,7 +108,7 @@ mod tests {
             let (netns, ifindex) = (ns.inode().expect("inode"), link::index(&ns, "dev0").expect("index"));
             let place = ns.name().to_owned();
             let device = "dev0".to_owned();
-            let state = State { device, netns, ifindex, place, segments_before: None, ..any_state() };
+            let state = ChangeRecord { device, netns, ifindex, place, segments_before: None, ..any_state() };
             state.write(folder.path()).expect("written");
             let before = link::gso_sizes(&ns, "dev0").expect("sizes");
             assert!(before.max > LIMIT, "{before:?}");
@@ -116,8 +116,8 @@ mod tests {
         }
 
         /// The state that a new process would read.
-        fn opened(&self) -> State {
-            let state = State::read(self.folder.path(), self.state.netns, self.state.ifindex);
+        fn opened(&self) -> ChangeRecord {
+            let state = ChangeRecord::read(self.folder.path(), self.state.netns, self.state.ifindex);
             state.expect("read").expect("known")
         }
 

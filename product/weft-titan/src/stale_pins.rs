@@ -4,7 +4,7 @@ use crate::error::TitanError;
 use crate::programs::FILTER;
 use crate::programs::{Pins, is_loaded};
 use crate::segments::{namespace_of, restore_known};
-use crate::state::State;
+use crate::state::ChangeRecord;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, program_maps, programs_named};
 use weft_host::bpffs::BpfFs;
@@ -31,7 +31,7 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
     // `ip netns exec` hides the host's bpf file system. Without a view of the pins, these and their state file are
     // kept.
     let Some(root) = BpfFs::find().map(|filesystem| filesystem.root().to_owned()) else { return Ok(()) };
-    for state in State::all(folder)? {
+    for state in ChangeRecord::all(folder)? {
         // The filter holds the classifier, which the kernel removes with the device.
         let gone = !state.programs.first().is_some_and(|id| is_loaded(*id));
         if gone && state.pins.starts_with(&root) {
@@ -41,7 +41,7 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
             state.remove(folder);
         }
     }
-    let known: Vec<PathBuf> = State::all(folder)?.into_iter().map(|state| state.pins).collect();
+    let known: Vec<PathBuf> = ChangeRecord::all(folder)?.into_iter().map(|state| state.pins).collect();
     for pins in folders(&root) {
         if !known.contains(&pins) && !at_work(&pins) {
             drop_pins(&pins);
@@ -52,7 +52,7 @@ pub(crate) fn forget(folder: &Path) -> Result<(), TitanError> {
 
 /// Restores the segment limits of a device. The device may still exist after its filter, and so its classifier, was
 /// deleted by another process. A namespace without a name has removed its devices.
-pub(crate) fn restore(folder: &Path, state: &mut State) {
+pub(crate) fn restore(folder: &Path, state: &mut ChangeRecord) {
     if state.segments_before.is_some()
         && let Some(ns) = namespace_of(state)
     {
@@ -79,7 +79,7 @@ fn at_work(pins: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layout::Config;
+    use crate::layout::ProgramConfig;
     use crate::programs::Loaded;
     use weft_host::testing::privileged;
 
@@ -90,7 +90,7 @@ mod tests {
         }
         let _lock = crate::state::lock(Path::new(crate::state::FOLDER)).expect("the lock");
         let empty = tempfile::tempdir().expect("a folder");
-        let loaded = Loaded::load(&Config::TRIAL, None).expect("loads");
+        let loaded = Loaded::load(&ProgramConfig::TRIAL, None).expect("loads");
         let filesystem = BpfFs::open().expect("a bpf file system");
         // A namespace number that the kernel does not assign.
         let pins = pins_of(filesystem.root(), 7, std::process::id());

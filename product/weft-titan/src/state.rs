@@ -23,7 +23,7 @@ pub struct SegmentLimits {
 /// The record of the changes to a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct State {
+pub struct ChangeRecord {
     /// The name of the device when it was attached.
     pub device: String,
     /// The interface number.
@@ -108,7 +108,7 @@ pub fn path(folder: &Path, netns: u64, ifindex: u32) -> PathBuf {
     folder.join(format!("{netns}-{ifindex}.json"))
 }
 
-impl State {
+impl ChangeRecord {
     /// Writes the file atomically.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ pub(crate) fn seconds_since_1970() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-impl State {
+impl ChangeRecord {
     /// The time since the attachment, for display.
     pub fn since(&self) -> String {
         let seconds = seconds_since_1970().saturating_sub(self.since);
@@ -187,8 +187,8 @@ impl State {
 pub(crate) mod tests {
     use super::*;
 
-    pub(crate) fn state() -> State {
-        State {
+    pub(crate) fn state() -> ChangeRecord {
+        ChangeRecord {
             device: "eth0".to_owned(),
             ifindex: 7,
             netns: 4_026_531_840,
@@ -214,16 +214,16 @@ pub(crate) mod tests {
     fn what_was_written_is_read_and_removed() {
         let folder = std::env::temp_dir().join(format!("weft-titan-state-{}", std::process::id()));
         let state = state();
-        assert_eq!(State::all(&folder).expect("none"), []);
+        assert_eq!(ChangeRecord::all(&folder).expect("none"), []);
         state.write(&folder).expect("written");
-        assert_eq!(State::read(&folder, state.netns, 7).expect("read"), Some(state.clone()));
-        assert_eq!(State::read(&folder, state.netns, 8).expect("read"), None);
-        assert_eq!(State::all(&folder).expect("one"), std::slice::from_ref(&state));
+        assert_eq!(ChangeRecord::read(&folder, state.netns, 7).expect("read"), Some(state.clone()));
+        assert_eq!(ChangeRecord::read(&folder, state.netns, 8).expect("read"), None);
+        assert_eq!(ChangeRecord::all(&folder).expect("one"), std::slice::from_ref(&state));
         std::fs::write(folder.join("1-1.json"), "{}").expect("a foreign file");
-        let text = State::all(&folder).expect_err("foreign").to_string();
+        let text = ChangeRecord::all(&folder).expect_err("foreign").to_string();
         assert!(text.contains("1-1.json") && text.contains("missing field"), "{text}");
         state.remove(&folder);
-        assert_eq!(State::read(&folder, state.netns, 7).expect("read"), None);
+        assert_eq!(ChangeRecord::read(&folder, state.netns, 7).expect("read"), None);
         std::fs::remove_dir_all(&folder).expect("removed");
     }
 }

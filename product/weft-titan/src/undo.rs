@@ -2,7 +2,7 @@
 
 use crate::programs::HANDLE;
 use crate::stale_pins::drop_pins;
-use crate::state::State;
+use crate::state::ChangeRecord;
 use std::path::PathBuf;
 use weft_host::netns::NetNs;
 use weft_host::tc::{Device, Handle};
@@ -16,7 +16,7 @@ pub(crate) struct Undo {
     /// The priority of our filter, once it is added, and whether we created the clsact qdisc.
     pub(crate) filter: Option<(Option<u16>, bool)>,
     /// The state file, with its folder.
-    pub(crate) state: Option<(PathBuf, State)>,
+    pub(crate) state: Option<(PathBuf, ChangeRecord)>,
 }
 
 impl Undo {

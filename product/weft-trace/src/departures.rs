@@ -2,7 +2,7 @@
 //!
 //! The simulator and the software NIC have the same columns. What one of them does not have is empty there.
 
-use crate::table::{Cell, Column, Format, Kind, Table, TableError};
+use crate::table::{CellValue, ColumnKind, TableFormat, TableWriteError, TableWriter, TypedColumn};
 use std::io::Write;
 use weft_units::{Bytes, FlowKey, Nanos, TxQueueId};
 
@@ -11,7 +11,7 @@ pub const SCHEMA: &str = "weft-departures/1";
 
 /// A departure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure<'a> {
+pub struct TraceDeparture<'a> {
     /// The index of the host: of the simulator's sending hosts; 0 for a software NIC.
     pub host: u32,
     /// The transmit queue, or the ring where there are no hardware queues.
@@ -39,31 +39,31 @@ pub struct Departure<'a> {
 }
 
 /// The columns.
-pub fn columns() -> Vec<Column> {
+pub fn columns() -> Vec<TypedColumn> {
     vec![
-        Column::new("host", Kind::Whole),
-        Column::new("queue", Kind::Whole),
-        Column::optional("class", Kind::Text),
-        Column::new("flow", Kind::Whole),
-        Column::optional("source", Kind::Text),
-        Column::optional("destination", Kind::Text),
-        Column::optional("source_port", Kind::Whole),
-        Column::optional("destination_port", Kind::Whole),
-        Column::optional("protocol", Kind::Whole),
-        Column::optional("number", Kind::Whole),
-        Column::optional("arrival_ns", Kind::Whole),
-        Column::new("start_ns", Kind::Whole),
-        Column::new("end_ns", Kind::Whole),
-        Column::new("packets", Kind::Whole),
-        Column::new("wire_bytes", Kind::Whole),
-        Column::new("last", Kind::Truth),
+        TypedColumn::new("host", ColumnKind::Whole),
+        TypedColumn::new("queue", ColumnKind::Whole),
+        TypedColumn::optional("class", ColumnKind::Text),
+        TypedColumn::new("flow", ColumnKind::Whole),
+        TypedColumn::optional("source", ColumnKind::Text),
+        TypedColumn::optional("destination", ColumnKind::Text),
+        TypedColumn::optional("source_port", ColumnKind::Whole),
+        TypedColumn::optional("destination_port", ColumnKind::Whole),
+        TypedColumn::optional("protocol", ColumnKind::Whole),
+        TypedColumn::optional("number", ColumnKind::Whole),
+        TypedColumn::optional("arrival_ns", ColumnKind::Whole),
+        TypedColumn::new("start_ns", ColumnKind::Whole),
+        TypedColumn::new("end_ns", ColumnKind::Whole),
+        TypedColumn::new("packets", ColumnKind::Whole),
+        TypedColumn::new("wire_bytes", ColumnKind::Whole),
+        TypedColumn::new("last", ColumnKind::Truth),
     ]
 }
 
 /// A table of departures being written.
 #[derive(Debug)]
 pub struct DepartureTable<W: Write + Send> {
-    table: Table<W>,
+    table: TableWriter<W>,
     /// The addresses of the last row as texts, since neighbours often have the same.
     key: Option<FlowKey>,
     addresses: [String; 2],
@@ -74,8 +74,8 @@ impl<W: Write + Send> DepartureTable<W> {
     ///
     /// # Errors
     /// The sink cannot be written, or the form is not built in.
-    pub fn new(sink: W, format: Format) -> Result<Self, TableError> {
-        let table = Table::new(sink, format, SCHEMA, columns())?;
+    pub fn new(sink: W, format: TableFormat) -> Result<Self, TableWriteError> {
+        let table = TableWriter::new(sink, format, SCHEMA, columns())?;
         Ok(Self { table, key: None, addresses: [String::new(), String::new()] })
     }
 
@@ -83,19 +83,19 @@ impl<W: Write + Send> DepartureTable<W> {
     ///
     /// # Errors
     /// The sink cannot be written.
-    pub fn write(&mut self, departure: &Departure<'_>) -> Result<(), TableError> {
+    pub fn write(&mut self, departure: &TraceDeparture<'_>) -> Result<(), TableWriteError> {
         if self.key != departure.key {
             self.key = departure.key;
             self.addresses =
                 departure.key.map_or_else(Default::default, |key| [key.src, key.dst].map(|a| a.to_string()));
         }
         let address = |index: usize| self.key.map(|_| self.addresses[index].as_str());
-        let of_key = |number: fn(&FlowKey) -> u64| Cell::from(self.key.as_ref().map(number));
+        let of_key = |number: fn(&FlowKey) -> u64| CellValue::from(self.key.as_ref().map(number));
         self.table.row(&[
-            Cell::Whole(departure.host.into()),
-            Cell::Whole(departure.queue.0.into()),
+            CellValue::Whole(departure.host.into()),
+            CellValue::Whole(departure.queue.0.into()),
             departure.class.into(),
-            Cell::Whole(departure.flow),
+            CellValue::Whole(departure.flow),
             address(0).into(),
             address(1).into(),
             of_key(|key| key.sport.into()),
@@ -103,11 +103,11 @@ impl<W: Write + Send> DepartureTable<W> {
             of_key(|key| key.protocol.0.into()),
             departure.number.into(),
             departure.arrival.map(|at| at.0).into(),
-            Cell::Whole(departure.start.0),
-            Cell::Whole(departure.end.0),
-            Cell::Whole(departure.packets),
-            Cell::Whole(departure.wire.0),
-            Cell::Truth(departure.last),
+            CellValue::Whole(departure.start.0),
+            CellValue::Whole(departure.end.0),
+            CellValue::Whole(departure.packets),
+            CellValue::Whole(departure.wire.0),
+            CellValue::Truth(departure.last),
         ])
     }
 
@@ -120,7 +120,7 @@ impl<W: Write + Send> DepartureTable<W> {
     ///
     /// # Errors
     /// The sink cannot be written.
-    pub fn finish(self) -> Result<W, TableError> {
+    pub fn finish(self) -> Result<W, TableWriteError> {
         self.table.finish()
     }
 }

@@ -10,14 +10,14 @@ use weft_units::Nanos;
 
 /// A counter by its changes.
 #[derive(Debug)]
-pub struct Gauge {
+pub struct TraceGauge {
     track: TrackId,
     value: i64,
     /// Changes that are not written, by time.
     open: BTreeMap<Nanos, i64>,
 }
 
-impl Gauge {
+impl TraceGauge {
     /// A counter that is zero.
     pub fn new(track: TrackId) -> Self {
         Self { track, value: 0, open: BTreeMap::new() }

@@ -89,7 +89,7 @@ pub struct TrackId(u64);
 
 /// The number of a flow in the sense of Perfetto, above zero: it joins spans, in the order of their begins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct FlowNumber(pub u64);
+pub struct ArrowNumber(pub u64);
 
 /// The value of a note at a span.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -102,7 +102,7 @@ pub enum Note<'a> {
 
 /// A place in the tree of tracks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Place<'a> {
+pub struct TrackPlace<'a> {
     /// The track above; `None` at the top.
     pub parent: Option<TrackId>,
     /// The place among its siblings.
@@ -113,11 +113,11 @@ pub struct Place<'a> {
 
 /// A span or an instant.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Event<'a> {
+pub struct TraceEvent<'a> {
     /// The name.
     pub name: &'a str,
     /// The flow that it is part of.
-    pub flow: Option<FlowNumber>,
+    pub flow: Option<ArrowNumber>,
     /// Notes, shown with it.
     pub notes: &'a [(&'a str, Note<'a>)],
 }
@@ -141,18 +141,18 @@ impl<W: Write> Perfetto<W> {
     }
 
     /// Makes a track for spans that do not overlap, or for other tracks, which are ordered by their ranks.
-    pub fn track(&mut self, place: &Place<'_>) -> TrackId {
+    pub fn track(&mut self, place: &TrackPlace<'_>) -> TrackId {
         self.describe(place, |of| of.number(descriptor::CHILD_ORDERING, descriptor::EXPLICIT))
     }
 
     /// Makes a track for a counter of bytes.
-    pub fn bytes_counter(&mut self, place: &Place<'_>) -> TrackId {
+    pub fn bytes_counter(&mut self, place: &TrackPlace<'_>) -> TrackId {
         self.describe(place, |of| {
             of.message(descriptor::COUNTER, |counter| counter.number(descriptor::UNIT, descriptor::BYTES));
         })
     }
 
-    fn describe(&mut self, place: &Place<'_>, more: impl FnOnce(&mut Message)) -> TrackId {
+    fn describe(&mut self, place: &TrackPlace<'_>, more: impl FnOnce(&mut Message)) -> TrackId {
         self.tracks += 1;
         let uuid = self.tracks;
         self.packet(None, packet::TRACK_DESCRIPTOR, |of| {
@@ -168,13 +168,13 @@ impl<W: Write> Perfetto<W> {
     }
 
     /// Writes a span.
-    pub fn span(&mut self, track: TrackId, (from, to): (Nanos, Nanos), event: &Event<'_>) {
+    pub fn span(&mut self, track: TrackId, (from, to): (Nanos, Nanos), event: &TraceEvent<'_>) {
         self.event(from, event::BEGIN, track, |of| describe(of, event));
         self.event(to.max(from), event::END, track, |_| ());
     }
 
     /// Writes an instant.
-    pub fn instant(&mut self, track: TrackId, at: Nanos, event: &Event<'_>) {
+    pub fn instant(&mut self, track: TrackId, at: Nanos, event: &TraceEvent<'_>) {
         self.event(at, event::INSTANT, track, |of| describe(of, event));
     }
 
@@ -236,7 +236,7 @@ impl<W: Write> Perfetto<W> {
     }
 }
 
-fn describe(of: &mut Message, event: &Event<'_>) {
+fn describe(of: &mut Message, event: &TraceEvent<'_>) {
     of.text(event::NAME, event.name);
     if let Some(flow) = event.flow {
         of.fixed64(event::FLOW, flow.0);

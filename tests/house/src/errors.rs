@@ -1,7 +1,7 @@
 //! Interfaces whose error is a text: callers cannot tell one failure from another.
 
 use crate::Finding;
-use crate::mask::{Keep, end_of_item, mask, without_tests};
+use crate::mask::{Keep, end_of_item, mask, members, starts_word, without_tests};
 
 /// Reports `Result<_, String>` in the signatures of visible functions, in visible types and traits, and in type aliases.
 pub fn texts(source: &str) -> Vec<Finding> {
@@ -38,11 +38,6 @@ fn interfaces(code: &str) -> impl Iterator<Item = (usize, usize)> + '_ {
     visible.chain(aliases)
 }
 
-/// Whether no word goes on at `at`.
-fn starts_word(code: &str, at: usize) -> bool {
-    !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_')
-}
-
 /// The end of `pub`, `pub(crate)` and the like at the start of `code`; `None` if another word begins with `pub`.
 fn after_visibility(code: &str) -> Option<usize> {
     let rest = &code[3..];
@@ -69,36 +64,12 @@ fn end_of_signature(code: &str, from: usize) -> usize {
 /// The places of results with a text as their error.
 fn results(code: &str) -> impl Iterator<Item = usize> + '_ {
     let is_text = |inside: &str| {
-        let arguments = arguments(inside);
+        let arguments = members(inside);
         arguments.len() == 2 && arguments[1].rsplit("::").next() == Some("String")
     };
     code.match_indices("Result<")
         .filter(move |(at, word)| is_text(&code[at + word.len()..]))
         .map(|(at, _)| at)
-}
-
-/// The arguments of the list that `code` continues after its `<`.
-fn arguments(code: &str) -> Vec<&str> {
-    let (mut depth, mut from, mut before, mut found) = (0_usize, 0, ' ', Vec::new());
-    for (at, c) in code.char_indices() {
-        match c {
-            '<' | '(' | '[' => depth += 1,
-            '>' if before == '-' => {}
-            '>' if depth == 0 => {
-                found.push(code[from..at].trim());
-                break;
-            }
-            '>' | ')' | ']' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                found.push(code[from..at].trim());
-                from = at + 1;
-            }
-            _ => {}
-        }
-        before = c;
-    }
-    found.retain(|argument| !argument.is_empty());
-    found
 }
 
 #[cfg(test)]

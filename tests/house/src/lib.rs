@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod circles;
+pub mod counters;
 pub mod documents;
 pub mod errors;
 pub mod literals;
@@ -11,6 +12,7 @@ pub mod mask;
 pub mod prose;
 pub mod skips;
 pub mod sources;
+pub mod types;
 pub mod unsafe_code;
 pub mod workspace;
 

@@ -26,7 +26,7 @@ pub fn addresses(source: &str) -> Vec<Finding> {
 }
 
 /// Finds tests in code without strings, since strings may contain braces, and then blanks them in code with strings.
-fn without_tests_but_strings(source: &str) -> String {
+pub fn without_tests_but_strings(source: &str) -> String {
     let code = mask(source, Keep::Code);
     let kept = without_tests(&code);
     let strings = mask(source, Keep::Strings);

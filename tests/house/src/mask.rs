@@ -142,6 +142,44 @@ pub fn words(text: &str) -> Vec<&str> {
     text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty()).collect()
 }
 
+/// Whether no word goes on at `at`.
+pub fn starts_word(code: &str, at: usize) -> bool {
+    !code[..at].ends_with(of_word)
+}
+
+/// The word at the start of `code`, which may be empty.
+pub fn word(code: &str) -> &str {
+    &code[..code.find(|c| !of_word(c)).unwrap_or(code.len())]
+}
+
+fn of_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// The members of the list that `code` continues after its opening bracket.
+pub fn members(code: &str) -> Vec<&str> {
+    let (mut depth, mut from, mut before, mut found) = (0_usize, 0, ' ', Vec::new());
+    for (at, c) in code.char_indices() {
+        match c {
+            '<' | '(' | '[' | '{' => depth += 1,
+            '>' if before == '-' || before == '=' => {}
+            '>' | ')' | ']' | '}' if depth == 0 => {
+                found.push(code[from..at].trim());
+                break;
+            }
+            '>' | ')' | ']' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                found.push(code[from..at].trim());
+                from = at + 1;
+            }
+            _ => {}
+        }
+        before = c;
+    }
+    found.retain(|member| !member.is_empty());
+    found
+}
+
 /// The end of the item that begins at `from`: its `;`, or the brace that closes its first one.
 pub fn end_of_item(code: &str, from: usize) -> usize {
     let (mut braces, mut others) = (0_usize, 0_usize);
@@ -187,6 +225,15 @@ mod tests {
     #[test]
     fn words_that_end_in_b_or_r_are_no_prefixes() {
         assert_eq!(mask("macro_r\"\\\"{\"", Keep::Code).trim_end(), "macro_r");
+    }
+
+    #[test]
+    fn members_end_with_their_list() {
+        assert_eq!(
+            members("a, b: B<c, d>, e: fn(f, g) -> [h; 2], } i, j"),
+            ["a", "b: B<c, d>", "e: fn(f, g) -> [h; 2]"]
+        );
+        assert!(members(" }").is_empty());
     }
 
     #[test]

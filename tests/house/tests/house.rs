@@ -1,13 +1,15 @@
-//! The rules of the house, applied to all files of the repository. `exceptions.toml` and `allowed.toml`, beside this crate's
-//! manifest, list the exceptions, each with its reason.
+//! The rules of the house, applied to all files of the repository. `exceptions.toml`, `names.toml` and `allowed.toml`, beside this
+//! crate's manifest, list the exceptions, each with its reason.
 
 use house::circles::{Modules, circles};
 use house::documents::mentions;
 use house::sources::lines_for_tests;
+use house::types::{Declared, Places, crate_of};
 use house::workspace::{files, is_for_tests, read, root, test_modules};
-use house::{Finding, errors, literals, manifests, prose, skips, sources, unsafe_code};
+use house::{Finding, counters, errors, literals, manifests, prose, skips, sources, types, unsafe_code};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::LazyLock;
 use toml::Table;
 
 /// Fails with all findings at once, each with its file and line.
@@ -218,6 +220,87 @@ fn modules_of_a_crate_go_in_no_circle() {
     assert!(unused.is_empty(), "exceptions.toml [circles] names places without circles: {unused:?}");
     found.retain(|place, _| !excepted.contains_key(place));
     assert!(found.is_empty(), "modules that use each other:\n{found:#?}");
+}
+
+/// A list of `names.toml`: by name, the crates in which it occurs, each as often as it does.
+fn places(list: &str) -> Places {
+    let table = table("tests/house/names.toml");
+    let entries = table[list].as_table().expect("a list of names").iter().map(|(name, entry)| {
+        let reason = entry.get("why").and_then(|why| why.as_str()).unwrap_or_default();
+        assert!(reason.len() >= 10, "names.toml [{list}] gives no reason for {name}");
+        let crates = entry.get("in").and_then(|crates| crates.as_array()).into_iter().flatten();
+        (name.clone(), crates.filter_map(|one| one.as_str()).map(str::to_owned).collect())
+    });
+    entries.collect()
+}
+
+/// Compares what is found with a list of `names.toml`, in both directions.
+#[track_caller]
+fn as_listed<T: PartialEq + std::fmt::Debug>(
+    list: &str,
+    found: &BTreeMap<String, T>,
+    listed: &BTreeMap<String, T>,
+) {
+    let other = found.iter().filter(|(name, one)| listed.get(*name) != Some(one));
+    let other = other.map(|(name, one)| format!("  {name} is not in the list, or other than {one:?}"));
+    let unused = listed.keys().filter(|name| !found.contains_key(*name));
+    let lines: Vec<String> =
+        other.chain(unused.map(|name| format!("  {name} is in the list without need"))).collect();
+    assert!(lines.is_empty(), "names.toml [{list}]:\n{}", lines.join("\n"));
+}
+
+/// The types of all crates.
+static TYPES: LazyLock<Vec<Declared>> = LazyLock::new(|| {
+    let sources = product_sources().into_iter().filter(|path| path.contains("/src/"));
+    let sources: Vec<(String, String)> = sources.map(|path| (types::code(&read(&path)), path)).collect();
+    let macros = sources.iter().flat_map(|(code, _)| types::macros(code)).collect();
+    let found: Vec<_> =
+        sources.iter().flat_map(|(code, path)| types::declared(path, code, &macros)).collect();
+    assert!(found.len() > 1000, "only {} types found", found.len());
+    found
+});
+
+#[test]
+fn a_public_type_has_a_name_of_its_own() {
+    as_listed("types", &types::double_names(&TYPES), &places("types"));
+}
+
+#[test]
+fn no_two_structs_have_equal_fields() {
+    let listed = manifests::allowed(&table("tests/house/names.toml"), "equal-structs");
+    let without: Vec<_> = listed.iter().filter(|(_, reason)| reason.len() < 10).collect();
+    assert!(without.is_empty(), "names.toml [equal-structs] gives no reason: {without:?}");
+    let mut found = types::equal_structs(&TYPES);
+    for (structs, fields) in &mut found {
+        println!("{structs}: {fields}");
+        if let Some(reason) = listed.get(structs) {
+            fields.clone_from(reason);
+        }
+    }
+    as_listed("equal-structs", &found, &listed);
+}
+
+/// Only the tables of counters know the names in them.
+#[test]
+fn a_counter_is_declared_once() {
+    let tables = "product/weft-facts/src/counters.rs";
+    let names = counters::names(&read(tables));
+    assert!(names.len() >= 15, "only {names:?}");
+    let mut spelled = Places::new();
+    for path in product_sources().iter().filter(|path| *path != tables) {
+        for (name, finding) in counters::spelled(&read(path), &names) {
+            println!("{path}:{}: {}", finding.line, finding.what);
+            let crates = spelled.entry(name).or_default();
+            if !crates.iter().any(|one| one == crate_of(path)) {
+                crates.push(crate_of(path).to_owned());
+            }
+        }
+    }
+    spelled.values_mut().for_each(|crates| crates.sort());
+    as_listed("words-of-counters", &spelled, &places("words-of-counters"));
+    let others = TYPES.iter().filter(|one| one.path != tables && counters::is_table(one, &names));
+    let others = others.map(|one| (one.name.clone(), vec![one.of().to_owned()])).collect();
+    as_listed("tables-of-counters", &others, &places("tables-of-counters"));
 }
 
 /// The lines of the files, those of tests apart: files for tests, and what other files build for tests only.

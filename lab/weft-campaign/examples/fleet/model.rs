@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
-use weft_campaign::campaign::{Campaign, Prepared};
+use weft_campaign::campaign::{Campaign, PreparedCombination};
 use weft_campaign::grid::{Cursor, Shard};
-use weft_campaign::key::Key;
-use weft_campaign::store::Store;
+use weft_campaign::key::ResultKey;
+use weft_campaign::store::ResultStore;
 use weft_policy::FileError;
 
 /// Combinations of the grid; the rest is seeds.
@@ -75,15 +75,15 @@ struct Worker {
     /// Ordinal of the next run.
     next: u64,
     /// Simulated and not written.
-    pending: Vec<(u64, Key)>,
-    prepared: Option<(u64, Prepared)>,
+    pending: Vec<(u64, ResultKey)>,
+    prepared: Option<(u64, PreparedCombination)>,
 }
 
 /// The workers and the store.
 pub(crate) struct Fleet {
     plan: Plan,
     campaign: Campaign,
-    store: Store,
+    store: ResultStore,
     workers: Vec<Worker>,
     /// By ordinal of a run: whether its result is there, and the workers that have it in their hands.
     there: Vec<bool>,
@@ -112,7 +112,7 @@ impl Fleet {
         std::fs::write(folder.join("grid.toml"), grid)?;
         std::fs::write(folder.join("scenario.toml"), "duration = \"1ms\"\n[[flows]]\ncount = 1\n")?;
         let campaign = Campaign::read(&folder.join("grid.toml"), no_files)?;
-        let store = Store::create(&folder.join("results"))?;
+        let store = ResultStore::create(&folder.join("results"))?;
         let results = campaign.grid().count();
         let mut fleet = Self {
             plan,
@@ -239,7 +239,7 @@ impl Fleet {
     }
 
     /// Returns the folder of a result, of 65,536.
-    fn folder(&self, ordinal: u64, key: &Key) -> Result<usize, Box<dyn Error>> {
+    fn folder(&self, ordinal: u64, key: &ResultKey) -> Result<usize, Box<dyn Error>> {
         let name = key.as_str();
         if ordinal.is_multiple_of(COMPARED) {
             let end = format!("results/{}/{}/{}.json", &name[..2], &name[2..4], &name[4..]);

@@ -1,6 +1,6 @@
 //! The combinations and runs of a grid, one after the other: none is kept.
 
-use super::{Axis, Grid};
+use super::{Grid, ParameterAxis};
 use core::fmt;
 use core::str::FromStr;
 use thiserror::Error;
@@ -17,7 +17,7 @@ pub struct Combination {
 
 /// A combination with a seed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Run {
+pub struct GridRun {
     /// The combination.
     pub combination: Combination,
     /// The seed.
@@ -110,7 +110,7 @@ pub struct Cursor {
 impl Cursor {
     /// Returns the next run of the cursor's grid. Seeds advance first. Its cost does not grow with the seeds that
     /// belong to other shards.
-    pub fn advance(&mut self, grid: &Grid) -> Option<Run> {
+    pub fn advance(&mut self, grid: &Grid) -> Option<GridRun> {
         let seeds = grid.seeds.len();
         loop {
             if self.current.is_none() || self.seed == seeds {
@@ -124,7 +124,7 @@ impl Cursor {
                 let combination = self.current.clone()?;
                 self.seed += 1;
                 self.ordinal += 1;
-                return Some(Run { combination, seed: grid.seeds.get(self.seed - 1) });
+                return Some(GridRun { combination, seed: grid.seeds.get(self.seed - 1) });
             }
         }
     }
@@ -132,15 +132,15 @@ impl Cursor {
 
 /// The runs of a shard, in order.
 #[derive(Clone, Debug)]
-pub struct Runs<'a> {
+pub struct ShardRuns<'a> {
     grid: &'a Grid,
     cursor: Cursor,
 }
 
-impl Iterator for Runs<'_> {
-    type Item = Run;
+impl Iterator for ShardRuns<'_> {
+    type Item = GridRun;
 
-    fn next(&mut self) -> Option<Run> {
+    fn next(&mut self) -> Option<GridRun> {
         self.cursor.advance(self.grid)
     }
 }
@@ -172,8 +172,8 @@ impl Grid {
     }
 
     /// Returns the runs of a shard.
-    pub fn runs(&self, shard: Shard) -> Runs<'_> {
-        Runs { grid: self, cursor: self.cursor(shard) }
+    pub fn runs(&self, shard: Shard) -> ShardRuns<'_> {
+        ShardRuns { grid: self, cursor: self.cursor(shard) }
     }
 
     /// Returns the number of all runs. With conditions each combination is tried.
@@ -197,7 +197,8 @@ impl Grid {
         &'a self,
         combination: &'a Combination,
     ) -> impl Iterator<Item = (&'a str, &'a Value)> {
-        let value = |(axis, at): (&'a Axis, &usize)| Some((axis.key.as_str(), axis.values.get(*at)?));
+        let value =
+            |(axis, at): (&'a ParameterAxis, &usize)| Some((axis.key.as_str(), axis.values.get(*at)?));
         self.axes.iter().zip(&combination.values).filter_map(value)
     }
 

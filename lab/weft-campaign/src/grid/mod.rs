@@ -4,7 +4,7 @@ mod expand;
 mod range;
 mod read;
 
-pub use expand::{Combination, Combinations, Cursor, Run, Runs, Shard, ShardError};
+pub use expand::{Combination, Combinations, Cursor, GridRun, Shard, ShardError, ShardRuns};
 pub use read::read;
 
 use crate::condition::Condition;
@@ -18,7 +18,7 @@ use weft_text::{LocatedError, ParseError};
 pub struct Grid {
     /// The scenario's path, relative to the grid file's folder.
     pub scenario: String,
-    axes: Vec<Axis>,
+    axes: Vec<ParameterAxis>,
     dimensions: Vec<Dimension>,
     seeds: Seeds,
     conditions: Vec<Condition>,
@@ -30,7 +30,7 @@ pub struct Grid {
 
 /// A parameter and its values.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Axis {
+pub struct ParameterAxis {
     /// The scenario's key that it sets.
     pub key: String,
     /// The short name for conditions.
@@ -79,7 +79,7 @@ impl Seeds {
 
 impl Grid {
     /// Returns the axes in the order of the file.
-    pub fn axes(&self) -> &[Axis] {
+    pub fn axes(&self) -> &[ParameterAxis] {
         &self.axes
     }
 

@@ -1,7 +1,7 @@
 //! Ranges of values: from one number to another, by steps or as a number of values, evenly or by equal factors.
 
 use toml::Value;
-use weft_text::toml::Item;
+use weft_text::toml::TomlItem;
 use weft_text::{ParseError, quoted};
 
 /// The greatest number of values of an axis.
@@ -36,7 +36,7 @@ impl Form {
 }
 
 /// Reads `{ from = .., to = .., step | count = .., scale = .. }` as values.
-pub(super) fn values(item: &Item<'_>) -> Result<Vec<Value>, ParseError> {
+pub(super) fn values(item: &TomlItem<'_>) -> Result<Vec<Value>, ParseError> {
     let hint =
         "write `range = { from = 1, to = 64, count = 7, scale = \"log\" }`, or `step` in place of `count`";
     let table = item.table("a range").map_err(|error| error.map_hint(|_| hint.to_owned()))?;
@@ -70,7 +70,7 @@ pub(super) fn values(item: &Item<'_>) -> Result<Vec<Value>, ParseError> {
 }
 
 fn by_step(
-    item: &Item<'_>,
+    item: &TomlItem<'_>,
     (from, to): (f64, f64),
     (form, logarithmic): (&Form, bool),
 ) -> Result<Vec<f64>, ParseError> {
@@ -99,7 +99,7 @@ fn by_step(
     listed(item, ((to - from) / step + 1e-9).floor(), |i| from + step * i)
 }
 
-fn by_count(item: &Item<'_>, (from, to): (f64, f64), logarithmic: bool) -> Result<Vec<f64>, ParseError> {
+fn by_count(item: &TomlItem<'_>, (from, to): (f64, f64), logarithmic: bool) -> Result<Vec<f64>, ParseError> {
     let count = item.whole(&(1..=VALUES_MAX as u64))?;
     if count == 1 && from < to {
         return Err(
@@ -116,7 +116,7 @@ fn by_count(item: &Item<'_>, (from, to): (f64, f64), logarithmic: bool) -> Resul
 }
 
 /// Lists the numbers of the steps 0 to `steps`.
-fn listed(item: &Item<'_>, steps: f64, at: impl Fn(f64) -> f64) -> Result<Vec<f64>, ParseError> {
+fn listed(item: &TomlItem<'_>, steps: f64, at: impl Fn(f64) -> f64) -> Result<Vec<f64>, ParseError> {
     if !(0.0..VALUES_MAX as f64).contains(&steps) {
         return Err(item.error(format!("the range has more than {VALUES_MAX} values"), "take larger steps"));
     }
@@ -124,7 +124,7 @@ fn listed(item: &Item<'_>, steps: f64, at: impl Fn(f64) -> f64) -> Result<Vec<f6
 }
 
 /// Reads a number with its form.
-fn number(item: &Item<'_>) -> Result<(f64, Form), ParseError> {
+fn number(item: &TomlItem<'_>) -> Result<(f64, Form), ParseError> {
     let wrong = |given: &str| {
         item.error(
             format!("{given} is not a number, with or without a unit"),

@@ -1,11 +1,11 @@
 //! Reads grid files.
 
 use super::range::{self, VALUES_MAX};
-use super::{Axis, Dimension, Grid, Seeds};
+use super::{Dimension, Grid, ParameterAxis, Seeds};
 use crate::condition::{Condition, Known};
 use crate::scalar::{Scalar, kind_of};
 use std::collections::BTreeSet;
-use weft_text::toml::{self, Item, Table};
+use weft_text::toml::{self, TomlItem, TomlTable};
 use weft_text::{LocatedError, ParseError, quoted};
 
 /// The greatest length of a file, in bytes; bounds time and memory.
@@ -29,7 +29,7 @@ fn grid(text: &str, file: &str) -> Result<Grid, ParseError> {
         return Err(ParseError::new(0..0, what, "leave out what is not needed"));
     }
     let map = toml::parse(text, "write texts in quotes; axes begin with [[axes]]")?;
-    let root = Table::root("the grid's head", &map, &[]);
+    let root = TomlTable::root("the grid's head", &map, &[]);
     root.refuse_unknown(&["scenario", "seeds", "where", "axes"])?;
     let hint = "write `scenario = \"FILE.toml\"`, its path from this file's folder";
     let scenario = root.need("scenario", hint)?;
@@ -65,7 +65,7 @@ fn grid(text: &str, file: &str) -> Result<Grid, ParseError> {
     })
 }
 
-fn seeds(item: &Item<'_>) -> Result<Seeds, ParseError> {
+fn seeds(item: &TomlItem<'_>) -> Result<Seeds, ParseError> {
     let hint = "write `seeds = 10`, a list `seeds = [1, 2, 5]`, or `seeds = { first = 100, count = 10 }`";
     let most = i64::MAX as u64 / 2;
     if let Some(list) = item.as_list() {
@@ -93,16 +93,16 @@ fn seeds(item: &Item<'_>) -> Result<Seeds, ParseError> {
     Ok(Seeds::Range { first: 1, count })
 }
 
-fn axes(item: &Item<'_>) -> Result<Vec<Axis>, ParseError> {
+fn axes(item: &TomlItem<'_>) -> Result<Vec<ParameterAxis>, ParseError> {
     let hint = "begin each axis with [[axes]]";
     let items = item.list(hint)?;
     if items.len() > AXES_MAX {
         return Err(item.error(format!("there are more than {AXES_MAX} axes"), "take fewer"));
     }
-    let mut axes: Vec<Axis> = Vec::new();
+    let mut axes: Vec<ParameterAxis> = Vec::new();
     for item in items {
         let axis = axis(&item.table("[[axes]]")?)?;
-        let same = |one: &Axis| one.key == axis.key || (one.name.is_some() && one.name == axis.name);
+        let same = |one: &ParameterAxis| one.key == axis.key || (one.name.is_some() && one.name == axis.name);
         if axes.iter().any(same) {
             let what = format!("a second axis has the key or the name of {}", quoted(&axis.key));
             return Err(ParseError::new(
@@ -116,7 +116,7 @@ fn axes(item: &Item<'_>) -> Result<Vec<Axis>, ParseError> {
     Ok(axes)
 }
 
-fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
+fn axis(table: &TomlTable<'_>) -> Result<ParameterAxis, ParseError> {
     table.refuse_unknown(&["key", "name", "values", "range", "zip"])?;
     let hint = "write `key = \"flows.0.count\"`, a key of the scenario as `weft sim --set` takes it";
     let key = table.need("key", hint)?;
@@ -139,7 +139,7 @@ fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
     let (values, place) = match (table.get("values"), table.get("range")) {
         (Some(list), None) => {
             let items = list.list(given)?;
-            (items.iter().map(Item::value).collect::<Result<Vec<_>, _>>()?, list)
+            (items.iter().map(TomlItem::value).collect::<Result<Vec<_>, _>>()?, list)
         }
         (None, Some(item)) => (range::values(&item)?, item),
         _ => return Err(key.error("the axis has no values, or two kinds of them", given)),
@@ -149,11 +149,11 @@ fn axis(table: &Table<'_>) -> Result<Axis, ParseError> {
         return Err(place.error(what, given));
     }
     let scalars = values.iter().map(Scalar::of).collect();
-    Ok(Axis { key: path.to_owned(), name, values, scalars, zip: word("zip")?, place: key.span() })
+    Ok(ParameterAxis { key: path.to_owned(), name, values, scalars, zip: word("zip")?, place: key.span() })
 }
 
 /// Reads the short name of an axis.
-fn short(item: &Item<'_>) -> Result<String, ParseError> {
+fn short(item: &TomlItem<'_>) -> Result<String, ParseError> {
     let hint = "write a word of letters, digits and `_`, such as `name = \"flows\"`";
     let name = item.text_or(hint)?;
     let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -163,7 +163,7 @@ fn short(item: &Item<'_>) -> Result<String, ParseError> {
 }
 
 /// Puts axes together that advance together, in the order of the first of each.
-fn dimensions(axes: &[Axis]) -> Result<Vec<Dimension>, ParseError> {
+fn dimensions(axes: &[ParameterAxis]) -> Result<Vec<Dimension>, ParseError> {
     let mut all: Vec<Dimension> = Vec::new();
     for (index, axis) in axes.iter().enumerate() {
         let length = axis.values.len();
@@ -197,14 +197,14 @@ fn dimensions(axes: &[Axis]) -> Result<Vec<Dimension>, ParseError> {
     Ok(all)
 }
 
-fn conditions(item: &Item<'_>, axes: &[Axis], text: &str) -> Result<Vec<Condition>, ParseError> {
+fn conditions(item: &TomlItem<'_>, axes: &[ParameterAxis], text: &str) -> Result<Vec<Condition>, ParseError> {
     let known: Vec<Known<'_>> = axes
         .iter()
         .map(|axis| Known { name: axis.name.as_deref(), key: &axis.key, kind: kind_of(&axis.scalars) })
         .collect();
     let hint = "write a condition such as `where = \"flows >= queues\"`, or a list of them";
     let items = item.as_list().unwrap_or_else(|| vec![*item]);
-    let read = |item: &Item<'_>| {
+    let read = |item: &TomlItem<'_>| {
         let condition = item.text_or(hint)?;
         Condition::parse(condition, &known).map_err(|error| placed(error, item, condition, text))
     };
@@ -212,7 +212,7 @@ fn conditions(item: &Item<'_>, axes: &[Axis], text: &str) -> Result<Vec<Conditio
 }
 
 /// Places the error of a condition in the file: within the text if the file has it as it is, without escapes.
-fn placed(error: ParseError, item: &Item<'_>, condition: &str, text: &str) -> ParseError {
+fn placed(error: ParseError, item: &TomlItem<'_>, condition: &str, text: &str) -> ParseError {
     let span = item.span();
     let inner = text.get(span.start + 1..span.end.saturating_sub(1));
     if inner == Some(condition) {

@@ -108,7 +108,7 @@ impl Model {
 }
 
 fn runs(grid: &Grid, shard: Shard) -> Vec<(Vec<i64>, u64)> {
-    let row = |run: &grid::Run| -> Vec<i64> {
+    let row = |run: &grid::GridRun| -> Vec<i64> {
         grid.parameters(&run.combination).map(|(_, value)| value.as_integer().expect("a number")).collect()
     };
     grid.runs(shard).map(|run| (row(&run), run.seed)).collect()

@@ -3,21 +3,24 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::thread;
-use weft_campaign::key::{Identity, Key, ScenarioHash};
-use weft_campaign::record::{Record, RecordError};
-use weft_campaign::store::{Found, Store, StoreError};
+use weft_campaign::key::{Identity, ResultKey, ScenarioHash};
+use weft_campaign::record::{ResultRecord, ResultRecordError};
+use weft_campaign::store::{Lookup, ResultStore, ResultStoreError};
 use weft_sim::scenario::{FlowGroup, Scenario};
 
-fn record(seed: u64) -> Record {
+fn record(seed: u64) -> ResultRecord {
     let scenario = ScenarioHash::of(&Scenario { flows: vec![FlowGroup::default()], ..Scenario::default() });
     let parameters = [("flows.0.count".to_owned(), 12.into()), ("a".to_owned(), "b\n\"".into())];
     let parameters = parameters.into_iter().collect();
     let figures = [("a", Some(0.1 + seed as f64)), ("b", None), ("c", Some(1e300 / 3.0)), ("d", Some(-0.0))];
     let figures = figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    Record { identity: Identity { kind: "test/1".to_owned(), model: 1, scenario, parameters, seed }, figures }
+    ResultRecord {
+        identity: Identity { kind: "test/1".to_owned(), model: 1, scenario, parameters, seed },
+        figures,
+    }
 }
 
-fn written(seed: u64) -> (Key, String) {
+fn written(seed: u64) -> (ResultKey, String) {
     let record = record(seed);
     (record.identity.key(), record.write().expect("finite"))
 }
@@ -30,18 +33,18 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn what_is_written_is_found() {
     let folder = tempfile::tempdir().expect("folder");
-    let store = Store::create(folder.path()).expect("a store");
+    let store = ResultStore::create(folder.path()).expect("a store");
     let all: Vec<_> = (0..100).map(written).collect();
-    assert_eq!(store.look(&all[0].0).expect("readable"), Found::Missing);
+    assert_eq!(store.look(&all[0].0).expect("readable"), Lookup::Missing);
     let (number, error) = store.write(&all);
     assert!(number == 100 && error.is_none(), "{error:?}");
     for (seed, (key, _)) in all.iter().enumerate() {
-        assert_eq!(store.look(key).expect("readable"), Found::Whole(record(seed as u64)));
+        assert_eq!(store.look(key).expect("readable"), Lookup::Whole(record(seed as u64)));
     }
-    let mut expected: Vec<Key> = all.into_iter().map(|(key, _)| key).collect();
+    let mut expected: Vec<ResultKey> = all.into_iter().map(|(key, _)| key).collect();
     expected.sort();
     assert_eq!(store.keys().collect::<Result<Vec<_>, _>>().expect("names"), expected);
-    let again = Store::open(folder.path()).expect("the same store");
+    let again = ResultStore::open(folder.path()).expect("the same store");
     assert_eq!(again.keys().count(), 100);
 }
 
@@ -68,15 +71,15 @@ fn each_part_of_the_identity_makes_another_name() {
 fn every_cut_and_every_changed_byte_is_seen() {
     let (key, text) = written(1);
     for end in 0..text.len() {
-        assert!(Record::read(&text.as_bytes()[..end], &key).is_err(), "cut at {end}");
+        assert!(ResultRecord::read(&text.as_bytes()[..end], &key).is_err(), "cut at {end}");
     }
     for at in 0..text.len() {
         let mut changed = text.clone().into_bytes();
         changed[at] ^= 1;
-        assert!(Record::read(&changed, &key).is_err(), "changed at {at}");
+        assert!(ResultRecord::read(&changed, &key).is_err(), "changed at {at}");
     }
-    assert_eq!(Record::read(text.as_bytes(), &written(2).0), Err(RecordError::Foreign));
-    assert_eq!(Record::read(text.as_bytes(), &key), Ok(record(1)));
+    assert_eq!(ResultRecord::read(text.as_bytes(), &written(2).0), Err(ResultRecordError::Foreign));
+    assert_eq!(ResultRecord::read(text.as_bytes(), &key), Ok(record(1)));
     let mut odd = record(1);
     odd.figures.insert("odd".to_owned(), Some(f64::NAN));
     assert_eq!(odd.write(), None);
@@ -85,7 +88,7 @@ fn every_cut_and_every_changed_byte_is_seen() {
 #[test]
 fn files_that_dead_processes_left_are_removed() {
     let folder = tempfile::tempdir().expect("folder");
-    let store = Store::create(folder.path()).expect("a store");
+    let store = ResultStore::create(folder.path()).expect("a store");
     let (key, text) = written(1);
     let path = store.path(&key);
     let place = path.parent().expect("a folder");
@@ -107,7 +110,7 @@ fn many_writers_of_the_same_results_agree() {
         for writer in 0..8 {
             let root = folder.path();
             scope.spawn(move || {
-                let store = Store::create(root).expect("a store");
+                let store = ResultStore::create(root).expect("a store");
                 for batch in 0..10 {
                     // Each in another order.
                     let results: Vec<_> =
@@ -118,8 +121,8 @@ fn many_writers_of_the_same_results_agree() {
             });
         }
     });
-    let store = Store::open(folder.path()).expect("a store");
-    let found = (0..7).all(|seed| matches!(store.look(&written(seed).0), Ok(Found::Whole(_))));
+    let store = ResultStore::open(folder.path()).expect("a store");
+    let found = (0..7).all(|seed| matches!(store.look(&written(seed).0), Ok(Lookup::Whole(_))));
     assert!(found);
     for key in store.keys() {
         let path = store.path(&key.expect("a name"));
@@ -133,11 +136,11 @@ fn many_writers_of_the_same_results_agree() {
 #[test]
 fn other_folders_are_refused() {
     let folder = tempfile::tempdir().expect("folder");
-    assert!(matches!(Store::open(folder.path()), Err(StoreError::Absent(_))));
+    assert!(matches!(ResultStore::open(folder.path()), Err(ResultStoreError::Absent(_))));
     std::fs::write(folder.path().join("thesis.txt"), "x").expect("write");
-    assert!(matches!(Store::create(folder.path()), Err(StoreError::NotAStore(_))));
+    assert!(matches!(ResultStore::create(folder.path()), Err(ResultStoreError::NotAStore(_))));
     assert_eq!(names(folder.path()), ["thesis.txt"]);
-    assert!(Store::create(&folder.path().join("thesis.txt")).is_err());
+    assert!(ResultStore::create(&folder.path().join("thesis.txt")).is_err());
 }
 
 /// Ten million results: a sample of names says how they spread.
@@ -145,7 +148,7 @@ fn other_folders_are_refused() {
 fn no_folder_gets_ten_thousand_entries() {
     const SAMPLE: u64 = 100_000;
     let folder = tempfile::tempdir().expect("folder");
-    let store = Store::create(folder.path()).expect("a store");
+    let store = ResultStore::create(folder.path()).expect("a store");
     let mut identity = record(0).identity;
     let mut folders: BTreeMap<_, u64> = BTreeMap::new();
     let mut above: BTreeMap<_, u64> = BTreeMap::new();

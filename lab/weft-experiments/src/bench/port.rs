@@ -4,7 +4,7 @@
 //! namespaces of this run.
 
 use crate::experiments::loom::{
-    Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, Outcome, Scenario, carry, with_bench,
+    Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, LoomScenario, ModeOutcome, carry, with_bench,
 };
 use core::num::NonZeroU32;
 use weft_facts::stats;
@@ -47,11 +47,11 @@ impl PortCase {
     pub(crate) fn options(self) -> DemoOptions {
         let length = Carried::length();
         let scenario = match self {
-            Self::ManyFlows => Scenario::figure9(FIGURE_9_FLOWS, length),
+            Self::ManyFlows => LoomScenario::figure9(FIGURE_9_FLOWS, length),
             Self::WholePackets => {
                 let (name, flows, destination) = ("T1", 4, RECEIVER);
                 let bulk = vec![Bulk { name, flows, destination, start: Nanos::ZERO, stop: length }];
-                Scenario { figure: 9, bulk, latency: None, duration: length }
+                LoomScenario { figure: 9, bulk, latency: None, duration: length }
             }
         };
         DemoOptions {
@@ -120,6 +120,6 @@ fn limited_by(share: f64) -> String {
 }
 
 /// Returns writes to the uplink per second of the whole run.
-fn packets_per_second(outcome: &Outcome) -> f64 {
+fn packets_per_second(outcome: &ModeOutcome) -> f64 {
     outcome.totals.uplink_writes.packets.get() as f64 / Carried::length().as_secs_f64()
 }

@@ -46,7 +46,7 @@ const LANES: usize = 10_000;
 
 /// A series of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Series {
+pub enum RooflineSeries {
     /// Figure 1's policy with 10 to 10,000,000 flows.
     Flows,
     /// One to ten levels of fair queueing, a child each, over four leaves of 1,000 flows together.
@@ -57,7 +57,7 @@ pub enum Series {
     Burst,
 }
 
-impl Series {
+impl RooflineSeries {
     /// All series.
     pub const ALL: [Self; 4] = [Self::Flows, Self::Depth, Self::Limits, Self::Burst];
 
@@ -107,18 +107,18 @@ impl Case {
         Ok(Self { workload, flows, lanes: program.lanes.len(), limits: program.limits.len() })
     }
 
-    fn of(series: Series, value: u32) -> Result<Self, WorkloadError> {
+    fn of(series: RooflineSeries, value: u32) -> Result<Self, WorkloadError> {
         let burst = weft_sched::workload::BURST;
         match series {
-            Series::Flows => Self::new(&figure1_program(), value, Refill::Shuffled, burst),
-            Series::Depth => Self::new(&chain_program(value as usize), 1000, Refill::Shuffled, burst),
-            Series::Limits => {
+            RooflineSeries::Flows => Self::new(&figure1_program(), value, Refill::Shuffled, burst),
+            RooflineSeries::Depth => Self::new(&chain_program(value as usize), 1000, Refill::Shuffled, burst),
+            RooflineSeries::Limits => {
                 let mut program = wfq_program(LANES);
                 limit_lanes(&mut program, value as usize, BINDING);
                 // In a shuffled order all packets would come to wait for the limits.
                 Self::new(&program, LANES as u32, Refill::Same, burst)
             }
-            Series::Burst => Self::new(&figure1_program(), 100_000, Refill::Shuffled, value as usize),
+            RooflineSeries::Burst => Self::new(&figure1_program(), 100_000, Refill::Shuffled, value as usize),
         }
     }
 
@@ -139,7 +139,7 @@ impl Case {
 /// # Errors
 /// When a program cannot be run, which is a defect of weftline.
 pub fn measure(
-    series: Series,
+    series: RooflineSeries,
     options: RooflineOptions,
     memory: &[Memory],
     mut heard: impl FnMut(&Point),
@@ -147,7 +147,7 @@ pub fn measure(
     let counter = WorkCounter::open().ok();
     let mut points = Vec::new();
     for &value in series.values() {
-        if series == Series::Flows && value > options.flows_max {
+        if series == RooflineSeries::Flows && value > options.flows_max {
             continue;
         }
         let mut case = Case::of(series, value)?;

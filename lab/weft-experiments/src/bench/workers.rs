@@ -2,7 +2,7 @@
 
 mod load;
 
-pub use load::{Load, PolicyLoad};
+pub use load::{PolicyLoad, WorkerLoad};
 
 use super::engine::SEED;
 use load::Engine;
@@ -90,7 +90,7 @@ const WAYS: [Way; 4] = [Way::One, Way::Shared, Way::Lock, Way::Apart];
 /// # Errors
 /// When the load cannot be run by several workers, or no packet leaves.
 pub fn speed(
-    load: &Load,
+    load: &WorkerLoad,
     options: WorkersOptions,
     mut heard: impl FnMut([f64; 4]),
 ) -> Result<WorkersSpeed, WorkersBenchError> {
@@ -106,7 +106,7 @@ pub fn speed(
                 Way::Lock => of_lock(load, options.workers, options.flows)?,
                 Way::Apart => of_engines(load, options.workers, options.flows, false)?,
             };
-            if let (true, Load::Policy(policy)) = (pps <= 0.0, load) {
+            if let (true, WorkerLoad::Policy(policy)) = (pps <= 0.0, load) {
                 return Err(WorkersBenchError::Stuck { len: policy.len });
             }
             speeds[way] = pps;
@@ -118,7 +118,7 @@ pub fn speed(
 }
 
 /// Packets per second of as many threads, each with a separate engine.
-fn of_engines(load: &Load, threads: u32, flows: u32, shares: bool) -> Result<f64, WorkersBenchError> {
+fn of_engines(load: &WorkerLoad, threads: u32, flows: u32, shares: bool) -> Result<f64, WorkersBenchError> {
     let sharing = if shares { threads } else { 1 };
     let shared = shares.then(|| load.share(sharing)).transpose()?.map(Arc::new);
     let seeds = (0..u64::from(threads)).map(|thread| SEED + thread);
@@ -166,7 +166,7 @@ fn work(
 }
 
 /// Packets per second of threads that take turns with one engine, a burst each.
-fn of_lock(load: &Load, threads: u32, flows: u32) -> Result<f64, WorkersBenchError> {
+fn of_lock(load: &WorkerLoad, threads: u32, flows: u32) -> Result<f64, WorkersBenchError> {
     let engine = Mutex::new(load.engine(flows, SEED, 1)?);
     let (end, packets) = (AtomicBool::new(false), AtomicU64::new(0));
     let begin = Instant::now();

@@ -2,9 +2,9 @@
 
 use weft_profile::fit::cell_name;
 use weft_profile::level::Level;
-use weft_profile::pattern::{FlowCount, Layout, Pattern};
-use weft_profile::setup::{Link, Qdisc, Setup};
-use weft_profile::traffic::Load;
+use weft_profile::pattern::{FlowCount, FlowLayout, Pattern};
+use weft_profile::setup::{LinkQdisc, RatedLink, Setup};
+use weft_profile::traffic::TrafficLoad;
 use weft_units::{BitsPerSec, Bytes};
 
 /// The rate of Titan's link here; the papers have ten times as much.
@@ -28,8 +28,8 @@ pub(super) struct One {
 pub(super) struct Group {
     pub(super) pattern: Pattern,
     pub(super) flows: FlowCount,
-    pub(super) layout: Layout,
-    pub(super) load: Load,
+    pub(super) layout: FlowLayout,
+    pub(super) load: TrafficLoad,
     pub(super) setup: Setup,
     pub(super) cells: Vec<One>,
     /// The reason that no veth can have them.
@@ -100,37 +100,37 @@ fn of_pattern(
     (pattern, flows, levels): &(Pattern, FlowCount, &'static [Level]),
     processors: &[u32],
 ) -> Group {
-    let layout = Layout::new(*pattern, *flows, processors);
+    let layout = FlowLayout::new(*pattern, *flows, processors);
     let one = |level: &Level| One {
         name: cell_name(pattern.name(), layout.flows.len() as u32, level.name()),
         level: *level,
         config: level.name(),
     };
     let cells = levels.iter().map(one).collect();
-    let (load, setup) = (Load::Bulk, Setup::default());
+    let (load, setup) = (TrafficLoad::Bulk, Setup::default());
     Group { pattern: *pattern, flows: *flows, layout, load, setup, cells, not_here: None }
 }
 
 fn requests(pattern: Pattern, flows: FlowCount, processors: &[u32]) -> Group {
-    let layout = Layout::new(pattern, flows, processors);
+    let layout = FlowLayout::new(pattern, flows, processors);
     let name = format!("{} {}x, requests of 4 KiB", pattern.name(), layout.flows.len());
     let cells = vec![One { name, level: Level::TsoGro, config: Level::TsoGro.name() }];
-    let (load, setup) = (Load::Requests(REQUEST), Setup::default());
+    let (load, setup) = (TrafficLoad::Requests(REQUEST), Setup::default());
     Group { pattern, flows, layout, load, setup, cells, not_here: None }
 }
 
 fn titan(config: &'static str, not_here: Option<&'static str>, flows: u32, processors: &[u32]) -> Group {
     let flow_count = FlowCount::Each(flows);
-    let qdisc = if config == "C4" { Qdisc::Sfq } else { Qdisc::Fifo };
+    let qdisc = if config == "C4" { LinkQdisc::Sfq } else { LinkQdisc::Fifo };
     let setup = Setup {
-        link: Some(Link { rate: LINK, qdisc }),
+        link: Some(RatedLink { rate: LINK, qdisc }),
         limit_output: (config == "C2").then_some(NO_SMALL_QUEUES),
         segment: (config == "C9").then_some(SMALL_SEGMENT),
     };
     let level = if config == "C8" { Level::Gro } else { Level::TsoGro };
     let cells = vec![One { name: format!("{config}, {flows} flows"), level, config }];
-    let layout = Layout::new(Pattern::OneToOne, flow_count, processors);
-    let load = Load::Bulk;
+    let layout = FlowLayout::new(Pattern::OneToOne, flow_count, processors);
+    let load = TrafficLoad::Bulk;
     Group { pattern: Pattern::OneToOne, flows: flow_count, layout, load, setup, cells, not_here }
 }
 

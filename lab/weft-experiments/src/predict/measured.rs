@@ -1,22 +1,22 @@
 //! The same configurations on real traffic, each group as a session of `weft-profile`.
 
 use super::cells::Group;
-use super::{Options, PredictError, named, names};
+use super::{PredictError, PredictOptions, named, names};
 use weft_facts::human;
 use weft_facts::record::Host;
 use weft_host::process::ProcessError;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::{self, Loaded, Progress, Trials};
+use weft_profile::session::{self, TrialPlan, TrialProgress, WhenBusy};
 use weft_profile::setup::Setup;
-use weft_profile::traffic::Load;
+use weft_profile::traffic::TrafficLoad;
 use weft_report::profile::predict::{Cell, Figures};
 
 /// Measures the cells that this machine can have, and enters the reasons for the others. Returns labels of the figures.
 pub(super) fn fill(
     cells: &mut [Cell],
     groups: &[Group],
-    options: &Options,
+    options: &PredictOptions,
     categories: &Categories,
     stop: &(dyn Fn() -> bool + Sync),
     heard: &mut dyn FnMut(&str),
@@ -31,8 +31,8 @@ pub(super) fn fill(
             continue;
         }
         // One refusal is enough: a load that begins later is a label, and shows in the share of others.
-        let loaded = if first { options.trials.loaded } else { Loaded::Label };
-        let progress = |progress: &Progress| {
+        let loaded = if first { options.trials.loaded } else { WhenBusy::Label };
+        let progress = |progress: &TrialProgress| {
             done += 1;
             heard(&line((done, of), group, progress));
         };
@@ -81,7 +81,7 @@ pub(super) fn fill(
 /// Whether the program of requests is missing, which is another one than that of all other groups.
 fn lacks_requests(error: &ProfileError, group: &Group) -> bool {
     let missing = matches!(error, ProfileError::Process(ProcessError::NotInstalled { .. }));
-    missing && group.load != Load::Bulk
+    missing && group.load != TrafficLoad::Bulk
 }
 
 fn give_up(cells: &mut [Cell], group: &Group, reason: &str) {
@@ -92,19 +92,19 @@ fn give_up(cells: &mut [Cell], group: &Group, reason: &str) {
     }
 }
 
-fn session_options(group: &Group, options: &Options, loaded: Loaded) -> session::Options {
-    session::Options {
+fn session_options(group: &Group, options: &PredictOptions, loaded: WhenBusy) -> session::SessionOptions {
+    session::SessionOptions {
         pattern: group.pattern,
         flows: group.flows,
         load: group.load,
         levels: group.cells.iter().map(|cell| cell.level).collect(),
         setup: group.setup.clone(),
-        trials: Trials { loaded, ..options.trials.clone() },
+        trials: TrialPlan { loaded, ..options.trials.clone() },
     }
 }
 
 /// A finished trial in a line.
-fn line((done, of): (usize, usize), group: &Group, progress: &Progress) -> String {
+fn line((done, of): (usize, usize), group: &Group, progress: &TrialProgress) -> String {
     let name =
         group.cells.iter().find(|cell| cell.level.name() == progress.level).map_or("", |cell| &cell.name);
     let (rate, others) = (human::rate(progress.run.bare_bps), human::percent(progress.run.foreign_share()));

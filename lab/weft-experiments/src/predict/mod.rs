@@ -12,12 +12,12 @@ mod machine;
 mod measured;
 mod simulated;
 
-use crate::reproduce::FileError;
+use crate::reproduce::ExperimentFileError;
 use cells::Group;
 use weft_facts::record::Host;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::Trials;
+use weft_profile::session::TrialPlan;
 use weft_report::profile::predict::{Cell, PredictReport};
 use weft_sim::run::RunError;
 use weft_text::LocatedError;
@@ -26,37 +26,41 @@ pub use machine::{Machine, MachineError};
 
 /// The testbed of trials as a scenario, for `weft tune --try`.
 pub(crate) mod testbed {
-    use super::{FileError, cells, simulated};
+    use super::{ExperimentFileError, cells, simulated};
     use crate::reproduce::file;
     use toml::Table;
     use weft_profile::level::Level;
-    use weft_profile::pattern::Layout;
-    use weft_profile::traffic::Load;
+    use weft_profile::pattern::FlowLayout;
+    use weft_profile::traffic::TrafficLoad;
     use weft_report::profile::predict::Figures;
-    use weft_sim::outcome::Outcome;
+    use weft_sim::outcome::RunOutcome;
 
     pub(crate) use cells::LINK;
 
     /// The document of bulk flows of a layout, over a link of [`LINK`] or without one.
-    pub(crate) fn document(layout: &Layout, costs: &str, limited: bool) -> Result<Table, FileError> {
+    pub(crate) fn document(
+        layout: &FlowLayout,
+        costs: &str,
+        limited: bool,
+    ) -> Result<Table, ExperimentFileError> {
         let parameters = file::parameters(simulated::PARAMETERS)?;
         let config = if limited { "C1" } else { Level::TsoGro.name() };
-        simulated::document(&parameters, (layout, Load::Bulk), costs, config)
+        simulated::document(&parameters, (layout, TrafficLoad::Bulk), costs, config)
     }
 
     /// The figures of a run, whose two hosts share this machine's processors.
-    pub(crate) fn figures(outcome: &Outcome, layout: &Layout) -> Figures {
-        simulated::figures(outcome, (layout, Load::Bulk), Level::TsoGro)
+    pub(crate) fn figures(outcome: &RunOutcome, layout: &FlowLayout) -> Figures {
+        simulated::figures(outcome, (layout, TrafficLoad::Bulk), Level::TsoGro)
     }
 }
 
 /// The options of predictions.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct PredictOptions {
     /// Whether to measure the configurations too.
     pub measured: bool,
     /// Their trials.
-    pub trials: Trials,
+    pub trials: TrialPlan,
     /// Only configurations whose names contain this text; empty for all.
     pub only: String,
 }
@@ -67,7 +71,7 @@ pub struct Options {
 pub enum PredictError {
     /// The files of the configurations are invalid.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] ExperimentFileError),
     /// A scenario, or the file of costs, is invalid.
     #[error(transparent)]
     Scenario(#[from] LocatedError),
@@ -102,7 +106,7 @@ pub enum PredictError {
 /// # Errors
 /// If the file of costs is invalid, a run fails, the machine is loaded, or the caller asks to stop.
 pub fn run(
-    options: &Options,
+    options: &PredictOptions,
     machine: &Machine,
     categories: &Categories,
     host: Host,

@@ -7,16 +7,16 @@
 use super::cells::{Group, One};
 use super::machine::Machine;
 use super::{PredictError, cells};
-use crate::reproduce::file::{self, FileError, Parameters};
+use crate::reproduce::file::{self, ExperimentFileError, Parameters};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 use weft_facts::stats;
 use weft_policy::FileError as Unreadable;
 use weft_profile::level::Level;
-use weft_profile::pattern::Layout;
-use weft_profile::traffic::Load;
+use weft_profile::pattern::FlowLayout;
+use weft_profile::traffic::TrafficLoad;
 use weft_report::profile::predict::{Cell, Figures};
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 
@@ -86,13 +86,13 @@ fn scenario(
 /// The document of a layout: the base, cores and flows, then the settings of a configuration.
 pub(super) fn document(
     parameters: &Parameters,
-    (layout, load): (&Layout, Load),
+    (layout, load): (&FlowLayout, TrafficLoad),
     costs: &str,
     config: &str,
-) -> Result<Table, FileError> {
+) -> Result<Table, ExperimentFileError> {
     let (senders, receivers) = (layout.senders.len(), layout.receivers.len());
     let mut document = parameters.base()?;
-    let wrong = |reason: String| FileError::Invalid { file: PARAMETERS.to_owned(), reason };
+    let wrong = |reason: String| ExperimentFileError::Invalid { file: PARAMETERS.to_owned(), reason };
     let mut set = |path: &str, value: Value| {
         crate::catalogue::overlay::apply(&mut document, path, value).map_err(|error| wrong(error.to_string()))
     };
@@ -118,10 +118,10 @@ pub(super) fn document(
 }
 
 /// A group of flows for each pair of cores. Of requests one is outstanding, and the next follows the answer, as `sockperf ping-pong` does.
-fn flows(layout: &Layout, load: Load) -> Vec<Value> {
+fn flows(layout: &FlowLayout, load: TrafficLoad) -> Vec<Value> {
     let traffic = match load {
-        Load::Bulk => Value::String("bulk".to_owned()),
-        Load::Requests(bytes) => {
+        TrafficLoad::Bulk => Value::String("bulk".to_owned()),
+        TrafficLoad::Requests(bytes) => {
             let size = |key: &str| (key.to_owned(), Value::String(format!("{}B", bytes.get())));
             let sizes = Value::Table([size("request"), size("response")].into_iter().collect());
             Value::Table([("request-response".to_owned(), sizes)].into_iter().collect())
@@ -152,9 +152,13 @@ fn flows(layout: &Layout, load: Load) -> Vec<Value> {
 }
 
 /// The figures of a run, whose two hosts share this machine's processors.
-pub(super) fn figures(outcome: &Outcome, (layout, load): (&Layout, Load), level: Level) -> Figures {
+pub(super) fn figures(
+    outcome: &RunOutcome,
+    (layout, load): (&FlowLayout, TrafficLoad),
+    level: Level,
+) -> Figures {
     // The simulator counts requests, a measurement their answers of the same size too.
-    let ways = if load == Load::Bulk { 1.0 } else { 2.0 };
+    let ways = if load == TrafficLoad::Bulk { 1.0 } else { 2.0 };
     let bytes: f64 = ways * outcome.flows.iter().map(|flow| flow.received.get() as f64).sum::<f64>();
     let span = outcome.measured.get() as f64;
     let cores = |host: usize| -> Vec<f64> {
@@ -186,7 +190,7 @@ mod tests {
     use super::super::cells::groups;
     use super::*;
     use weft_report::profile::Side;
-    use weft_sim::cost::Category;
+    use weft_sim::cost::CostCategory;
     use weft_sim::outcome::FlowOutcome;
     use weft_units::{Bytes, Nanos};
 
@@ -234,17 +238,17 @@ mod tests {
     #[test]
     fn hosts_that_share_processors_share_their_time() {
         let layout =
-            Layout { flows: Vec::new(), senders: vec![0], receivers: vec![1], shortage: String::new() };
+            FlowLayout { flows: Vec::new(), senders: vec![0], receivers: vec![1], shortage: String::new() };
         let core = |seconds: f64| {
-            let mut work = [0.0; Category::COUNT];
+            let mut work = [0.0; CostCategory::COUNT];
             work[0] = seconds * 1e9;
             work
         };
-        let outcome = Outcome {
+        let outcome = RunOutcome {
             measured: Nanos(1_000_000_000),
             flows: vec![FlowOutcome { received: Bytes(1_000_000_000), ..FlowOutcome::default() }],
             cpu: vec![vec![core(0.8), core(0.0)], vec![core(0.4), core(0.5)]],
-            ..Outcome::default()
+            ..RunOutcome::default()
         };
         let group = Group { layout, ..groups(&[0, 1], &[], "C1, 3").0.remove(0) };
         let shared = figures(&outcome, (&group.layout, group.load), Level::TsoGro);
@@ -255,10 +259,10 @@ mod tests {
         let apart = figures(&outcome, (&group.layout, group.load), Level::Arfs);
         assert!((apart.bps - 8e9).abs() < 1.0, "{apart:?}");
         assert_eq!(
-            figures(&Outcome::default(), (&group.layout, group.load), Level::Arfs),
+            figures(&RunOutcome::default(), (&group.layout, group.load), Level::Arfs),
             Figures::default()
         );
-        let requests = Group { load: Load::Requests(Bytes(4096)), ..group };
+        let requests = Group { load: TrafficLoad::Requests(Bytes(4096)), ..group };
         assert!(
             (figures(&outcome, (&requests.layout, requests.load), Level::Arfs).bps - 16e9).abs() < 1.0,
             "both ways"

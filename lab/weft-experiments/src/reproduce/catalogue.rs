@@ -1,6 +1,6 @@
 //! The list of experiments.
 
-use super::file::{self, FileError};
+use super::file::{self, ExperimentFileError};
 use super::native;
 use crate::catalogue::files;
 
@@ -41,8 +41,8 @@ const IDS: &[&str] = &[
 ];
 
 /// Returns the text of a file.
-pub(super) fn text(name: &str) -> Result<&'static str, FileError> {
-    files::text(name).ok_or_else(|| FileError::Missing(name.to_owned()))
+pub(super) fn text(name: &str) -> Result<&'static str, ExperimentFileError> {
+    files::text(name).ok_or_else(|| ExperimentFileError::Missing(name.to_owned()))
 }
 
 /// Returns the ids of all experiments.

@@ -5,8 +5,8 @@
 //! Their numbers are not ours to choose: the first 16 hexadecimal digits of pi after the point, modulo 8, which leave
 //! one thread without a flow.
 
-use super::{Measured, ReproduceError};
-use crate::experiments::loom::{DemoError, DemoOptions, Outcome, run};
+use super::{MeasuringOptions, ReproduceError};
+use crate::experiments::loom::{DemoError, DemoOptions, ModeOutcome, run};
 use core::fmt::Write as _;
 use weft_facts::stats;
 use weft_policy::{CompileOptions, Source, compile};
@@ -69,7 +69,7 @@ fn together() -> String {
 /// Measures the three rows, and adds the paper's statements as claims.
 pub(super) fn fill(
     experiment: &mut Experiment,
-    how: &Measured,
+    how: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),
@@ -145,7 +145,7 @@ fn measure_once(
 }
 
 /// Returns the figures of the steady windows.
-fn seen(outcome: &Outcome) -> Option<Seen> {
+fn seen(outcome: &ModeOutcome) -> Option<Seen> {
     let (mut bytes, mut span) = (0, Nanos::ZERO);
     for window in outcome.windows.iter().filter(|window| window.steady && window.at >= WARM_UP) {
         bytes += window.wire.iter().map(|bytes| bytes.get()).sum::<u64>();

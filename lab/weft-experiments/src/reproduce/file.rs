@@ -13,7 +13,7 @@ use weft_sim::scenario::{SourcedFile, sources};
 /// test finds it.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum FileError {
+pub enum ExperimentFileError {
     /// The file is missing.
     #[error("{0} is not among the files of the experiments")]
     Missing(String),
@@ -143,13 +143,13 @@ pub(crate) struct Parameters {
     _source: Vec<Table>,
 }
 
-pub(super) fn experiment(id: &str) -> Result<ExperimentFile, FileError> {
+pub(super) fn experiment(id: &str) -> Result<ExperimentFile, ExperimentFileError> {
     let file = format!("{id}.toml");
     parse(&file, catalogue::text(&file)?)
 }
 
 /// Returns a parameter file; each of its settings must have a source.
-pub(crate) fn parameters(file: &str) -> Result<Parameters, FileError> {
+pub(crate) fn parameters(file: &str) -> Result<Parameters, ExperimentFileError> {
     let text = catalogue::text(file)?;
     let parameters = parse(file, text)?;
     sourced(file, text, SourcedFile::Parameters)?;
@@ -157,24 +157,28 @@ pub(crate) fn parameters(file: &str) -> Result<Parameters, FileError> {
 }
 
 /// Rejects a file with a key that has no source.
-fn sourced(file: &str, text: &str, kind: SourcedFile) -> Result<(), FileError> {
-    let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
+fn sourced(file: &str, text: &str, kind: SourcedFile) -> Result<(), ExperimentFileError> {
+    let wrong = |reason: String| ExperimentFileError::Invalid { file: file.to_owned(), reason };
     sources(text, file, kind).map(|_| ()).map_err(|error| wrong(error.to_string()))
 }
 
-pub(super) fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, FileError> {
+pub(super) fn parse<T: for<'a> Deserialize<'a>>(file: &str, text: &str) -> Result<T, ExperimentFileError> {
     toml::from_str(text)
-        .map_err(|error| FileError::Invalid { file: file.to_owned(), reason: error.to_string() })
+        .map_err(|error| ExperimentFileError::Invalid { file: file.to_owned(), reason: error.to_string() })
 }
 
 impl Parameters {
     /// Returns the scenario's document with the settings of a preset and a configuration.
-    pub(super) fn document(&self, preset: Option<&str>, configuration: &str) -> Result<Table, FileError> {
+    pub(super) fn document(
+        &self,
+        preset: Option<&str>,
+        configuration: &str,
+    ) -> Result<Table, ExperimentFileError> {
         self.over(self.base()?, preset, configuration)
     }
 
     /// Returns the scenario's document alone; each of its keys must have a source.
-    pub(crate) fn base(&self) -> Result<Table, FileError> {
+    pub(crate) fn base(&self) -> Result<Table, ExperimentFileError> {
         let text = catalogue::text(&self.scenario)?;
         sourced(&self.scenario, text, SourcedFile::Scenario)?;
         let mut document: Table = parse(&self.scenario, text)?;
@@ -189,7 +193,7 @@ impl Parameters {
         mut document: Table,
         preset: Option<&str>,
         configuration: &str,
-    ) -> Result<Table, FileError> {
+    ) -> Result<Table, ExperimentFileError> {
         if let Some(preset) = preset {
             let settings =
                 self.presets.get(preset).ok_or_else(|| self.wrong(format!("there is no preset {preset}")))?;
@@ -202,7 +206,7 @@ impl Parameters {
         Ok(document)
     }
 
-    fn configure(&self, document: &mut Table, configuration: &str) -> Result<(), FileError> {
+    fn configure(&self, document: &mut Table, configuration: &str) -> Result<(), ExperimentFileError> {
         let settings = self
             .configurations
             .get(configuration)
@@ -215,23 +219,25 @@ impl Parameters {
         self.set(document, settings)
     }
 
-    fn set(&self, document: &mut Table, settings: &Table) -> Result<(), FileError> {
+    fn set(&self, document: &mut Table, settings: &Table) -> Result<(), ExperimentFileError> {
         for (path, value) in settings.iter().filter(|(path, _)| *path != "also") {
             overlay::apply(document, path, value.clone()).map_err(|error| self.wrong(error.to_string()))?;
         }
         Ok(())
     }
 
-    fn wrong(&self, reason: String) -> FileError {
-        FileError::Invalid { file: self.scenario.clone(), reason }
+    fn wrong(&self, reason: String) -> ExperimentFileError {
+        ExperimentFileError::Invalid { file: self.scenario.clone(), reason }
     }
 }
 
 /// Returns the published values by row, flow count and column.
-pub(super) fn published(tables: &[String]) -> Result<BTreeMap<(String, u32, String), f64>, FileError> {
+pub(super) fn published(
+    tables: &[String],
+) -> Result<BTreeMap<(String, u32, String), f64>, ExperimentFileError> {
     let file = "published/titan.csv";
     let text = catalogue::text(file)?;
-    let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
+    let wrong = |reason: String| ExperimentFileError::Invalid { file: file.to_owned(), reason };
     let mut lines = text.lines();
     let heads: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let mut values = BTreeMap::new();

@@ -1,17 +1,17 @@
 //! `hoststack-outcast` and `hoststack-all-to-all --measured`: the study's levels on this machine, by `weft-profile`.
 
 use super::judge::measured_claims;
-use super::{Measured, ReproduceError};
+use super::{MeasuringOptions, ReproduceError};
 use weft_facts::record::Host;
 use weft_host::perf_event::SampleRate;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, MAX_CORES, Pattern};
-use weft_profile::session::{self, Loaded, Options, Profile, Trials};
+use weft_profile::session::{self, SessionOptions, SessionProfile, TrialPlan, WhenBusy};
 use weft_profile::setup::Setup;
 use weft_profile::statements;
-use weft_profile::traffic::Load;
+use weft_profile::traffic::TrafficLoad;
 use weft_report::profile::{Category, ConfigReport, Run, Side};
 use weft_report::reproduce::Experiment;
 use weft_units::Nanos;
@@ -33,7 +33,7 @@ const ROWS: [(&str, Level); 4] =
 /// Measures the outcast pattern.
 pub(super) fn fill_outcast(
     experiment: &mut Experiment,
-    _: &Measured,
+    _: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),
@@ -44,7 +44,7 @@ pub(super) fn fill_outcast(
 /// Measures the all-to-all pattern.
 pub(super) fn fill_all_to_all(
     experiment: &mut Experiment,
-    _: &Measured,
+    _: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),
@@ -77,7 +77,7 @@ fn fill(
             continue;
         }
         let options = options(pattern, flows, runs).map_err(failed)?;
-        let heard = |_: &session::Progress| {
+        let heard = |_: &session::TrialProgress| {
             done += 1;
             progress(done);
         };
@@ -100,14 +100,14 @@ fn experiment_id(pattern: Pattern) -> &'static str {
     if pattern == Pattern::Outcast { OUTCAST } else { ALL_TO_ALL }
 }
 
-fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<Options, ProfileError> {
-    Ok(Options {
+fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<SessionOptions, ProfileError> {
+    Ok(SessionOptions {
         pattern,
         flows: FlowCount::Each(flows),
-        load: Load::Bulk,
+        load: TrafficLoad::Bulk,
         levels: ROWS.map(|(_, level)| level).to_vec(),
         setup: Setup::default(),
-        trials: Trials {
+        trials: TrialPlan {
             repeats: runs,
             span: SPAN,
             warm_up: WARM_UP,
@@ -115,13 +115,13 @@ fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<Options, ProfileEr
             rate: SampleRate::DEFAULT,
             processors: session::processors()?,
             // A table of a loaded machine is better than none; the note says so.
-            loaded: Loaded::Label,
+            loaded: WhenBusy::Label,
         },
     })
 }
 
 /// Enters the figures of a flow count, and what limits them.
-fn enter(experiment: &mut Experiment, flows: u32, profile: &Profile) {
+fn enter(experiment: &mut Experiment, flows: u32, profile: &SessionProfile) {
     for cell in experiment.cells.iter_mut().filter(|cell| cell.flows == flows) {
         let level = ROWS.iter().find(|(row, _)| *row == cell.row).map(|(_, level)| level.name());
         let config = profile.report.configs.iter().find(|config| Some(config.level.as_str()) == level);

@@ -1,14 +1,14 @@
 //! The claims of an experiment's file, judged on simulated cells or on measured ones.
 
 use super::claim::{self, ClaimError, Values};
-use super::file::{self, ExperimentFile, FileError};
+use super::file::{self, ExperimentFile, ExperimentFileError};
 use weft_report::reproduce::{Claim, Experiment};
 
 /// Adds the claims of an experiment's file once more, on the measured cells.
 ///
 /// # Errors
 /// Fails if the file or a claim in it is invalid.
-pub(super) fn measured_claims(experiment: &mut Experiment) -> Result<(), FileError> {
+pub(super) fn measured_claims(experiment: &mut Experiment) -> Result<(), ExperimentFileError> {
     let cells = experiment.cells.iter();
     let values = cells
         .filter_map(|cell| Some(((cell.row.clone(), cell.column.clone(), cell.flows), cell.measured?)))
@@ -25,8 +25,9 @@ pub(super) fn claims(
     of: &str,
     values: &Values,
     experiment: &mut Experiment,
-) -> Result<(), FileError> {
-    let wrong = |error: ClaimError| FileError::Invalid { file: file.id.clone(), reason: error.to_string() };
+) -> Result<(), ExperimentFileError> {
+    let wrong =
+        |error: ClaimError| ExperimentFileError::Invalid { file: file.id.clone(), reason: error.to_string() };
     for claim in &file.claims {
         if let Some(judged) = claim::judge(&claim.holds, &claim.null, values).map_err(wrong)? {
             let (statement, expected) = (format!("{of}{}", claim.statement), claim.holds.join("; "));

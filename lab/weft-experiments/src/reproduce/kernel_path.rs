@@ -1,6 +1,6 @@
 //! `kernel-tcp --measured`: this machine's kernel TCP through the bottleneck, for comparison with the simulated one.
 
-use super::{Measured, ReproduceError};
+use super::{MeasuringOptions, ReproduceError};
 use crate::experiments::kernel_tcp::{self, Bottleneck, KernelTcpError};
 use weft_packet::ethernet;
 use weft_report::reproduce::Experiment;
@@ -22,7 +22,7 @@ const WORTH_SAYING: f64 = 0.02;
 /// Measures all cells, and replaces measured values of another machine.
 pub(super) fn fill(
     experiment: &mut Experiment,
-    how: &Measured,
+    how: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),

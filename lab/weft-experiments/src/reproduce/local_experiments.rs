@@ -1,13 +1,13 @@
 //! `--measured` for experiments with a simulated and a measured part, where each is measured in its own way.
 
-use super::{Measured, ReproduceError, fig2, hoststack, kernel_path, loom_cpu};
+use super::{MeasuringOptions, ReproduceError, fig2, hoststack, kernel_path, loom_cpu};
 use weft_report::reproduce::Experiment;
 
 /// Measures an experiment's cells, given the options, runs of each cell, a stop condition, and an observer for the
 /// number of runs done.
 pub(super) type Fill = fn(
     &mut Experiment,
-    &Measured,
+    &MeasuringOptions,
     u32,
     &(dyn Fn() -> bool + Sync),
     &mut dyn FnMut(usize),

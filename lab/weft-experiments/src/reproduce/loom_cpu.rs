@@ -5,7 +5,7 @@
 //! The doorbells of the port are measured apart: batched, and one for each packet.
 
 use super::doorbells::{self, Doorbells};
-use super::{Measured, ReproduceError};
+use super::{MeasuringOptions, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoEvent, DemoOptions, run};
 use crate::experiments::titan::measured::error::MeasuredError;
 use crate::experiments::titan::measured::processors::CpuTimes;
@@ -104,7 +104,7 @@ const PAYLOAD: u64 = 1448;
 /// Measures the four rows, and adds the paper's statements as claims.
 pub(super) fn fill(
     experiment: &mut Experiment,
-    how: &Measured,
+    how: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),

@@ -1,9 +1,9 @@
 //! `--measured`: Titan's tables and figures with measurements on real packets of this machine.
 
 use super::local_experiments::LocalExperiment;
-use super::{Options, ReproduceError, catalogue, local_experiments, native};
+use super::{ReproduceError, ReproduceOptions, catalogue, local_experiments, native};
 use crate::experiments::titan::measured::error::MeasuredError;
-use crate::experiments::titan::measured::experiment::{self, Failed, Measure, Results, WEIGHTS_ID};
+use crate::experiments::titan::measured::experiment::{self, Failed, MeasureSettings, Results, WEIGHTS_ID};
 use crate::experiments::titan::measured::settings::RunSettings;
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -31,9 +31,9 @@ pub const RUNS: u32 = 5;
 
 /// Parameters of measuring.
 #[derive(Clone, Debug)]
-pub struct Measured {
-    /// The measuring function. Its runs and first seed are those of [`Options`].
-    pub measure: Measure,
+pub struct MeasuringOptions {
+    /// The measuring function. Its runs and first seed are those of [`ReproduceOptions`].
+    pub measure: MeasureSettings,
     /// Whether the cells are also simulated.
     pub simulate: bool,
 }
@@ -43,7 +43,7 @@ pub struct Measured {
 ///
 /// # Errors
 /// Fails for an experiment that cannot be measured although asked to be, and for one that can only be measured.
-pub(super) fn resolve(options: &Options) -> Result<Vec<String>, ReproduceError> {
+pub(super) fn resolve(options: &ReproduceOptions) -> Result<Vec<String>, ReproduceError> {
     let all = || catalogue::ids().iter().copied();
     let given: Vec<&str> = match (options.ids.is_empty(), &options.measured) {
         (true, Some(_)) => vec![TITAN],
@@ -88,17 +88,17 @@ fn known() -> Vec<&'static str> {
 }
 
 /// Returns the options for simulating cells that are also measured: as many seeds as runs, or none.
-pub(super) fn simulated_options(options: &Options) -> Options {
+pub(super) fn simulated_options(options: &ReproduceOptions) -> ReproduceOptions {
     let seeds = match &options.measured {
         Some(measured) if !measured.simulate => Some(0),
         Some(_) => Some(options.seeds.unwrap_or(RUNS)),
         None => options.seeds,
     };
-    Options { seeds, ..options.clone() }
+    ReproduceOptions { seeds, ..options.clone() }
 }
 
 /// Returns the number of runs that [`measure`] makes of each row and flow count.
-fn runs(options: &Options) -> u32 {
+fn runs(options: &ReproduceOptions) -> u32 {
     options.seeds.unwrap_or(RUNS)
 }
 
@@ -110,7 +110,7 @@ fn runs(options: &Options) -> u32 {
 /// Fails when rights are missing or a measurement fails.
 pub(super) fn fill_local(
     experiments: &mut [Experiment],
-    options: &Options,
+    options: &ReproduceOptions,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(), ReproduceError> {
@@ -128,8 +128,8 @@ pub(super) fn fill_local(
 
 fn fill_one(
     local: &LocalExperiment,
-    (experiment, how): (&mut Experiment, &Measured),
-    options: &Options,
+    (experiment, how): (&mut Experiment, &MeasuringOptions),
+    options: &ReproduceOptions,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<(), ReproduceError> {
@@ -147,20 +147,20 @@ fn fill_one(
 
 /// Rows and flow counts to measure. Cells that several experiments share are measured once.
 pub(super) struct Plan {
-    how: Measure,
-    keys: BTreeSet<experiment::Key>,
+    how: MeasureSettings,
+    keys: BTreeSet<experiment::RowKey>,
     weighted: Option<Experiment>,
 }
 
 impl Plan {
     /// Plans the rows and flow counts of experiments, and the experiment with weights if `ids` has it.
     pub(super) fn new<'a>(
-        measured: &Measured,
-        options: &Options,
+        measured: &MeasuringOptions,
+        options: &ReproduceOptions,
         cells: impl Iterator<Item = (&'a str, u32)>,
         ids: &[String],
     ) -> Self {
-        let how = Measure { runs: runs(options), seed: options.seed, ..measured.measure.clone() };
+        let how = MeasureSettings { runs: runs(options), seed: options.seed, ..measured.measure.clone() };
         let here = cells.filter(|(row, _)| experiment::row(row, how.settings.inner).is_some());
         let keys = here.map(|(row, flows)| (row.to_owned(), flows)).collect();
         let weighted = ids.iter().any(|id| id == WEIGHTS_ID);
@@ -212,8 +212,8 @@ impl Plan {
 
 /// Measures, and returns the seconds that it took.
 fn timed(
-    how: &Measure,
-    keys: &BTreeSet<experiment::Key>,
+    how: &MeasureSettings,
+    keys: &BTreeSet<experiment::RowKey>,
     id: &str,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),
@@ -255,7 +255,7 @@ impl Seen {
 }
 
 /// Returns the results of some rows and flow counts, with all failures.
-fn of(results: &Results, keys: &BTreeSet<experiment::Key>) -> Results {
+fn of(results: &Results, keys: &BTreeSet<experiment::RowKey>) -> Results {
     let runs = results.runs.iter().filter(|(key, _)| keys.contains(*key));
     Results {
         runs: runs.map(|(key, runs)| (key.clone(), runs.clone())).collect(),
@@ -270,16 +270,16 @@ mod tests {
     use crate::experiments::titan::measured::nic;
     use crate::experiments::titan::measured::path::PathError;
 
-    fn options(ids: &[&str], measured: bool, flows: Option<u32>) -> Options {
+    fn options(ids: &[&str], measured: bool, flows: Option<u32>) -> ReproduceOptions {
         let settings = RunSettings::default();
-        let measure = Measure { settings, runs: RUNS, seed: 1, open: nic::open };
-        Options {
+        let measure = MeasureSettings { settings, runs: RUNS, seed: 1, open: nic::open };
+        ReproduceOptions {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
             flows,
-            measured: measured.then_some(Measured { measure, simulate: false }),
+            measured: measured.then_some(MeasuringOptions { measure, simulate: false }),
             threads: 1,
             seed: 1,
-            ..Options::default()
+            ..ReproduceOptions::default()
         }
     }
 
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!((measured, experiment.measured_on), (vec![Some(1.5), None], None));
     }
 
-    fn simulated_with(options: &Options, id: &str) -> Options {
-        Options { ids: vec![id.to_owned()], measured: None, ..options.clone() }
+    fn simulated_with(options: &ReproduceOptions, id: &str) -> ReproduceOptions {
+        ReproduceOptions { ids: vec![id.to_owned()], measured: None, ..options.clone() }
     }
 }

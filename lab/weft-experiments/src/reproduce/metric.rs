@@ -1,8 +1,8 @@
 //! Metrics: the values of cells, computed from a run.
 
 use weft_facts::stats;
-use weft_sim::cost::{Category, Operation};
-use weft_sim::outcome::Outcome;
+use weft_sim::cost::{CostCategory, CostedOperation};
+use weft_sim::outcome::RunOutcome;
 use weft_sim::scenario::Scenario;
 use weft_units::Nanos;
 
@@ -38,7 +38,7 @@ pub(super) struct UnknownMetric(pub(super) String);
 pub(super) fn value(
     metric: &str,
     scenario: &Scenario,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Result<Option<f64>, UnknownMetric> {
     let mut parts = metric.split(':');
     let name = parts.next().unwrap_or_default();
@@ -106,23 +106,23 @@ pub(super) fn value(
 
 /// Returns a category's share of the work; `None` if no category has work.
 fn share_of(category: &str, work: &[f64]) -> Option<f64> {
-    let index = Category::ALL.iter().position(|one| one.name() == category)?;
+    let index = CostCategory::ALL.iter().position(|one| one.name() == category)?;
     let sum: f64 = work.iter().sum();
     Some(work[index] / sum).filter(|share| share.is_finite())
 }
 
 /// Returns the processor time of the register writes, in nanoseconds per packet.
-fn time_of_doorbells(scenario: &Scenario, outcome: &Outcome) -> f64 {
-    scenario.costs.total(Operation::RegisterWrite) * doorbells("doorbells_per_packet", outcome)
+fn time_of_doorbells(scenario: &Scenario, outcome: &RunOutcome) -> f64 {
+    scenario.costs.total(CostedOperation::RegisterWrite) * doorbells("doorbells_per_packet", outcome)
 }
 
 /// Returns the work of all hosts, in nanoseconds.
-fn all_work(outcome: &Outcome) -> f64 {
+fn all_work(outcome: &RunOutcome) -> f64 {
     (0..outcome.cpu.len()).flat_map(|host| outcome.work(host)).sum()
 }
 
 /// Returns register writes: with or without batches, per packet; or the ratio of the two.
-fn doorbells(name: &str, outcome: &Outcome) -> f64 {
+fn doorbells(name: &str, outcome: &RunOutcome) -> f64 {
     let counters = &outcome.counters;
     let (batched, unbatched) = (counters.doorbells as f64, counters.doorbells_unbatched as f64);
     let packets = counters.packets.max(1) as f64;
@@ -134,7 +134,12 @@ fn doorbells(name: &str, outcome: &Outcome) -> f64 {
 }
 
 /// Returns metrics of classes' wire bytes; the outer option is `None` for invalid arguments.
-fn of_classes(name: &str, arguments: &[&str], scenario: &Scenario, outcome: &Outcome) -> Option<Option<f64>> {
+fn of_classes(
+    name: &str,
+    arguments: &[&str],
+    scenario: &Scenario,
+    outcome: &RunOutcome,
+) -> Option<Option<f64>> {
     let rates = |names: &mut dyn Iterator<Item = &str>, times: &[&str]| -> Option<Option<Vec<f64>>> {
         names.map(|name| class_gbps(scenario, outcome, name, times)).collect()
     };
@@ -159,7 +164,7 @@ fn group(scenario: &Scenario, name: Option<&str>) -> Option<u32> {
     scenario.flows.iter().position(|group| Some(group.name.as_str()) == name).map(|index| index as u32)
 }
 
-fn flows_of(outcome: &Outcome, group: u32) -> impl Iterator<Item = &weft_sim::outcome::FlowOutcome> {
+fn flows_of(outcome: &RunOutcome, group: u32) -> impl Iterator<Item = &weft_sim::outcome::FlowOutcome> {
     outcome.flows.iter().filter(move |flow| flow.group == group)
 }
 
@@ -195,7 +200,7 @@ fn span(arguments: &[&str]) -> Option<(Nanos, Nanos)> {
 
 /// Returns the throughput of a class between two times. The outer option is `None` for invalid arguments, the inner
 /// one for a time outside the run.
-fn class_gbps(scenario: &Scenario, outcome: &Outcome, class: &str, times: &[&str]) -> Option<Option<f64>> {
+fn class_gbps(scenario: &Scenario, outcome: &RunOutcome, class: &str, times: &[&str]) -> Option<Option<f64>> {
     let class = scenario.classes.iter().position(|name| name == class)?;
     let (from, to) = span(times)?;
     let (mut bytes, mut seconds) = (0.0, 0.0);
@@ -207,7 +212,7 @@ fn class_gbps(scenario: &Scenario, outcome: &Outcome, class: &str, times: &[&str
 }
 
 /// Returns, for each sending host, the time from its first to its last flow's completion.
-pub(super) fn spreads(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
+pub(super) fn spreads(scenario: &Scenario, outcome: &RunOutcome) -> Vec<f64> {
     let hosts = scenario.hosts.len();
     let mut ends: Vec<Vec<f64>> = vec![Vec::new(); hosts];
     for flow in &outcome.flows {
@@ -219,7 +224,7 @@ pub(super) fn spreads(scenario: &Scenario, outcome: &Outcome) -> Vec<f64> {
 }
 
 /// Returns the mean size of received skbs in kB; each step of the histogram counts with its middle.
-fn mean_skb(outcome: &Outcome) -> Option<f64> {
+fn mean_skb(outcome: &RunOutcome) -> Option<f64> {
     let counts = outcome.counters.receive_skb;
     let total: u64 = counts.iter().sum();
     let middle = |step: usize| step as f64 * 5.0 + 2.5;

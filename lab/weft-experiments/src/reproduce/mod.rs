@@ -44,8 +44,8 @@ mod scores;
 
 pub use catalogue::{claims_of, ids, title};
 pub use cross::{Cross, CrossOptions};
-pub use file::FileError;
-pub use measured::{Measured, RUNS as MEASURED_RUNS, TITAN};
+pub use file::ExperimentFileError;
+pub use measured::{MeasuringOptions, RUNS as MEASURED_RUNS, TITAN};
 pub use result_cache::ResultCache;
-pub use run::{Options, ReproduceError, run};
+pub use run::{ReproduceError, ReproduceOptions, run};
 pub use scores::{stored_settings, stored_text};

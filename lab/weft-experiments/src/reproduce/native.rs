@@ -1,6 +1,6 @@
 //! Native experiments: they run on this machine and are not simulated.
 
-use super::{Options, ReproduceError};
+use super::{ReproduceError, ReproduceOptions};
 use crate::experiments::dragonet::{isolation_panels, search_cost};
 use crate::experiments::titan::order::experiment as order;
 use crate::experiments::titan::shuffle::experiment as shuffle;
@@ -59,7 +59,7 @@ impl Native {
     /// Runs the experiment; fails if the rights that it needs are missing.
     pub(super) fn start(
         &self,
-        options: &Options,
+        options: &ReproduceOptions,
         cancelled: &(dyn Fn() -> bool + Sync),
         progress: &mut dyn FnMut(usize, usize),
     ) -> Result<Experiment, ReproduceError> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use weft_campaign::key::{Identity, ScenarioHash};
-use weft_campaign::record::{Figures, Record};
-use weft_campaign::store::{Found, Store, StoreError};
+use weft_campaign::record::{NamedFigures, ResultRecord};
+use weft_campaign::store::{Lookup, ResultStore, ResultStoreError};
 use weft_sim::MODEL_VERSION;
 use weft_sim::run::RunError;
 use weft_sim::scenario::Scenario;
@@ -18,7 +18,7 @@ const EVENTS: &str = "events";
 #[derive(Clone, Debug)]
 pub struct ResultCache {
     /// The store.
-    pub store: Store,
+    pub store: ResultStore,
     /// Tells the user a line about a file that is no result.
     pub tell: fn(&str),
 }
@@ -26,18 +26,18 @@ pub struct ResultCache {
 /// The metrics of a run by name, and its number of events.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct CachedResult {
-    pub(super) metrics: Figures,
+    pub(super) metrics: NamedFigures,
     pub(super) events: u64,
 }
 
 /// The reason that a run gives nothing.
 pub(super) enum Refused {
     Run(RunError),
-    Store(StoreError),
+    Store(ResultStoreError),
 }
 
-impl From<StoreError> for Refused {
-    fn from(error: StoreError) -> Self {
+impl From<ResultStoreError> for Refused {
+    fn from(error: ResultStoreError) -> Self {
         Self::Store(error)
     }
 }
@@ -47,14 +47,18 @@ impl ResultCache {
     ///
     /// # Errors
     /// If the store cannot be read.
-    pub(super) fn get(&self, scenario: &ScenarioHash, seed: u64) -> Result<Option<CachedResult>, StoreError> {
+    pub(super) fn get(
+        &self,
+        scenario: &ScenarioHash,
+        seed: u64,
+    ) -> Result<Option<CachedResult>, ResultStoreError> {
         let key = identity(scenario, seed).key();
         match self.store.look(&key)? {
-            Found::Whole(Record { mut figures, .. }) => {
+            Lookup::Whole(ResultRecord { mut figures, .. }) => {
                 let events = figures.remove(EVENTS).flatten();
                 Ok(events.map(|events| CachedResult { metrics: figures, events: events as u64 }))
             }
-            Found::Broken(error) => {
+            Lookup::Broken(error) => {
                 (self.tell)(&format!("{}: {error}; it is made again", self.store.path(&key).display()));
                 Ok(None)
             }
@@ -72,13 +76,13 @@ impl ResultCache {
         seed: u64,
         result: CachedResult,
         before: Option<CachedResult>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ResultStoreError> {
         let mut figures: BTreeMap<_, _> = before.map(|before| before.metrics).unwrap_or_default();
         figures.extend(result.metrics);
         figures.insert(EVENTS.to_owned(), Some(result.events as f64));
         let identity = identity(scenario, seed);
         let key = identity.key();
-        let text = Record { identity, figures }.write();
+        let text = ResultRecord { identity, figures }.write();
         let (_, error) = self.store.write(&text.map(|text| (key, text)).into_iter().collect::<Vec<_>>());
         error.map_or(Ok(()), Err)
     }

@@ -3,9 +3,9 @@
 
 use super::catalogue;
 use super::claim::Values;
-use super::file::{self, ExperimentFile, FileError};
+use super::file::{self, ExperimentFile, ExperimentFileError};
 use super::result_cache::{self, CachedResult, Refused, ResultCache};
-use super::{Measured, generate, judge, measured, metric, native, scores};
+use super::{MeasuringOptions, generate, judge, measured, metric, native, scores};
 use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use crate::simulate::sweep;
@@ -14,16 +14,16 @@ use std::time::Instant;
 use thiserror::Error;
 use toml::{Table, Value};
 use weft_campaign::key::ScenarioHash;
-use weft_campaign::store::StoreError;
+use weft_campaign::store::ResultStoreError;
 use weft_facts::stats;
 use weft_report::reproduce::{Experiment, Series, TableCell, band_of_mean};
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};
 
 /// Parameters of a reproduction.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ReproduceOptions {
     /// Ids of experiments; empty for all.
     pub ids: Vec<String>,
     /// Runs of each cell; `None` for the experiment's own number, or 200.
@@ -41,14 +41,14 @@ pub struct Options {
     pub time_scale: Option<f64>,
     /// Measures Titan's experiments on real packets. `seeds` is then the number of runs and of simulated seeds of
     /// each cell, 5 by default.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuringOptions>,
     /// A file of costs in place of the experiments': its name and its text.
     pub costs: Option<(String, String)>,
     /// Keeps the metrics of each simulated run, and takes those that are there.
     pub cache: Option<ResultCache>,
 }
 
-impl Options {
+impl ReproduceOptions {
     /// Returns the request to each experiment.
     pub fn request(&self) -> ExperimentRequest {
         ExperimentRequest {
@@ -85,7 +85,7 @@ pub enum ReproduceError {
     },
     /// An experiment's files are invalid.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] ExperimentFileError),
     /// A scenario cannot run.
     #[error("{id}, {row} with {flows}: {error}")]
     Run {
@@ -127,7 +127,7 @@ pub enum ReproduceError {
     OnlyMeasured(&'static str),
     /// The store of the runs does not work.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] ResultStoreError),
     /// Stopped by the user.
     #[error("stopped before all runs were made")]
     Stopped,
@@ -151,7 +151,7 @@ struct Run {
     events: u64,
     seconds: f64,
     /// The first seed's outcome; `None` for the others.
-    outcome: Option<Outcome>,
+    outcome: Option<RunOutcome>,
 }
 
 /// An experiment and the units of its rows and flow counts, in order.
@@ -165,7 +165,7 @@ struct Plan {
 /// # Errors
 /// Fails for an unknown id, a scenario that cannot run, and when `cancelled` asks to stop.
 pub fn run(
-    options: &Options,
+    options: &ReproduceOptions,
     cancelled: &(dyn Fn() -> bool + Sync),
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<Experiment>, ReproduceError> {
@@ -218,7 +218,7 @@ pub fn run(
 }
 
 /// Makes a run, or takes its metrics from the store. The first seed's run is always made, since its outcome is plotted.
-fn run_once(unit: &Unit, options: &Options, seed: u32) -> Result<Run, Refused> {
+fn run_once(unit: &Unit, options: &ReproduceOptions, seed: u32) -> Result<Run, Refused> {
     let begin = Instant::now();
     let number = options.seed + u64::from(seed);
     let cache = options.cache.as_ref();
@@ -257,7 +257,7 @@ struct Units {
 }
 
 impl Units {
-    fn plan(&mut self, id: &str, options: &Options) -> Result<Plan, ReproduceError> {
+    fn plan(&mut self, id: &str, options: &ReproduceOptions) -> Result<Plan, ReproduceError> {
         if !catalogue::ids().contains(&id) {
             let known = catalogue::ids().join(", ");
             return Err(ReproduceError::Unknown { given: id.to_owned(), known });
@@ -304,11 +304,14 @@ impl Units {
                     let costs = given.filter(|(name, _)| name == path).map(|(_, text)| text.clone());
                     costs.map_or_else(|| crate::catalogue::files::beside_scenarios(path), Ok)
                 })
-                .map_err(|error| FileError::Invalid { file: name.clone(), reason: error.to_string() })?;
+                .map_err(|error| ExperimentFileError::Invalid {
+                    file: name.clone(),
+                    reason: error.to_string(),
+                })?;
                 for metric in metrics {
                     // Evaluated without a run, so that an invalid name costs none.
-                    metric::value(metric, &scenario, &Outcome::default()).map_err(|error| {
-                        FileError::Invalid { file: name.clone(), reason: error.to_string() }
+                    metric::value(metric, &scenario, &RunOutcome::default()).map_err(|error| {
+                        ExperimentFileError::Invalid { file: name.clone(), reason: error.to_string() }
                     })?;
                 }
                 let hash = result_cache::hash(&scenario);
@@ -329,13 +332,18 @@ impl Units {
 }
 
 /// Sets the varied number.
-pub(super) fn vary(document: &mut Table, file: &ExperimentFile, flows: u32) -> Result<(), FileError> {
+pub(super) fn vary(
+    document: &mut Table,
+    file: &ExperimentFile,
+    flows: u32,
+) -> Result<(), ExperimentFileError> {
     if let Some(pattern) = &file.all_to_all {
         generate::all_to_all(document, pattern, flows);
     }
     if let Some(key) = &file.flows_key {
-        crate::catalogue::overlay::apply(document, key, Value::Integer(i64::from(flows)))
-            .map_err(|error| FileError::Invalid { file: file.id.clone(), reason: error.to_string() })?;
+        crate::catalogue::overlay::apply(document, key, Value::Integer(i64::from(flows))).map_err(
+            |error| ExperimentFileError::Invalid { file: file.id.clone(), reason: error.to_string() },
+        )?;
     }
     Ok(())
 }
@@ -345,7 +353,7 @@ fn conclude(
     plan: &Plan,
     units: &[Unit],
     runs: &[Vec<Run>],
-    options: &Options,
+    options: &ReproduceOptions,
 ) -> Result<Experiment, ReproduceError> {
     let file = &plan.file;
     let published = file::published(&file.published)?;
@@ -432,7 +440,7 @@ fn outcome_series(
     row: &str,
     flows: u32,
     unit: &Unit,
-    outcome: &Outcome,
+    outcome: &RunOutcome,
 ) -> Vec<Series> {
     let mut lines = Vec::new();
     for plot in &file.plots {

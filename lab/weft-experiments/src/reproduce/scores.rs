@@ -4,8 +4,8 @@
 //! the model, a parameter or a scenario changes. A change that lowers a score fails; a change that raises one also
 //! updates the file.
 
-use super::file::{self, FileError};
-use super::{Options, catalogue};
+use super::file::{self, ExperimentFileError};
+use super::{ReproduceOptions, catalogue};
 use core::fmt::Write as _;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -78,17 +78,20 @@ impl Scores {
 ///
 /// # Errors
 /// Fails if the file is invalid, which is a defect of weftline.
-pub fn stored_settings() -> Result<(u32, u64, Vec<String>), FileError> {
+pub fn stored_settings() -> Result<(u32, u64, Vec<String>), ExperimentFileError> {
     let stored = stored()?;
     Ok((stored.seeds, stored.seed, stored.experiments.into_keys().collect()))
 }
 
-fn stored() -> Result<Stored, FileError> {
+fn stored() -> Result<Stored, ExperimentFileError> {
     file::parse(FILE, catalogue::text(FILE)?)
 }
 
 /// Adds to each experiment with stored scores the claim that none has fallen, if the runs had the file's settings.
-pub(super) fn hold(experiments: &mut [Experiment], options: &Options) -> Result<(), FileError> {
+pub(super) fn hold(
+    experiments: &mut [Experiment],
+    options: &ReproduceOptions,
+) -> Result<(), ExperimentFileError> {
     let stored = stored()?;
     let alike = options.seeds == Some(stored.seeds)
         && options.seed == stored.seed
@@ -198,7 +201,7 @@ mod tests {
         for (seeds, claims) in [(seeds, 2), (seeds + 1, 1)] {
             let mut experiments = [experiment([1.0, 2.0, 3.0])];
             experiments[0].id.clone_from(&ids[0]);
-            let options = Options { seeds: Some(seeds), seed, ..Options::default() };
+            let options = ReproduceOptions { seeds: Some(seeds), seed, ..ReproduceOptions::default() };
             hold(&mut experiments, &options).expect("read");
             assert_eq!(experiments[0].claims.len(), claims);
         }

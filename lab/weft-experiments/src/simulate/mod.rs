@@ -5,9 +5,9 @@ mod sweep;
 
 pub use examples::{example, examples};
 pub use sweep::sweep;
-pub use weft_campaign::document::{Run, conservation};
+pub use weft_campaign::document::{SeededRun, conservation};
 
-use crate::catalogue::overlay::{self, OverlayError, Setting};
+use crate::catalogue::overlay::{self, KeyedValue, OverlayError};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 use weft_campaign::document;
@@ -19,7 +19,7 @@ use weft_text::LocatedError;
 /// The reason that a scenario cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum ScenarioReadError {
     /// The file cannot be read.
     #[error("cannot read {path}: {error}")]
     File {
@@ -40,9 +40,9 @@ pub enum ReadError {
 ///
 /// # Errors
 /// Fails for an unreadable file, a setting that does not fit, or an invalid scenario: the error has the place.
-pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|error| ReadError::File { path: path.to_owned(), error })?;
+pub fn read(path: &Path, settings: &[KeyedValue]) -> Result<Scenario, ScenarioReadError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| ScenarioReadError::File { path: path.to_owned(), error })?;
     let folder = path.parent().map(Path::to_owned).unwrap_or_default();
     let mut files = |name: &str| tenant_files::read(&folder.join(name));
     let name = path.display().to_string();
@@ -63,6 +63,6 @@ pub fn read(path: &Path, settings: &[Setting]) -> Result<Scenario, ReadError> {
 }
 
 /// Returns the document of a scenario's runs on this host; `None` without a run. `wall_s` is the time of all runs in seconds.
-pub fn report(scenario: &Scenario, runs: &[Run], wall_s: f64) -> Option<SimReport> {
+pub fn report(scenario: &Scenario, runs: &[SeededRun], wall_s: f64) -> Option<SimReport> {
     document::report(scenario, runs, wall_s, host_facts::detect())
 }

@@ -1,7 +1,7 @@
 //! The scenario of a host: the base of `experiments/scenarios/tune.toml` with the host's facts, what is assumed where a fact is
 //! missing, and what must be known and is not.
 
-use super::{Options, TuneError};
+use super::{TuneError, TuneOptions};
 use crate::catalogue::overlay;
 use crate::reproduce::file::Parameters;
 use toml::{Table, Value};
@@ -33,7 +33,7 @@ pub(super) struct HostScenario {
 pub(super) fn scenario(
     parameters: &Parameters,
     facts: &Facts,
-    options: &Options,
+    options: &TuneOptions,
 ) -> Result<HostScenario, TuneError> {
     let mut host = HostScenario { document: parameters.base()?, assumed: Vec::new(), unknown: Vec::new() };
     let mut fill = Fill { host: &mut host, options };
@@ -61,7 +61,7 @@ pub(super) fn number(number: u32) -> Value {
 }
 
 /// Whether the user gives a key, or a part of it.
-pub(super) fn is_given(options: &Options, key: &str) -> bool {
+pub(super) fn is_given(options: &TuneOptions, key: &str) -> bool {
     options.sets.iter().any(|setting| {
         setting.path == key || setting.path.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'))
     })
@@ -70,7 +70,7 @@ pub(super) fn is_given(options: &Options, key: &str) -> bool {
 /// Puts facts into a scenario.
 struct Fill<'a> {
     host: &'a mut HostScenario,
-    options: &'a Options,
+    options: &'a TuneOptions,
 }
 
 impl Fill<'_> {
@@ -197,7 +197,7 @@ impl Fill<'_> {
 const MOST_FLOWS: u32 = 48;
 
 /// The number of flows of a trial: those of the scenario, up to a bound.
-pub(super) fn flows_of(facts: &Facts, options: &Options) -> u32 {
+pub(super) fn flows_of(facts: &Facts, options: &TuneOptions) -> u32 {
     options.flows.unwrap_or_else(|| flows(facts)).clamp(2, MOST_FLOWS)
 }
 
@@ -236,7 +236,7 @@ fn qdisc(facts: &Facts) -> Result<Value, String> {
 }
 
 /// Sets the length of the runs: as many bytes at every rate, unless that is too short or takes too long.
-fn times(document: &mut Table, options: &Options) -> Result<(), TuneError> {
+fn times(document: &mut Table, options: &TuneOptions) -> Result<(), TuneError> {
     let rate = document.get("network").and_then(|network| network.get("rate")).and_then(Value::as_str);
     // A value of the user's that is no rate is refused by the scenario's reader.
     let Some(rate) = rate.and_then(|rate| rate.parse::<BitsPerSec>().ok()) else { return Ok(()) };

@@ -5,7 +5,7 @@
 //! simulator runs the same testbed with the same setting beside it.
 
 use super::simulated::{self, figures};
-use super::{Options, Progress, TuneError, candidates, host};
+use super::{TuneError, TuneOptions, TuneStep, candidates, host};
 use crate::catalogue::overlay;
 use crate::predict::testbed;
 use crate::reproduce::file;
@@ -14,22 +14,22 @@ use weft_facts::stats;
 use weft_host::transmit::Facts;
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::hosts::Place;
+use weft_profile::hosts::HostPort;
 use weft_profile::level::Level;
-use weft_profile::pattern::{FlowCount, Layout, Pattern};
-use weft_profile::session::{self, Trials};
-use weft_profile::setup::{Link, Qdisc, Setup};
-use weft_profile::traffic::Load;
-use weft_profile::trial::{self, First, Instrument, Trial};
+use weft_profile::pattern::{FlowCount, FlowLayout, Pattern};
+use weft_profile::session::{self, TrialPlan};
+use weft_profile::setup::{LinkQdisc, RatedLink, Setup};
+use weft_profile::traffic::TrafficLoad;
+use weft_profile::trial::{self, First, Instrument, TrialResult};
 use weft_report::tune::{Figures, Tried, TuneReport, Wish};
 use weft_sim::run::simulate;
 use weft_units::{BitsPerSec, Bytes};
 
 /// The other host of trials.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub struct TrialPeer {
     /// Its place.
-    pub to: Place,
+    pub to: HostPort,
     /// The arguments of the process that restores the device if this one is killed (`Device::guard` of `weft-profile`).
     pub guard: &'static [&'static str],
 }
@@ -40,11 +40,11 @@ pub struct TryOptions {
     /// Candidates to try, the best first.
     pub most: u32,
     /// Their trials.
-    pub trials: Trials,
+    pub trials: TrialPlan,
     /// The table of categories.
     pub categories: Categories,
     /// The other host, if the host's own device is tried; `None` for namespaces.
-    pub peer: Option<Peer>,
+    pub peer: Option<TrialPeer>,
 }
 
 /// A setting in the testbed.
@@ -58,15 +58,15 @@ struct Trying {
 pub(super) fn fill(
     report: &mut TuneReport,
     facts: &Facts,
-    (options, try_best): (&Options, &TryOptions),
+    (options, try_best): (&TuneOptions, &TryOptions),
     stop: &(dyn Fn() -> bool + Sync),
-    heard: &mut dyn FnMut(Progress),
+    heard: &mut dyn FnMut(TuneStep),
 ) -> Result<(), TuneError> {
     let limited = matches!(options.wish, Wish::Fairness | Wish::Latency);
     let flows = host::flows_of(facts, options);
-    let layout = Layout::new(Pattern::OneToOne, FlowCount::Each(flows), &try_best.trials.processors);
+    let layout = FlowLayout::new(Pattern::OneToOne, FlowCount::Each(flows), &try_best.trials.processors);
     let present = Setup {
-        link: limited.then_some(Link { rate: testbed::LINK, qdisc: Qdisc::Fifo }),
+        link: limited.then_some(RatedLink { rate: testbed::LINK, qdisc: LinkQdisc::Fifo }),
         limit_output: facts.small_queue,
         segment: facts.segments.map(|segments| segments.size),
     };
@@ -110,14 +110,14 @@ fn change(name: &str, present: &Setup) -> Result<Setup, &'static str> {
     const NO_LINK: &str = "nothing waits in the testbed of this wish";
     let qdisc = |qdisc| {
         let link = present.link.ok_or(NO_LINK)?;
-        Ok(Setup { link: Some(Link { qdisc, ..link }), ..present.clone() })
+        Ok(Setup { link: Some(RatedLink { qdisc, ..link }), ..present.clone() })
     };
     let limit = |bytes| Ok(Setup { limit_output: Some(Bytes(bytes)), ..present.clone() });
     let segment = |bytes| Ok(Setup { segment: Some(Bytes(bytes)), ..present.clone() });
     match name {
-        "pfifo_fast" => qdisc(Qdisc::Fifo),
-        "fq_codel" => qdisc(Qdisc::FqCodel),
-        "sfq" => qdisc(Qdisc::Sfq),
+        "pfifo_fast" => qdisc(LinkQdisc::Fifo),
+        "fq_codel" => qdisc(LinkQdisc::FqCodel),
+        "sfq" => qdisc(LinkQdisc::Sfq),
         "tsq-256k" => limit(256 << 10),
         "tsq-128k" => limit(128 << 10),
         "segment-32k" => segment(32 << 10),
@@ -133,8 +133,8 @@ fn change(name: &str, present: &Setup) -> Result<Setup, &'static str> {
 /// The same testbed in the simulator.
 fn simulate_testbed(
     one: &Trying,
-    layout: &Layout,
-    (options, limited): (&Options, bool),
+    layout: &FlowLayout,
+    (options, limited): (&TuneOptions, bool),
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<Figures>, TuneError> {
     const COSTS: &str = "../costs/xeon-gold-6128.toml";
@@ -154,7 +154,7 @@ fn simulate_testbed(
     if let Some(duration) = document.get("duration").cloned() {
         overlay::apply(&mut document, "fairness_intervals", Value::Array(vec![duration]))?;
     }
-    let is_qdisc = one.setup.link.is_some_and(|link| link.qdisc != Qdisc::Fifo);
+    let is_qdisc = one.setup.link.is_some_and(|link| link.qdisc != LinkQdisc::Fifo);
     if is_qdisc {
         document = file::parameters(candidates::PARAMETERS)?.over(document, None, &one.name)?;
     }
@@ -186,9 +186,9 @@ fn probes() -> Value {
 fn measure(
     trying: &[Trying],
     runs: &mut [Tried],
-    (options, layout): (&TryOptions, &Layout),
+    (options, layout): (&TryOptions, &FlowLayout),
     stop: &(dyn Fn() -> bool + Sync),
-    heard: &mut dyn FnMut(Progress),
+    heard: &mut dyn FnMut(TuneStep),
 ) -> Result<String, TuneError> {
     let stop = || stop();
     let trials = &options.trials;
@@ -213,7 +213,7 @@ fn measure(
             }
             let order = (repeat, First::of(repeat));
             let level = (Level::TsoGro, None);
-            let what = match trial::run(level, Load::Bulk, layout, order, &instrument(&one.setup)) {
+            let what = match trial::run(level, TrafficLoad::Bulk, layout, order, &instrument(&one.setup)) {
                 Ok(trial) => {
                     let seen = of_trial(&trial);
                     tried.measured.push(seen);
@@ -225,13 +225,13 @@ fn measure(
                 }
                 Err(error) => return Err(failed(&one.name, error)),
             };
-            heard(Progress::Tried { done, of, what });
+            heard(TuneStep::Tried { done, of, what });
         }
     }
     Ok(label)
 }
 
-pub(super) fn of_trial(trial: &Trial) -> Figures {
+pub(super) fn of_trial(trial: &TrialResult) -> Figures {
     let run = &trial.run;
     let flows = trial.flows.clone().unwrap_or_default();
     let bps = BitsPerSec(run.bare_bps.max(0.0) as u64);
@@ -249,12 +249,12 @@ mod tests {
 
     #[test]
     fn a_candidate_changes_what_it_says_and_nothing_else() {
-        let link = Some(Link { rate: testbed::LINK, qdisc: Qdisc::Fifo });
+        let link = Some(RatedLink { rate: testbed::LINK, qdisc: LinkQdisc::Fifo });
         let present = Setup { link, limit_output: Some(Bytes(1 << 20)), segment: Some(Bytes(65_536)) };
         let changed = change("tsq-256k", &present).expect("possible");
         assert_eq!(changed, Setup { limit_output: Some(Bytes(262_144)), ..present.clone() });
         let fair = change("fq_codel", &present).expect("possible");
-        assert_eq!(fair.link.map(|link| link.qdisc), Some(Qdisc::FqCodel));
+        assert_eq!(fair.link.map(|link| link.qdisc), Some(LinkQdisc::FqCodel));
         assert!(change("fq_codel", &Setup { link: None, ..present.clone() }).is_err());
         for name in ["dqa", "xps", "bql-64k", "one-queue", "no-tso"] {
             assert!(change(name, &present).is_err(), "{name}");

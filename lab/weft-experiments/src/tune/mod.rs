@@ -13,9 +13,9 @@ mod measured;
 mod on_device;
 mod simulated;
 
-use crate::catalogue::overlay::{OverlayError, Setting};
+use crate::catalogue::overlay::{KeyedValue, OverlayError};
 use crate::predict::Machine;
-use crate::reproduce::{FileError, file};
+use crate::reproduce::{ExperimentFileError, file};
 use weft_facts::record::Host;
 use weft_host::transmit::Facts;
 use weft_profile::error::ProfileError;
@@ -27,11 +27,11 @@ use weft_text::LocatedError;
 use weft_units::BitsPerSec;
 
 pub use candidates::QDISCS;
-pub use measured::{Peer, TryOptions};
+pub use measured::{TrialPeer, TryOptions};
 
 /// The options of the advice.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TuneOptions {
     /// The wish.
     pub wish: Wish,
     /// The rate of the link, in place of the driver's.
@@ -39,7 +39,7 @@ pub struct Options {
     /// The number of bulk flows.
     pub flows: Option<u32>,
     /// Values of the scenario.
-    pub sets: Vec<Setting>,
+    pub sets: Vec<KeyedValue>,
     /// The costs of this machine's work.
     pub machine: Option<Machine>,
     /// Seeds of the ranking; as many more decide.
@@ -54,7 +54,7 @@ pub struct Options {
 
 /// A step that was done.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum TuneStep {
     /// Runs of the simulator, done and in all.
     Simulated {
         /// Done.
@@ -88,7 +88,7 @@ pub struct Tuned {
 pub enum TuneError {
     /// The file of the candidates is invalid.
     #[error(transparent)]
-    File(#[from] FileError),
+    File(#[from] ExperimentFileError),
     /// A value does not fit the scenario.
     #[error(transparent)]
     Setting(#[from] OverlayError),
@@ -125,10 +125,10 @@ pub enum TuneError {
 /// If a value of the user's does not fit, a run fails, or the caller asks to stop.
 pub fn run(
     facts: &Facts,
-    options: &Options,
+    options: &TuneOptions,
     host: Host,
     stop: &(dyn Fn() -> bool + Sync),
-    heard: &mut dyn FnMut(Progress),
+    heard: &mut dyn FnMut(TuneStep),
 ) -> Result<Tuned, TuneError> {
     let parameters = file::parameters(candidates::PARAMETERS)?;
     let built = host::scenario(&parameters, facts, options)?;
@@ -155,7 +155,7 @@ pub fn run(
     let mut done = 0;
     let mut step = |runs: u32| {
         done += runs;
-        heard(Progress::Simulated { done, of });
+        heard(TuneStep::Simulated { done, of });
     };
     report.candidates = simulated::rank(&cells, options, stop, &mut step)?;
     let mut report = report.finish();
@@ -171,7 +171,7 @@ pub fn run(
     Ok(Tuned { report, scenario: text })
 }
 
-fn costs(options: &Options) -> String {
+fn costs(options: &TuneOptions) -> String {
     match &options.machine {
         Some(machine) => machine.name.clone(),
         None => {
@@ -181,7 +181,7 @@ fn costs(options: &Options) -> String {
 }
 
 /// The trust that the simulator's order of settings deserves (docs/simulator.md, "Out of sample").
-fn labels(options: &Options) -> Vec<String> {
+fn labels(options: &TuneOptions) -> Vec<String> {
     let trust = match options.wish {
         Wish::Fairness => {
             "Kendall's tau is .65 to .74 for the order of settings in Titan's tables to which nothing was fitted"

@@ -3,28 +3,28 @@
 //! Each change counts from the present settings, is read back, and is restored by the journal of `weft-profile`, also if this process is
 //! killed.
 
-use super::measured::{Peer, TryOptions, of_trial};
-use super::{Options, Progress, TuneError, candidates, host};
+use super::measured::{TrialPeer, TryOptions, of_trial};
+use super::{TuneError, TuneOptions, TuneStep, candidates, host};
 use weft_host::transmit::Facts;
 use weft_profile::hosts::client;
-use weft_profile::journal::Device;
-use weft_profile::level::Change;
+use weft_profile::journal::LevelDevice;
+use weft_profile::level::DeviceChange;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_profile::session;
 use weft_profile::setup::Setup;
-use weft_profile::traffic::Load;
+use weft_profile::traffic::TrafficLoad;
 use weft_report::tune::{Tried, TuneReport};
 use weft_units::{BitsPerSec, Bytes};
 
 /// The change that a trial makes, or the reason that it makes none.
-fn change(name: &'static str) -> Result<Change, &'static str> {
+fn change(name: &'static str) -> Result<DeviceChange, &'static str> {
     Ok(match name {
-        candidates::PRESENT => Change::Present,
-        "tsq-256k" => Change::SmallQueue(Bytes(256 << 10)),
-        "tsq-128k" => Change::SmallQueue(Bytes(128 << 10)),
-        "segment-32k" => Change::Segment(Bytes(32 << 10)),
-        "segment-16k" => Change::Segment(Bytes(16 << 10)),
-        "no-tso" => Change::NoTso,
+        candidates::PRESENT => DeviceChange::Present,
+        "tsq-256k" => DeviceChange::SmallQueue(Bytes(256 << 10)),
+        "tsq-128k" => DeviceChange::SmallQueue(Bytes(128 << 10)),
+        "segment-32k" => DeviceChange::Segment(Bytes(32 << 10)),
+        "segment-16k" => DeviceChange::Segment(Bytes(16 << 10)),
+        "no-tso" => DeviceChange::NoTso,
         _ => {
             return Err(
                 "at a device trials change segments and TCP small queues only; set it by its command, and compare",
@@ -37,13 +37,13 @@ fn change(name: &'static str) -> Result<Change, &'static str> {
 pub(super) fn fill(
     report: &mut TuneReport,
     facts: &Facts,
-    (options, try_best, peer): (&Options, &TryOptions, &Peer),
+    (options, try_best, peer): (&TuneOptions, &TryOptions, &TrialPeer),
     stop: &(dyn Fn() -> bool + Sync),
-    heard: &mut dyn FnMut(Progress),
+    heard: &mut dyn FnMut(TuneStep),
 ) -> Result<(), TuneError> {
     let names = candidates::names(facts);
     let own = |name: &str| names.iter().copied().find(|known| *known == name);
-    let mut changes = vec![(candidates::PRESENT, Change::Present)];
+    let mut changes = vec![(candidates::PRESENT, DeviceChange::Present)];
     for one in report.candidates.iter_mut().filter(|one| !one.present && !one.ranking.is_empty()) {
         let is_full = changes.len() > try_best.most as usize;
         let Some(name) = own(&one.name) else { continue };
@@ -59,16 +59,16 @@ pub(super) fn fill(
     }
     let flows = host::flows_of(facts, options);
     report.tried_at = Some(format!("{}, to {}", facts.device, peer.to.host));
-    let device = Device { name: &facts.device, guard: peer.guard };
-    let mut told = |progress: &session::Progress| {
+    let device = LevelDevice { name: &facts.device, guard: peer.guard };
+    let mut told = |progress: &session::TrialProgress| {
         let rate = BitsPerSec(progress.run.bare_bps.max(0.0) as u64);
         let what = format!("{}, {rate}", progress.level);
-        heard(Progress::Tried { done: progress.done, of: progress.of, what });
+        heard(TuneStep::Tried { done: progress.done, of: progress.of, what });
     };
-    let session = session::Options {
+    let session = session::SessionOptions {
         pattern: Pattern::OneToOne,
         flows: FlowCount::Each(flows),
-        load: Load::Bulk,
+        load: TrafficLoad::Bulk,
         levels: Vec::new(),
         setup: Setup::default(),
         trials: try_best.trials.clone(),
@@ -106,7 +106,8 @@ mod tests {
             ("segment-16k", "host.stack.gso"),
         ] {
             let size = file["configurations"][name][key].as_str().and_then(|size| size.parse::<Bytes>().ok());
-            let (Ok(Change::SmallQueue(bytes)) | Ok(Change::Segment(bytes))) = change(name) else {
+            let (Ok(DeviceChange::SmallQueue(bytes)) | Ok(DeviceChange::Segment(bytes))) = change(name)
+            else {
                 panic!("{name} is no change of a size")
             };
             assert_eq!(Some(bytes), size, "{name}");

@@ -1,7 +1,7 @@
 //! The present setting and the candidates in the simulator.
 
 use super::candidates::{PRESENT, Plan, plans};
-use super::{Options, TuneError, entry};
+use super::{TuneError, TuneOptions, entry};
 use crate::catalogue::files::beside_scenarios;
 use crate::catalogue::overlay;
 use crate::predict::Machine;
@@ -11,7 +11,7 @@ use toml::Table;
 use weft_facts::stats;
 use weft_host::transmit::Facts;
 use weft_report::tune::{Candidate, Figures, TuneReport};
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{self, Scenario};
 use weft_text::LocatedError;
@@ -32,7 +32,7 @@ pub(super) fn cells(
     parameters: &Parameters,
     document: &Table,
     facts: &Facts,
-    options: &Options,
+    options: &TuneOptions,
 ) -> Result<Vec<Cell>, TuneError> {
     let nothing =
         Plan { name: PRESENT, change: "nothing", commands: Vec::new(), values: Vec::new(), why_not: None };
@@ -100,7 +100,7 @@ pub(super) fn runs(cells: &[Cell]) -> u32 {
 /// The entries of the document, with the runs of the ranking.
 pub(super) fn rank(
     cells: &[Cell],
-    options: &Options,
+    options: &TuneOptions,
     stop: &(dyn Fn() -> bool + Sync),
     step: &mut dyn FnMut(u32),
 ) -> Result<Vec<Candidate>, TuneError> {
@@ -118,7 +118,7 @@ pub(super) fn rank(
 pub(super) fn decide(
     cells: &[Cell],
     report: &mut TuneReport,
-    options: &Options,
+    options: &TuneOptions,
     stop: &(dyn Fn() -> bool + Sync),
     step: &mut dyn FnMut(u32),
 ) -> Result<(), TuneError> {
@@ -143,7 +143,7 @@ pub(super) fn decide(
 pub(super) fn several(
     scenarios: &[(&str, &Scenario)],
     first: u64,
-    options: &Options,
+    options: &TuneOptions,
     stop: &(dyn Fn() -> bool + Sync),
     step: &mut dyn FnMut(u32),
 ) -> Result<Vec<Vec<Figures>>, TuneError> {
@@ -164,7 +164,7 @@ pub(super) fn several(
 }
 
 /// The figures of a run.
-pub(super) fn figures(scenario: &Scenario, outcome: &Outcome) -> Figures {
+pub(super) fn figures(scenario: &Scenario, outcome: &RunOutcome) -> Figures {
     let received: f64 = outcome.flows.iter().map(|flow| flow.received.get() as f64).sum();
     let trips: Vec<f64> =
         outcome.probes.iter().flat_map(|probe| &probe.samples).map(|trip| trip.as_secs_f64()).collect();

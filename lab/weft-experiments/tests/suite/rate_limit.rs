@@ -1,6 +1,6 @@
 //! Loom's Figure 2 on real packets: a class spread over many queues, flows and processes is limited as a whole.
 
-use weft_experiments::experiments::loom::{DemoOptions, Outcome, run};
+use weft_experiments::experiments::loom::{DemoOptions, ModeOutcome, run};
 use weft_policy::{CompileOptions, Source, compile};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -25,7 +25,7 @@ fn a_limit_holds_over_many_queues_flows_and_processes() {
     let class = |name: &str| policy.classes.iter().position(|c| c.name == name).expect("the class");
     // After all flows are connected. On a machine in other use both classes have a backlog for a part of the time only;
     // the run is then longer.
-    let steady = |outcome: &Outcome| {
+    let steady = |outcome: &ModeOutcome| {
         // A stretch is steady for those who wait throughout it: T1 alone too, when T2's sender pauses.
         let both = |standing: &[Bytes]| ["T1", "T2"].iter().all(|name| standing[class(name)] > Bytes::ZERO);
         let windows = outcome.windows.iter().filter(|w| w.steady && w.at >= Nanos::from_secs(2));

@@ -1,12 +1,12 @@
 //! Experiments: all files are consistent, and a small reproduction has the expected cells.
 
-use weft_experiments::reproduce::{self, Options, ReproduceError};
+use weft_experiments::reproduce::{self, ReproduceError, ReproduceOptions};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::Claim;
 
-fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> Options {
+fn options(ids: &[&str], seeds: u32, flows: Option<u32>) -> ReproduceOptions {
     let ids = ids.iter().map(|id| (*id).to_owned()).collect();
-    Options {
+    ReproduceOptions {
         ids,
         seeds: Some(seeds),
         flows,
@@ -102,7 +102,7 @@ fn a_shuffle_takes_its_size_from_the_option_and_completes() {
 #[test]
 fn seeds_make_the_result() {
     let run = |seed| {
-        let options = Options { seed, ..options(&["titan-atc17-memcached"], 2, None) };
+        let options = ReproduceOptions { seed, ..options(&["titan-atc17-memcached"], 2, None) };
         let mut done = reproduce::run(&options, &|| false, |_, _| ()).expect("it runs");
         done[0].wall_s = 0.0;
         done
@@ -116,12 +116,12 @@ fn seeds_make_the_result() {
 #[test]
 fn stored_scores_do_not_fall() {
     let (seeds, seed, ids) = reproduce::stored_settings().expect("the file");
-    let options = Options {
+    let options = ReproduceOptions {
         ids: ids.clone(),
         seeds: Some(seeds),
         seed,
         threads: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        ..Options::default()
+        ..ReproduceOptions::default()
     };
     let experiments = reproduce::run(&options, &|| false, |_, _| ()).expect("it runs");
     if std::env::var_os("UPDATE_SCORES").is_some() {
@@ -170,7 +170,8 @@ fn no_claim_passes_on_its_null_model() {
 #[test]
 fn claims_hold() {
     let ids = ["loom-fig2", "loom-fig4", "titan-atc17-memcached"];
-    let done = reproduce::run(&Options { transfer: None, ..options(&ids, 1, None) }, &|| false, |_, _| ());
+    let done =
+        reproduce::run(&ReproduceOptions { transfer: None, ..options(&ids, 1, None) }, &|| false, |_, _| ());
     for experiment in done.expect("it runs") {
         assert!(experiment.claims.len() >= 2, "{}", experiment.id);
         for claim in &experiment.claims {

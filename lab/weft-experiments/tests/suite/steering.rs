@@ -60,7 +60,7 @@ fn every_shipped_model_sends_packets_where_planner_and_graph_say() {
 
 #[test]
 fn the_search_s_table_has_its_cells_and_what_was_published() {
-    let options = weft_experiments::reproduce::Options {
+    let options = weft_experiments::reproduce::ReproduceOptions {
         ids: vec![search_cost::ID.to_owned()],
         flows: Some(100),
         ..Default::default()

@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
-use weft_experiments::experiments::titan::order::{self, OrderReport, OrderSettings, Path, Stage};
-use weft_experiments::traffic::churn::{self, Closings, ShortFlows};
+use weft_experiments::experiments::titan::order::{self, OrderReport, OrderSettings, OrderStage, PacketPath};
+use weft_experiments::traffic::churn::{self, ClosingShares, ShortFlows};
 use weft_experiments::traffic::ordered::Mix;
 use weft_host::testing::{PATIENCE, privileged, until};
 use weft_nic::multiqueue::{self, Multiqueue};
@@ -101,7 +101,7 @@ impl Drop for Bench {
 }
 
 fn short(per_second: u32) -> ShortFlows {
-    let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
+    let how_closed = ClosingShares { orderly: 4, reset: 3, abandoned: 1 };
     let patience = Nanos::from_secs(2);
     ShortFlows { how_closed, per_second, bytes: 3000, patience, ..ShortFlows::default() }
 }
@@ -157,7 +157,7 @@ fn ordered(bench: &Bench, packets: u64, there: bool) -> OrderReport {
         mix: Mix { change_core: Nanos::from_millis(1), ..Mix::default() },
         short: Some(short(300)),
     };
-    let path = Path { sender, far, receiver, server };
+    let path = PacketPath { sender, far, receiver, server };
     order::run(&path, &settings, |_| (), &AtomicBool::new(false)).expect("runs")
 }
 
@@ -173,7 +173,7 @@ fn check_order(role: &str, inner: Inner, there: bool) {
     assert!(report.packets() > Packets(50_000), "{report:?}");
     assert!(report.mix.core_changes > 100, "{report:?}");
     assert_eq!(report.first_overtaken(), None, "{:?}", report.stages);
-    assert_eq!(report.late(Stage::Receiver), Some(Packets(0)));
+    assert_eq!(report.late(OrderStage::Receiver), Some(Packets(0)));
     if there {
         assert!(bench.titan().page().moves() > 100, "flows changed their queues: {totals:?}");
     }

@@ -1,8 +1,8 @@
 //! Candidates, ranking and verdict of `weft tune` on invented hosts whose answer is known.
 
 use std::collections::BTreeMap;
-use weft_experiments::catalogue::overlay::Setting;
-use weft_experiments::tune::{Options, Progress, QDISCS, TuneError, Tuned, run};
+use weft_experiments::catalogue::overlay::KeyedValue;
+use weft_experiments::tune::{QDISCS, TuneError, TuneOptions, TuneStep, Tuned, run};
 use weft_facts::record::Host;
 use weft_host::ethtool::{Limited, Moderation};
 use weft_host::tc::EgressKinds;
@@ -43,12 +43,12 @@ fn host(queues: u32) -> Facts {
     }
 }
 
-fn options(wish: Wish, sets: &[&str]) -> Options {
-    Options {
+fn options(wish: Wish, sets: &[&str]) -> TuneOptions {
+    TuneOptions {
         wish,
         rate: None,
         flows: None,
-        sets: sets.iter().map(|set| Setting::parse(set).expect("a setting")).collect(),
+        sets: sets.iter().map(|set| KeyedValue::parse(set).expect("a setting")).collect(),
         machine: None,
         seeds: 4,
         seed: 1,
@@ -57,7 +57,7 @@ fn options(wish: Wish, sets: &[&str]) -> Options {
     }
 }
 
-fn advice(facts: &Facts, options: &Options) -> Result<Tuned, TuneError> {
+fn advice(facts: &Facts, options: &TuneOptions) -> Result<Tuned, TuneError> {
     run(facts, options, Host::default(), &|| false, &mut |_| ())
 }
 
@@ -68,7 +68,7 @@ const SHORTEST: [&str; 3] = ["duration=5ms", "fairness_intervals=[\"5ms\"]", "wa
 /// of its turn.
 #[test]
 fn fair_queueing_wins_where_a_fifo_holds_many_flows() {
-    let asked = Options { flows: Some(20), ..options(Wish::Latency, &SHORT) };
+    let asked = TuneOptions { flows: Some(20), ..options(Wish::Latency, &SHORT) };
     let mut steps = Vec::new();
     let tuned =
         run(&host(1), &asked, Host::default(), &|| false, &mut |step| steps.push(step)).expect("advice");
@@ -87,7 +87,7 @@ fn fair_queueing_wins_where_a_fifo_holds_many_flows() {
     assert!(absent("fq").is_some_and(|why| why.contains("no pacing by fq")));
     // The steps are counted to their end.
     let last = steps.last().expect("steps");
-    assert!(matches!(last, Progress::Simulated { done, of } if done == of), "{last:?}");
+    assert!(matches!(last, TuneStep::Simulated { done, of } if done == of), "{last:?}");
     // The scenario reads no other file.
     let text = tuned.scenario.expect("a scenario");
     let mut none = |path: &str| Err(weft_policy::FileError::Unreadable(path.to_owned()));
@@ -99,9 +99,10 @@ fn fair_queueing_wins_where_a_fifo_holds_many_flows() {
 /// One flow on a link that is slower than its processors: every setting fills the link.
 #[test]
 fn settings_that_are_all_alike_are_not_told_apart() {
-    let asked = Options { flows: Some(1), ..options(Wish::Throughput, &SHORT) };
+    let asked = TuneOptions { flows: Some(1), ..options(Wish::Throughput, &SHORT) };
     let sets = ["host.stack.small_queue=256KiB", "host.stack.tso=false", "host.stack.gso=16KiB"];
-    let asked = Options { sets: [&asked.sets[..], &options(Wish::Fairness, &sets).sets].concat(), ..asked };
+    let asked =
+        TuneOptions { sets: [&asked.sets[..], &options(Wish::Fairness, &sets).sets].concat(), ..asked };
     let report = advice(&host(1), &asked).expect("a report").report;
     assert_eq!(report.verdict.conclusion, Conclusion::DoesNotKnow, "{:?}", report.verdict);
     assert!(report.verdict.because.contains("tells none apart"), "{:?}", report.verdict);
@@ -124,8 +125,11 @@ fn what_decides_and_is_unknown_ends_it_before_a_run() {
     }
     assert!(tuned.report.facts.iter().all(|fact| fact.value.is_none()), "{:?}", tuned.report.facts);
     let unknown = |facts: &Facts, sets: &[&str]| {
-        let asked =
-            Options { seeds: 1, flows: Some(1), ..options(Wish::Fairness, &[&SHORTEST[..], sets].concat()) };
+        let asked = TuneOptions {
+            seeds: 1,
+            flows: Some(1),
+            ..options(Wish::Fairness, &[&SHORTEST[..], sets].concat())
+        };
         advice(facts, &asked).expect("a report").report.unknown
     };
     assert_eq!(unknown(&host(2), &[]), Vec::<String>::new());
@@ -165,7 +169,7 @@ fn candidates_have_sources_commands_and_a_place_in_the_guide() {
     let guide = text("docs/tune.md");
     let file: toml::Table = text("experiments/tune.toml").parse().expect("TOML");
     let configurations = file["configurations"].as_table().expect("configurations");
-    let asked = Options { seeds: 1, flows: Some(1), ..options(Wish::Fairness, &SHORTEST) };
+    let asked = TuneOptions { seeds: 1, flows: Some(1), ..options(Wish::Fairness, &SHORTEST) };
     let of = |facts: &Facts| advice(facts, &asked).expect("a report").report.candidates;
     let candidates = of(&host(8));
     for one in &candidates {

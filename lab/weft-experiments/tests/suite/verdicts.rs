@@ -2,10 +2,12 @@
 //! links are so slow that a machine in other use can still fill them.
 
 use std::collections::BTreeSet;
-use weft_experiments::experiments::titan::measured::experiment::{Key, Measure, Results, fill, measure};
+use weft_experiments::experiments::titan::measured::experiment::{
+    MeasureSettings, Results, RowKey, fill, measure,
+};
 use weft_experiments::experiments::titan::measured::nic;
 use weft_experiments::experiments::titan::measured::settings::RunSettings;
-use weft_experiments::reproduce::{self, Measured, Options};
+use weft_experiments::reproduce::{self, MeasuringOptions, ReproduceOptions};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Claim, Experiment, TableCell};
 use weft_units::{BitsPerSec, Nanos};
@@ -37,8 +39,8 @@ fn pair(rate: BitsPerSec) -> (Results, RunSettings) {
         duration: second + second + second,
         ..RunSettings::default()
     };
-    let how = Measure { settings: settings.clone(), runs: 2, seed: 1, open: nic::open };
-    let keys: BTreeSet<Key> = ["C6", "T3"].map(|row| (row.to_owned(), 12)).into();
+    let how = MeasureSettings { settings: settings.clone(), runs: 2, seed: 1, open: nic::open };
+    let keys: BTreeSet<RowKey> = ["C6", "T3"].map(|row| (row.to_owned(), 12)).into();
     let results = measure(&how, &keys, &|| false, &mut |_| ()).unwrap_or_else(|failed| panic!("{failed}"));
     assert_eq!(results.failures, Vec::<String>::new());
     (results, settings)
@@ -81,14 +83,14 @@ fn a_limit_over_all_queues_holds_where_limits_per_queue_do_not() {
     }
     let _alone = weft_host::testing::alone();
     let settings = RunSettings { duration: Nanos::from_secs(3), ..RunSettings::default() };
-    let measure = Measure { settings, runs: 1, seed: 1, open: nic::open };
-    let options = Options {
+    let measure = MeasureSettings { settings, runs: 1, seed: 1, open: nic::open };
+    let options = ReproduceOptions {
         ids: vec!["loom-fig2".to_owned()],
         seeds: Some(1),
         seed: 1,
         threads: 1,
-        measured: Some(Measured { measure, simulate: false }),
-        ..Options::default()
+        measured: Some(MeasuringOptions { measure, simulate: false }),
+        ..ReproduceOptions::default()
     };
     let experiments =
         reproduce::run(&options, &|| false, |_, _| ()).unwrap_or_else(|error| panic!("{error}"));

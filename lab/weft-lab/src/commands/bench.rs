@@ -11,7 +11,7 @@ use core::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::signals::{Removes, Stop};
 use weft_experiments::bench;
@@ -94,7 +94,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !args.workers.is_empty() && args.cases != [Case::Port] {
         return Err(usage("--workers is for the case port; run weft bench port --workers 1,2"));
     }
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let cases = if args.cases.is_empty() { Case::value_variants().to_vec() } else { args.cases };
     let mut measured = Vec::new();
     for case in cases {

@@ -11,11 +11,11 @@ use weft_campaign::campaign::{Campaign, CampaignError};
 use weft_campaign::engines::{self, Names};
 use weft_campaign::export::{self, Exported};
 use weft_campaign::grid::Shard;
-use weft_campaign::run::{self, Event, Progress};
-use weft_campaign::store::Store;
+use weft_campaign::run::{self, CampaignEvent, ShardProgress};
+use weft_campaign::store::ResultStore;
 use weft_campaign::store_contents::{self, Merged};
 use weft_cli::failure::{Reported, usage};
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_facts::record::Document;
@@ -228,22 +228,22 @@ fn told(error: CampaignError) -> anyhow::Error {
 
 fn make(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let campaign = read(&args.grid)?;
-    let store = Store::create(&args.out)?;
+    let store = ResultStore::create(&args.out)?;
     let stop = Stop::install(Removes::Nothing)?;
     let threads = args.threads.map_or_else(processors, |threads| threads as usize);
     let runs = progress::Runs::default();
     let done =
         run::run(&campaign, &store, (args.shard, threads), &|| stop.asked(), &mut |event| match event {
-            Event::Progress(progress) => {
+            CampaignEvent::Progress(progress) => {
                 runs.set(progress.made, progress.runs.saturating_sub(progress.there));
             }
-            Event::Broken(path, error) => {
+            CampaignEvent::Broken(path, error) => {
                 runs.suspend(|| output::warn(&format!("{}: {error}; it is made again", path.display())));
             }
             _ => {}
         });
     runs.finish();
-    let Progress { runs, there, made, stopped, .. } = done.map_err(told)?;
+    let ShardProgress { runs, there, made, stopped, .. } = done.map_err(told)?;
     let left = if stopped {
         format!(", {} are missing: give the same command again", runs - there - made)
     } else {
@@ -277,8 +277,8 @@ fn names(grid: &Path, out: &Path) -> anyhow::Result<Names> {
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let campaign = read(&args.grid)?;
-    let store = Store::open(&args.out)?;
-    let json = Target::open(args.json.as_deref())?;
+    let store = ResultStore::open(&args.out)?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let stop = Stop::install(Removes::Nothing)?;
     let status = store_contents::status(&campaign, &store, &|| stop.asked()).map_err(told)?;
     if stop.asked() {
@@ -300,8 +300,9 @@ fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
-    let from: Vec<Store> = args.from.iter().map(|from| Store::open(from)).collect::<Result<_, _>>()?;
-    let into = Store::create(&args.out)?;
+    let from: Vec<ResultStore> =
+        args.from.iter().map(|from| ResultStore::open(from)).collect::<Result<_, _>>()?;
+    let into = ResultStore::create(&args.out)?;
     let stop = Stop::install(Removes::Nothing)?;
     let mut all = Merged::default();
     for from in &from {
@@ -317,14 +318,14 @@ fn merge(args: &MergeArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn table(args: &ExportArgs) -> anyhow::Result<ExitCode> {
-    let store = Store::open(&args.from)?;
+    let store = ResultStore::open(&args.from)?;
     let format = match args.format {
-        Format::Csv => export::Format::Csv,
-        Format::Json => export::Format::Json,
+        Format::Csv => export::ExportFormat::Csv,
+        Format::Json => export::ExportFormat::Json,
         Format::Parquet if args.to.is_none() && std::io::stdout().is_terminal() => {
             return Err(usage("Parquet is no text for a terminal: give a file with --to results.parquet"));
         }
-        Format::Parquet => export::Format::Parquet,
+        Format::Parquet => export::ExportFormat::Parquet,
     };
     let mut out: Box<dyn Write + Send> = match &args.to {
         Some(path) => {
@@ -335,11 +336,11 @@ fn table(args: &ExportArgs) -> anyhow::Result<ExitCode> {
         None => Box::new(BufWriter::new(std::io::stdout())),
     };
     let exported = export::export(&store, format, &mut *out).map_err(|error| match (error, &args.to) {
-        (export::ExportError::Write(error), None) => error.into(),
-        (export::ExportError::Write(error), Some(path)) => {
+        (export::CampaignExportError::Write(error), None) => error.into(),
+        (export::CampaignExportError::Write(error), Some(path)) => {
             anyhow!("cannot write to {}: {error}", path.display())
         }
-        (export::ExportError::Table(error), Some(path)) => {
+        (export::CampaignExportError::Table(error), Some(path)) => {
             anyhow!("cannot write to {}: {error}", path.display())
         }
         (error, _) => error.into(),

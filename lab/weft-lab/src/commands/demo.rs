@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use watch::Watch;
 use weft_cli::failure;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::terminal;
 use weft_cli::values;
 use weft_experiments::bench::port::{DEMO_REQUEST_BYTES, DEMO_REQUESTS_PER_S};
 use weft_experiments::experiments::loom::simulated::PolicyFiles;
-use weft_experiments::experiments::loom::{self, DemoEvent, DemoOptions, Outcome};
+use weft_experiments::experiments::loom::{self, DemoEvent, DemoOptions, ModeOutcome};
 use weft_facts::record::Document;
 use weft_host::{cleanup_stale, programs, require_network_rights};
 use weft_nic::worker::SegmentsPerTurn;
@@ -130,8 +130,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = args.policy_text()?;
     // Checked before anything is set up.
     let (mut policy, tenants) = text.load_whole(&CompileOptions::default())?;
-    let json = Target::open(args.json.as_deref())?;
-    let html = Target::open((!args.no_html).then_some(args.html.as_path()))?;
+    let json = OutputTarget::open(args.json.as_deref())?;
+    let html = OutputTarget::open((!args.no_html).then_some(args.html.as_path()))?;
     if args.simulated {
         return simulate(&args, &options, &policy_files(text, tenants), json, html);
     }
@@ -201,8 +201,8 @@ fn simulate(
     args: &Args,
     options: &DemoOptions,
     policy: &PolicyFiles,
-    json: Target,
-    html: Target,
+    json: OutputTarget,
+    html: OutputTarget,
 ) -> anyhow::Result<ExitCode> {
     if args.figure == "11" {
         return Err(failure::usage(
@@ -222,7 +222,12 @@ fn policy_files(policy: PolicyText, tenants: Vec<Tenant>) -> PolicyFiles {
     PolicyFiles { name: policy.name, texts }
 }
 
-fn finish(report: &DemoReport, outcomes: &[Outcome], json: Target, html: Target) -> anyhow::Result<()> {
+fn finish(
+    report: &DemoReport,
+    outcomes: &[ModeOutcome],
+    json: OutputTarget,
+    html: OutputTarget,
+) -> anyhow::Result<()> {
     output::tables(&report.tables(), &json)?;
     for outcome in outcomes {
         outcome.notes.iter().for_each(|note| output::note(&format!("{}: {note}", outcome.mode.name())));

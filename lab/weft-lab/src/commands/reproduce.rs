@@ -5,14 +5,14 @@ use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
-use weft_campaign::store::Store;
-use weft_cli::output::{self, Target};
+use weft_campaign::store::ResultStore;
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
-use weft_experiments::experiments::titan::measured::experiment::{Measure, WEIGHTS_ID};
+use weft_experiments::experiments::titan::measured::experiment::{MeasureSettings, WEIGHTS_ID};
 use weft_experiments::experiments::titan::measured::nic;
-use weft_experiments::experiments::titan::measured::settings::{Inner, RunSettings, SenderSettings};
-use weft_experiments::reproduce::{self, Measured, Options, ReproduceError, ResultCache};
+use weft_experiments::experiments::titan::measured::settings::{InnerQdisc, RunSettings, SenderSettings};
+use weft_experiments::reproduce::{self, MeasuringOptions, ReproduceError, ReproduceOptions, ResultCache};
 use weft_facts::record::Document;
 use weft_facts::table::{Column, Table};
 use weft_report::judgement::Judgement;
@@ -135,10 +135,10 @@ enum InnerArg {
 }
 
 impl MeasuredArgs {
-    fn read(self) -> Option<Measured> {
+    fn read(self) -> Option<MeasuringOptions> {
         let inner = match self.inner {
-            InnerArg::Sfq => Inner::Sfq,
-            InnerArg::Pfifo => Inner::Pfifo,
+            InnerArg::Sfq => InnerQdisc::Sfq,
+            InnerArg::Pfifo => InnerQdisc::Pfifo,
         };
         let settings = RunSettings {
             inner,
@@ -151,8 +151,8 @@ impl MeasuredArgs {
             ..RunSettings::default()
         };
         // Runs and seed come from the options beside it.
-        let measure = Measure { settings, runs: reproduce::MEASURED_RUNS, seed: 0, open: nic::open };
-        self.measured.then_some(Measured { measure, simulate: !self.no_simulated })
+        let measure = MeasureSettings { settings, runs: reproduce::MEASURED_RUNS, seed: 0, open: nic::open };
+        self.measured.then_some(MeasuringOptions { measure, simulate: !self.no_simulated })
     }
 }
 
@@ -203,11 +203,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let threads = args.threads.map_or_else(processors, |threads| threads as usize);
         return super::reproduce_cross::run(args.seeds, args.seed, threads, args.json.as_deref());
     }
-    let json = Target::open(args.json.as_deref())?;
-    let html = Target::open(args.html.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
+    let html = OutputTarget::open(args.html.as_deref())?;
     let stop = Stop::install(if args.measured.measured { Removes::Made } else { Removes::Nothing })?;
     let threads = args.threads.map_or_else(processors, |threads| threads as usize);
-    let options = Options {
+    let options = ReproduceOptions {
         ids: args.ids,
         seeds: args.seeds,
         flows: args.flows,
@@ -241,7 +241,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Opens the store of the runs.
 fn cache(folder: &Path) -> anyhow::Result<ResultCache> {
-    Ok(ResultCache { store: Store::create(folder)?, tell: output::warn })
+    Ok(ResultCache { store: ResultStore::create(folder)?, tell: output::warn })
 }
 
 /// Reads a file of costs: its name and its text.
@@ -253,10 +253,10 @@ fn costs(path: &Path) -> anyhow::Result<(String, String)> {
 
 fn finish(
     experiments: Vec<Experiment>,
-    options: &Options,
+    options: &ReproduceOptions,
     strict: bool,
-    json: Target,
-    html: Target,
+    json: OutputTarget,
+    html: OutputTarget,
 ) -> anyhow::Result<ExitCode> {
     let report = ReproduceReport {
         schema: ReproduceReport::SCHEMA.to_owned(),

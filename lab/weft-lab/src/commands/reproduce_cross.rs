@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_experiments::reproduce::{Cross, CrossOptions, ReproduceError};
@@ -20,7 +20,7 @@ pub(super) fn run(
     threads: usize,
     json: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
-    let json = Target::open(json)?;
+    let json = OutputTarget::open(json)?;
     let stop = Stop::install(Removes::Nothing)?;
     let seeds = seeds.unwrap_or(SEEDS);
     let options =

@@ -13,15 +13,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use traces::{Traces, Wanted};
 use weft_cli::failure::{Reported, usage};
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::trace_files::check_departures;
-use weft_experiments::catalogue::overlay::Setting;
-use weft_experiments::simulate::{self, ReadError, Run, sweep};
+use weft_experiments::catalogue::overlay::KeyedValue;
+use weft_experiments::simulate::{self, ScenarioReadError, SeededRun, sweep};
 use weft_facts::record::Document;
 use weft_policy::{Severity, render};
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::{PolicyDiagnostic, RunError, policy_diagnostics, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
 
@@ -52,8 +52,8 @@ pub(crate) struct Args {
     #[arg(long)]
     seed: Option<u64>,
     /// Replace a value of the scenario, such as host.stack.qdisc=fq_codel or flows.0.count=48.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = Setting::parse)]
-    set: Vec<Setting>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = KeyedValue::parse)]
+    set: Vec<KeyedValue>,
     /// Print the whole scenario, including defaults, and exit.
     #[arg(long)]
     show: bool,
@@ -96,7 +96,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             u64::MAX
         )));
     }
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     check_departures(args.departures.as_ref())?;
     let wanted = Wanted {
         events: args.trace.clone(),
@@ -129,9 +129,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads the scenario; its errors are shown as a policy's are.
-fn read(path: &Path, settings: &[Setting]) -> anyhow::Result<Scenario> {
+fn read(path: &Path, settings: &[KeyedValue]) -> anyhow::Result<Scenario> {
     simulate::read(path, settings).map_err(|error| match error {
-        ReadError::Scenario(error) => {
+        ScenarioReadError::Scenario(error) => {
             let pretty = std::io::stderr().is_terminal();
             output::message(&if pretty { error.render(output::stderr_style()) } else { error.to_string() });
             Reported.into()
@@ -170,7 +170,7 @@ struct Job {
 /// Results of the runs.
 struct Done {
     /// Completed runs, by seed.
-    runs: Vec<Run>,
+    runs: Vec<SeededRun>,
     /// Traces, once the first run has ended.
     traces: Option<Traces>,
 }
@@ -209,7 +209,7 @@ impl Job {
                     let (outcome, traces) = result?;
                     simulated += (warm_up + outcome.measured).as_secs_f64();
                     done.traces = done.traces.or(traces);
-                    done.runs.push(Run { seed, outcome });
+                    done.runs.push(SeededRun { seed, outcome });
                     bar.inc(1);
                     bar.set_message(format!("{:.2}", simulated / begin.elapsed().as_secs_f64()));
                 }
@@ -231,7 +231,7 @@ fn simulate_traced(
     scenario: &Scenario,
     seed: u64,
     traces: Option<Traces>,
-) -> Result<(Outcome, Option<Traces>), RunError> {
+) -> Result<(RunOutcome, Option<Traces>), RunError> {
     match traces {
         None => simulate(scenario, seed).map(|outcome| (outcome, None)),
         Some(traces) => {

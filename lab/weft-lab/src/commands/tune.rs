@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::values;
-use weft_experiments::catalogue::overlay::Setting;
+use weft_experiments::catalogue::overlay::KeyedValue;
 use weft_experiments::predict::Machine;
-use weft_experiments::tune::{self, Options, Peer, Progress, QDISCS, TryOptions, TuneError, Tuned};
+use weft_experiments::tune::{self, QDISCS, TrialPeer, TryOptions, TuneError, TuneOptions, TuneStep, Tuned};
 use weft_facts::human;
 use weft_facts::record::Document;
 use weft_host::life::Life;
@@ -23,8 +23,8 @@ use weft_host::transmit::{Facts, Tree, default_device};
 use weft_host::{NetNs, RunId, cleanup_stale};
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::hosts::Place;
-use weft_profile::session::{self, Loaded, Trials};
+use weft_profile::hosts::HostPort;
+use weft_profile::session::{self, TrialPlan, WhenBusy};
 use weft_report::tune::Wish;
 use weft_run::host_facts;
 use weft_units::{BitsPerSec, Nanos};
@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     flows: Option<u32>,
     /// Give a value of the scenario, such as network.delay=100us.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = Setting::parse)]
-    set: Vec<Setting>,
+    #[arg(long, value_name = "KEY=VALUE", value_parser = KeyedValue::parse)]
+    set: Vec<KeyedValue>,
     /// The costs of this machine's work, as `weft profile fit --machine` writes them.
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
@@ -98,7 +98,7 @@ struct TrialArgs {
     try_best: bool,
     /// Try them at the device of this host, towards this host, where `weft profile server` runs; the device is restored.
     #[arg(long, value_name = "HOST[:PORT]", requires = "try_best", conflicts_with = "netns")]
-    to: Option<Place>,
+    to: Option<HostPort>,
     /// Candidates to try, the best first.
     #[arg(long, value_name = "N", requires = "try_best", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     most: u32,
@@ -157,7 +157,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json.is_some() && args.json == args.scenario {
         return Err(usage("--json and --scenario go to the same place; give two files"));
     }
-    let (json, scenario) = (Target::open(args.json.as_deref())?, Target::open(args.scenario.as_deref())?);
+    let (json, scenario) =
+        (OutputTarget::open(args.json.as_deref())?, OutputTarget::open(args.scenario.as_deref())?);
     let machine = args.machine.as_deref().map(Machine::read).transpose()?;
     let ns = match &args.netns {
         Some(name) => NetNs::named(name)?,
@@ -166,7 +167,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let device = device(&args, &ns)?;
     let stop = Stop::install(Removes::Nothing)?;
     let facts = Facts::read(&ns, &device, &QDISCS)?;
-    let options = Options {
+    let options = TuneOptions {
         wish: wish.into(),
         rate: args.rate,
         flows: args.flows,
@@ -223,17 +224,17 @@ fn trials(args: &TrialArgs) -> anyhow::Result<Option<TryOptions>> {
     let rate = SampleRate::new(SAMPLE_RATE).context("no such rate of samples")?;
     Ok(Some(TryOptions {
         most: args.most,
-        trials: Trials {
+        trials: TrialPlan {
             repeats: args.repeats,
             span: args.span,
             warm_up: args.warm_up,
             clock: None,
             rate,
-            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+            loaded: if args.loaded { WhenBusy::Label } else { WhenBusy::Refuse },
             processors: session::processors()?,
         },
         categories: Categories::shipped()?,
-        peer: args.to.clone().map(|to| Peer { to, guard: super::profile::GUARD }),
+        peer: args.to.clone().map(|to| TrialPeer { to, guard: super::profile::GUARD }),
     }))
 }
 
@@ -277,13 +278,13 @@ impl Shown {
         Self { bar, trials: None }
     }
 
-    fn step(&mut self, step: &Progress) {
+    fn step(&mut self, step: &TuneStep) {
         match step {
-            Progress::Simulated { done, of } => {
+            TuneStep::Simulated { done, of } => {
                 self.bar.set_length((*of).into());
                 self.bar.set_position((*done).into());
             }
-            Progress::Tried { done, of, what } => {
+            TuneStep::Tried { done, of, what } => {
                 self.bar.finish_and_clear();
                 // The first trial begins before it is reported.
                 let begin = *self.trials.get_or_insert_with(Instant::now);

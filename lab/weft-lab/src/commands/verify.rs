@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::steering::Problem;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
     let flows = input::flows(&args.flows)?;
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let planned = planning::plan(&nic, policy, flows, args.problem.options(), &Configuration::default())?;
     require_network_rights()?;
     let stop = Stop::install(Removes::Made)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tempfile::TempDir;
-use weft_campaign::store::{Found, Store};
+use weft_campaign::store::{Lookup, ResultStore};
 use weft_host::testing::{has_program, privileged};
 use weft_units::testing::skip;
 
@@ -408,11 +408,11 @@ fn a_reproduction_takes_the_runs_that_its_store_has() {
     assert_eq!(files(&store).len(), runs);
     assert_eq!(json("without.json", &["--seeds", "2"]), kept, "the store changes nothing");
     // What is there is not made again: other figures under the same names come out.
-    let there = Store::open(Path::new(&store)).expect("a store");
+    let there = ResultStore::open(Path::new(&store)).expect("a store");
     let plant = |change: f64| {
         for key in there.keys() {
             let key = key.expect("a name");
-            let Found::Whole(mut record) = there.look(&key).expect("readable") else {
+            let Lookup::Whole(mut record) = there.look(&key).expect("readable") else {
                 panic!("{key} is broken")
             };
             record.figures.values_mut().flatten().for_each(|figure| *figure *= change);

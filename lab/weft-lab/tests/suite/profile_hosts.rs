@@ -13,7 +13,7 @@ use weft_host::link::{self, VethOptions};
 use weft_host::sock_diag::{SockDiag, State};
 use weft_host::testing::{has_program, privileged, unique};
 use weft_host::{NetNs, sysctl};
-use weft_profile::level::Settings;
+use weft_profile::level::DeviceSettings;
 
 const NEAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 1));
 const FAR: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 98, 0, 2));
@@ -229,8 +229,8 @@ fn a_server_that_is_busy_or_stopped_says_so() {
 }
 
 /// The settings that levels change.
-fn settings(ns: &NetNs, device: &str) -> Settings {
-    Settings::read(ns, device).expect("settings")
+fn settings(ns: &NetNs, device: &str) -> DeviceSettings {
+    DeviceSettings::read(ns, device).expect("settings")
 }
 
 #[test]

@@ -12,7 +12,7 @@ use weft_host::sock_diag::{SockDiag, State};
 use weft_host::testing::{has_program, privileged, unique};
 use weft_host::transmit::Facts;
 use weft_host::{NetNs, sysctl};
-use weft_profile::level::Settings;
+use weft_profile::level::DeviceSettings;
 
 /// A namespace with a device of two queues, as a host.
 struct World {
@@ -199,7 +199,7 @@ fn a_device_that_is_tried_is_restored_also_after_a_kill() {
         link::add_address(ns, device, address, 24).expect("address");
         link::wait_running(ns, device, Duration::from_secs(30)).expect("running");
     }
-    let settings = || Settings::read(&world.near, "t0").expect("settings");
+    let settings = || DeviceSettings::read(&world.near, "t0").expect("settings");
     let before = settings();
     let server = start(far, weft().args(["profile", "server", "--listen", "10.99.0.2"]));
     let has = |port: u16, state: State| {

@@ -3,24 +3,24 @@
 use crate::schema;
 use serde_json::Value;
 use weft_playground::{
-    Answer, Outcome, PACKETS_MAX, Question, SAMPLES, TEXT_MAX, answer, run, weft_answer, weft_question,
-    weft_run, weft_start,
+    PACKETS_MAX, PlaygroundAnswer, Question, SAMPLES, ShownOutcome, TEXT_MAX, answer, run, weft_answer,
+    weft_question, weft_run, weft_start,
 };
 use weft_policy::trial::Trials;
 
-pub(crate) fn ask(policy: &str, arrivals: &str) -> Answer {
+pub(crate) fn ask(policy: &str, arrivals: &str) -> PlaygroundAnswer {
     answer(&Question { policy: policy.to_owned(), arrivals: arrivals.to_owned(), link: None })
 }
 
-fn outcome(found: &Answer) -> &Outcome {
+fn outcome(found: &PlaygroundAnswer) -> &ShownOutcome {
     found.run.as_ref().unwrap_or_else(|| panic!("{:?} {:?}", found.diagnostics, found.error))
 }
 
-pub(crate) fn names(outcome: &Outcome, packets: impl Iterator<Item = usize>) -> String {
+pub(crate) fn names(outcome: &ShownOutcome, packets: impl Iterator<Item = usize>) -> String {
     packets.map(|number| outcome.packets[number].name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
-fn order(outcome: &Outcome) -> String {
+fn order(outcome: &ShownOutcome) -> String {
     names(outcome, outcome.turns.iter().map(|turn| turn.packet))
 }
 
@@ -131,7 +131,7 @@ fn every_bound_is_said() {
 #[test]
 fn answers_are_what_their_schema_says() {
     let path = format!("{}/../../docs/schemas/weft-playground.schema.json", env!("CARGO_MANIFEST_DIR"));
-    let schema = weft_facts::schema::named::<Answer>(Answer::SCHEMA);
+    let schema = weft_facts::schema::named::<PlaygroundAnswer>(PlaygroundAnswer::SCHEMA);
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
     expect_test::expect_file![path].assert_eq(&text);
     let mut questions: Vec<String> = SAMPLES

@@ -33,7 +33,7 @@ use weft_units::{Instant, Nanos};
 use crate::attribution::Trace;
 use crate::attribution::host::{HostTime, Sampling};
 use crate::categories::Categories;
-use crate::probes::{COST_SPAN, ProbeError, Probes, Scope};
+use crate::probes::{COST_SPAN, ProbeError, ProbeScope, Probes};
 use crate::session::sampling_labels;
 use crate::trial::{LOOK, unit};
 use accounts::Accounts;
@@ -85,7 +85,7 @@ pub enum Of {
 
 /// The options of a profile.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct AttachOptions {
     /// The subject.
     pub of: Of,
     /// The measured time.
@@ -102,7 +102,7 @@ pub struct Options {
 
 /// A process with time in the network stack.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Sender {
+pub struct SendingProcess {
     /// Its facts; `None` if it had ended when its first sample was read.
     pub task: Option<Task>,
     /// Its processor time.
@@ -117,21 +117,21 @@ pub struct Attached {
     /// Stacks of each direction, for flame graphs.
     pub flames: Vec<Flame>,
     /// All processes with time in the network stack, weftline's left out.
-    pub senders: Vec<Sender>,
+    pub senders: Vec<SendingProcess>,
 }
 
 /// The caller of a profile that runs.
 #[derive(Clone, Copy)]
-pub struct Caller<'a> {
+pub struct ProfileCaller<'a> {
     /// Called once, with the first sample: from then on a stop leaves a profile.
     pub measuring: &'a dyn Fn(),
     /// Whether to stop before the span is over.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-impl std::fmt::Debug for Caller<'_> {
+impl std::fmt::Debug for ProfileCaller<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller").finish_non_exhaustive()
+        f.debug_struct("ProfileCaller").finish_non_exhaustive()
     }
 }
 
@@ -140,10 +140,10 @@ impl std::fmt::Debug for Caller<'_> {
 /// # Errors
 /// If rights are missing, the subject does not exist, or sampling fails.
 pub fn run(
-    options: &Options,
+    options: &AttachOptions,
     categories: &Categories,
     host: Host,
-    caller: Caller<'_>,
+    caller: ProfileCaller<'_>,
 ) -> Result<Attached, AttachError> {
     let namespace = NetNs::current()?;
     let scope = scope(&options.of, &namespace)?;
@@ -159,16 +159,16 @@ pub fn run(
 }
 
 /// Checks that the subject exists, and returns the packets that count.
-fn scope<'a>(of: &Of, namespace: &'a NetNs) -> Result<Scope<'a>, AttachError> {
+fn scope<'a>(of: &Of, namespace: &'a NetNs) -> Result<ProbeScope<'a>, AttachError> {
     match of {
-        Of::Host => Ok(Scope::Host),
+        Of::Host => Ok(ProbeScope::Host),
         Of::Process(pid) if Task::of(*pid).is_none() => Err(AttachError::NoProcess(*pid)),
-        Of::Process(_) => Ok(Scope::Host),
+        Of::Process(_) => Ok(ProbeScope::Host),
         Of::Cgroup(path) => {
             Hierarchy::detect()?.open(path.trim_start_matches('/'))?;
-            Ok(Scope::Host)
+            Ok(ProbeScope::Host)
         }
-        Of::Device(name) => Ok(Scope::Device { namespace, index: link::index(namespace, name)? }),
+        Of::Device(name) => Ok(ProbeScope::Device { namespace, index: link::index(namespace, name)? }),
     }
 }
 
@@ -213,7 +213,7 @@ struct Measuring {
 }
 
 impl Measuring {
-    fn begin(options: &Options, namespace: NetNs) -> Result<Self, AttachError> {
+    fn begin(options: &AttachOptions, namespace: NetNs) -> Result<Self, AttachError> {
         let only = match &options.of {
             Of::Device(name) => Some(name.clone()),
             _ => None,
@@ -234,7 +234,7 @@ impl Measuring {
     }
 
     /// Measures all windows, or those until the caller asks to stop.
-    fn windows(&mut self, span: Nanos, caller: Caller<'_>) -> Result<(), AttachError> {
+    fn windows(&mut self, span: Nanos, caller: ProfileCaller<'_>) -> Result<(), AttachError> {
         let windows = (span.get() / WINDOW_LEAST.get()).clamp(1, WINDOWS);
         let begin = clock::now();
         let mut since = begin;
@@ -254,7 +254,12 @@ impl Measuring {
     }
 
     /// Measures a window; returns its end.
-    fn window(&mut self, since: Instant, until: Instant, caller: Caller<'_>) -> Result<Instant, AttachError> {
+    fn window(
+        &mut self,
+        since: Instant,
+        until: Instant,
+        caller: ProfileCaller<'_>,
+    ) -> Result<Instant, AttachError> {
         let (mut trace, mut nothing) = (Trace::default(), self.is_empty());
         let (sampler, accounts) = (&mut self.sampler, &mut self.accounts);
         while clock::now() < until && !(caller.stop)() {
@@ -277,7 +282,7 @@ impl Measuring {
     /// The time of the whole span, and its windows with the subject's.
     fn attribute(
         &self,
-        options: &Options,
+        options: &AttachOptions,
         categories: &Categories,
         symbols: &KernelSymbols,
     ) -> (HostTime, Vec<Window>) {
@@ -297,7 +302,7 @@ impl Measuring {
 
     fn conclude(
         self,
-        options: &Options,
+        options: &AttachOptions,
         categories: &Categories,
         symbols: &KernelSymbols,
         (host, retransmitted, probed): (Host, u64, Result<Probed, ProbeError>),

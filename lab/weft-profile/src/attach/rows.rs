@@ -6,7 +6,7 @@ use weft_report::profile::Flame;
 use weft_report::profile::attached::{Direction, Row, RowKind, TaskTime};
 
 use super::accounts::{Account, Accounts};
-use super::{Of, Options, Sender};
+use super::{AttachOptions, Of, SendingProcess};
 use crate::attribution::host::{HostTime, IDLE};
 
 /// The tasks of the table.
@@ -42,7 +42,7 @@ fn is_within(account: &Account, path: &str) -> bool {
 }
 
 /// The rows, in no order. Those of a subject are its processes only, with the softirqs beside them.
-pub(super) fn of(all: &HostTime, accounts: &Accounts, options: &Options) -> Vec<Row> {
+pub(super) fn of(all: &HostTime, accounts: &Accounts, options: &AttachOptions) -> Vec<Row> {
     let wanted = wanted(&options.of, accounts);
     let mut rows: BTreeMap<(String, Option<u32>), Row> = BTreeMap::new();
     for (number, time) in &all.accounts {
@@ -77,10 +77,10 @@ fn row(account: &Account, by: By) -> Row {
 }
 
 /// Processes with time in the network stack, without weftline's own.
-pub(super) fn senders(all: &HostTime, accounts: &Accounts) -> Vec<Sender> {
+pub(super) fn senders(all: &HostTime, accounts: &Accounts) -> Vec<SendingProcess> {
     let sender = |(number, time): (&u32, &TaskTime)| {
         let account = accounts.get(*number).filter(|account| account.kind == RowKind::Process)?;
-        (time.in_network_s() > 0.0).then(|| Sender { task: account.task.clone(), time: time.clone() })
+        (time.in_network_s() > 0.0).then(|| SendingProcess { task: account.task.clone(), time: time.clone() })
     };
     all.accounts.iter().filter_map(sender).collect()
 }

@@ -3,7 +3,7 @@
 use weft_host::perf_event::Clock;
 use weft_report::profile::Category;
 
-use crate::categories::{Categories, Rule};
+use crate::categories::{Categories, CategoryRule};
 
 /// The category of a chain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,12 +19,12 @@ pub(super) fn of(names: &[&str], table: &Categories, clock: Clock) -> Verdict {
     let decide = |(i, name): (usize, &&str)| {
         let paired = names.get(i + 1).and_then(|caller| table.pair(caller, name));
         match (paired, table.rule(name)?) {
-            (Some(category), _) | (None, Rule::Category(category)) => Some(category),
+            (Some(category), _) | (None, CategoryRule::Category(category)) => Some(category),
             // Only the innermost function has the time of the section before it.
-            (None, Rule::Skid(_)) if i == 0 && clock.has_skid() => Some(Category::IrqOff),
-            (None, Rule::Skid(category)) => Some(category),
-            (None, Rule::Idle) => Some(Category::Etc),
-            (None, Rule::Inherit) => None,
+            (None, CategoryRule::Skid(_)) if i == 0 && clock.has_skid() => Some(Category::IrqOff),
+            (None, CategoryRule::Skid(category)) => Some(category),
+            (None, CategoryRule::Idle) => Some(Category::Etc),
+            (None, CategoryRule::Inherit) => None,
         }
     };
     let category = names.iter().enumerate().find_map(decide).unwrap_or(Category::Unmapped);

@@ -11,7 +11,7 @@ use weft_report::profile::Category;
 use weft_report::profile::attached::{Direction, NetworkTime, TaskTime};
 
 use super::{Trace, category, direction, marks};
-use crate::categories::{Categories, Rule};
+use crate::categories::{Categories, CategoryRule};
 
 /// The account of idle processors.
 pub const IDLE: u32 = 0;
@@ -144,7 +144,7 @@ impl HostTime {
 
 /// Whether a chain of the idle task is idle: no interrupt is inside of its loop.
 fn is_idle(names: &[&str], table: &Categories) -> bool {
-    let loops = names.iter().position(|name| table.rule(name) == Some(Rule::Idle));
+    let loops = names.iter().position(|name| table.rule(name) == Some(CategoryRule::Idle));
     let interrupt = names.iter().position(|name| marks::is_interrupt(name));
     match (interrupt, loops) {
         (Some(interrupt), Some(loops)) => loops < interrupt,

@@ -28,7 +28,7 @@ use weft_host::perf_event::{Clock, Mode};
 
 /// The traffic's kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Traffic {
+pub enum TrafficKind {
     /// One side sends, the other receives.
     Bulk,
     /// Both sides do both: marks decide nothing.
@@ -51,13 +51,13 @@ pub enum Processes {
 
 /// The conditions of a trace.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct TraceConditions {
     /// The processes.
     pub processes: Processes,
     /// This program's process.
     pub tool: u32,
     /// The traffic's kind.
-    pub traffic: Traffic,
+    pub traffic: TrafficKind,
     /// The event that took the samples.
     pub clock: Clock,
     /// Seconds of a unit of the samples' periods.
@@ -115,7 +115,7 @@ impl Attribution {
         trace: &Trace,
         name: impl Fn(u64) -> Option<&'s str>,
         table: &Categories,
-        setting: &Setting,
+        setting: &TraceConditions,
     ) -> Self {
         let mut all = Self::default();
         for (sampled, periods) in trace.iter() {
@@ -127,7 +127,7 @@ impl Attribution {
         all
     }
 
-    fn add(&mut self, chain: &Chain<'_>, table: &Categories, setting: &Setting, seconds: f64) {
+    fn add(&mut self, chain: &Chain<'_>, table: &Categories, setting: &TraceConditions, seconds: f64) {
         let verdict = category::of(chain.names, table, setting.clock);
         match owner(chain, table, setting) {
             Owner::Side(side) => self.add_side(side, chain, verdict, seconds),
@@ -192,10 +192,10 @@ impl Attribution {
     }
 }
 
-fn owner(chain: &Chain<'_>, table: &Categories, setting: &Setting) -> Owner {
+fn owner(chain: &Chain<'_>, table: &Categories, setting: &TraceConditions) -> Owner {
     let (pid, names) = (chain.pid, chain.names);
     if let Some(inside) = chain.softirq.map(|entry| &names[..entry]).filter(|i| marks::is_network(i)) {
-        let mark = marks::side(inside).filter(|_| setting.traffic == Traffic::Bulk);
+        let mark = marks::side(inside).filter(|_| setting.traffic == TrafficKind::Bulk);
         let thread = || napi_side(chain, &setting.processes);
         return mark.or_else(thread).map_or(Owner::Shared, Owner::Side);
     }
@@ -226,7 +226,7 @@ fn napi_side(chain: &Chain<'_>, processes: &Processes) -> Option<Side> {
 
 /// The idle task: all of its time is idle, but for interrupts without a known process.
 fn idle(names: &[&str], table: &Categories) -> Owner {
-    let idles = names.iter().any(|name| table.rule(name) == Some(crate::categories::Rule::Idle));
+    let idles = names.iter().any(|name| table.rule(name) == Some(crate::categories::CategoryRule::Idle));
     let interrupts = names.iter().any(|name| marks::is_interrupt(name));
     if interrupts && !idles { Owner::Interrupts } else { Owner::Idle }
 }

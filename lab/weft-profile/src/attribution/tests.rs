@@ -66,11 +66,11 @@ fn sample(pid: u32, mode: Mode, chain: &[&str]) -> Sample {
     Sample { pid, thread: pid, cpu: 0, mode, period: 1_000_000, chain }
 }
 
-fn setting() -> Setting {
-    Setting {
+fn setting() -> TraceConditions {
+    TraceConditions {
         processes: Processes::Known { sender: [SENDER].into(), receiver: [RECEIVER, NAPI].into() },
         tool: TOOL,
-        traffic: Traffic::Bulk,
+        traffic: TrafficKind::Bulk,
         clock: Clock::CpuClock,
         unit_s: 1e-9,
         sender_packets: 0.25,
@@ -78,7 +78,7 @@ fn setting() -> Setting {
 }
 
 /// The milliseconds of `count` samples of each chain.
-fn attribute(chains: &[(u32, Mode, &[&str], u32)], setting: &Setting) -> Attribution {
+fn attribute(chains: &[(u32, Mode, &[&str], u32)], setting: &TraceConditions) -> Attribution {
     let mut trace = Trace::default();
     for (pid, mode, chain, count) in chains {
         (0..*count).for_each(|_| trace.add(&sample(*pid, *mode, chain)));
@@ -185,7 +185,7 @@ fn a_known_breakdown_holds_by_both_clocks() {
     ];
     let of = |time: &SideTime, category| ms(time.categories_s.get(&category).copied().unwrap_or(0.0));
     for (clock, late, own) in [(Clock::CpuClock, 1, 0), (Clock::Cycles, 0, 1)] {
-        let all = attribute(chains, &Setting { clock, ..setting() });
+        let all = attribute(chains, &TraceConditions { clock, ..setting() });
         let (sender, receiver) = (&all.sender, &all.receiver);
         // A quarter of the path of either side is the sender's.
         for (category, s, r) in [
@@ -212,7 +212,7 @@ fn a_known_breakdown_holds_by_both_clocks() {
 fn without_skid_a_function_keeps_its_own_category() {
     let chains: &[(u32, Mode, &[&str], u32)] =
         &[(SENDER, Mode::Kernel, &["_raw_spin_unlock_irqrestore", "tcp_write_xmit"], 5)];
-    let all = attribute(chains, &Setting { clock: Clock::Cycles, ..setting() });
+    let all = attribute(chains, &TraceConditions { clock: Clock::Cycles, ..setting() });
     assert_eq!(all.sender.categories_s.keys().collect::<Vec<_>>(), [&Category::Lock]);
 }
 
@@ -230,7 +230,10 @@ fn requests_are_divided_and_timers_are_the_process_s() {
         (0, Mode::Kernel, ACK, 8),
         (SENDER, Mode::Kernel, &["run_timer_base", "handle_softirqs", "tcp_sendmsg_locked"], 4),
     ];
-    let all = attribute(chains, &Setting { traffic: Traffic::Requests, sender_packets: 0.5, ..setting() });
+    let all = attribute(
+        chains,
+        &TraceConditions { traffic: TrafficKind::Requests, sender_packets: 0.5, ..setting() },
+    );
     assert_eq!((ms(all.sender.softirq_s), ms(all.receiver.softirq_s)), (4 + 4, 4));
 }
 
@@ -261,7 +264,7 @@ fn without_known_processes_marks_decide() {
         (STRANGER, Mode::Kernel, SEND, 3),
         (STRANGER, Mode::User, &[], 2),
     ];
-    let all = attribute(chains, &Setting { processes: Processes::Unknown, ..setting() });
+    let all = attribute(chains, &TraceConditions { processes: Processes::Unknown, ..setting() });
     assert_eq!((ms(all.receiver.system_s), ms(all.sender.system_s), ms(all.foreign_s)), (5, 3, 2));
 }
 

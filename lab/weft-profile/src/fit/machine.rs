@@ -4,20 +4,20 @@ use std::fmt::Write;
 
 use weft_report::profile::Side;
 
-use super::{Cost, Fitted, SideFit};
+use super::{CostSource, Fitted, SideFit};
 
 /// The operation and category of the simulator that has a cost.
-const fn operation(side: Side, cost: Cost) -> (&'static str, &'static str) {
+const fn operation(side: Side, cost: CostSource) -> (&'static str, &'static str) {
     match (side, cost) {
-        (Side::Sender, Cost::Byte) => ("copy_in_byte", "data_copy"),
-        (Side::Sender, Cost::Segment) => ("software_segment", "netdev"),
-        (Side::Sender, Cost::Skb) => ("send_segment", "tcpip"),
-        (Side::Sender, Cost::Acknowledgement) => ("receive_acknowledgement", "tcpip"),
-        (Side::Receiver, Cost::Byte) => ("copy_out_byte", "data_copy"),
-        (Side::Receiver, Cost::Segment) => ("receive_packet", "netdev"),
-        (Side::Receiver, Cost::Skb) => ("receive_segment", "tcpip"),
-        (Side::Receiver, Cost::Acknowledgement) => ("send_acknowledgement", "tcpip"),
-        (_, Cost::Wait) => ("wake_up", "sched"),
+        (Side::Sender, CostSource::Byte) => ("copy_in_byte", "data_copy"),
+        (Side::Sender, CostSource::Segment) => ("software_segment", "netdev"),
+        (Side::Sender, CostSource::Skb) => ("send_segment", "tcpip"),
+        (Side::Sender, CostSource::Acknowledgement) => ("receive_acknowledgement", "tcpip"),
+        (Side::Receiver, CostSource::Byte) => ("copy_out_byte", "data_copy"),
+        (Side::Receiver, CostSource::Segment) => ("receive_packet", "netdev"),
+        (Side::Receiver, CostSource::Skb) => ("receive_segment", "tcpip"),
+        (Side::Receiver, CostSource::Acknowledgement) => ("send_acknowledgement", "tcpip"),
+        (_, CostSource::Wait) => ("wake_up", "sched"),
     }
 }
 
@@ -39,23 +39,23 @@ pub fn machine_file(fits: &[SideFit; 2], fitted: &Fitted, machine: &str) -> Stri
             keys.push(format!("{operation:?}"));
         }
     };
-    let waits = |fit: &SideFit| fit.waits * fit.cost_ns(Cost::Wait);
+    let waits = |fit: &SideFit| fit.waits * fit.cost_ns(CostSource::Wait);
     let number: f64 = fits.iter().map(|fit| fit.waits).sum();
     let wake_up = fits.iter().map(waits).sum::<f64>() / number.max(1.0);
     let receive_packet = fits.iter().filter(|fit| fit.side == Side::Receiver);
-    let receive_packet: f64 = receive_packet.map(|fit| fit.cost_ns(Cost::Segment)).sum();
+    let receive_packet: f64 = receive_packet.map(|fit| fit.cost_ns(CostSource::Segment)).sum();
     for fit in fits {
-        for (cost, ns) in Cost::ALL.into_iter().zip(fit.costs_ns) {
+        for (cost, ns) in CostSource::ALL.into_iter().zip(fit.costs_ns) {
             match (cost, fit.side) {
-                (Cost::Wait, _) => {}
-                (Cost::Acknowledgement, Side::Sender) => {
+                (CostSource::Wait, _) => {}
+                (CostSource::Acknowledgement, Side::Sender) => {
                     entry(&mut out, operation(fit.side, cost), ns - receive_packet);
                 }
                 _ => entry(&mut out, operation(fit.side, cost), ns),
             }
         }
     }
-    entry(&mut out, operation(Side::Sender, Cost::Wait), wake_up);
+    entry(&mut out, operation(Side::Sender, CostSource::Wait), wake_up);
     out += DOORBELL;
     out += &fitted.text();
     let errors: Vec<String> =

@@ -24,7 +24,7 @@ pub use machine::machine_file;
 
 /// Something that costs time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Cost {
+pub enum CostSource {
     /// A payload byte.
     Byte,
     /// A segment that GRO took in; sampled, so an estimate.
@@ -37,7 +37,7 @@ pub enum Cost {
     Acknowledgement,
 }
 
-impl Cost {
+impl CostSource {
     /// All costs.
     pub const ALL: [Self; 5] = [Self::Byte, Self::Segment, Self::Skb, Self::Wait, Self::Acknowledgement];
 
@@ -104,13 +104,15 @@ impl Context {
 
     /// Whether a cost passes here. A sender's skbs pass in both: sent by the application, and freed or sent after an acknowledgement
     /// by a softirq. A receiver's pass in softirqs: the reader takes bytes and waits.
-    const fn has(self, cost: Cost, side: Side) -> bool {
+    const fn has(self, cost: CostSource, side: Side) -> bool {
         match (self, side) {
-            (Self::Process, Side::Sender) => matches!(cost, Cost::Byte | Cost::Skb | Cost::Wait),
-            (Self::Softirq, Side::Sender) => matches!(cost, Cost::Skb | Cost::Acknowledgement),
-            (Self::Process, Side::Receiver) => matches!(cost, Cost::Byte | Cost::Wait),
+            (Self::Process, Side::Sender) => {
+                matches!(cost, CostSource::Byte | CostSource::Skb | CostSource::Wait)
+            }
+            (Self::Softirq, Side::Sender) => matches!(cost, CostSource::Skb | CostSource::Acknowledgement),
+            (Self::Process, Side::Receiver) => matches!(cost, CostSource::Byte | CostSource::Wait),
             (Self::Softirq, Side::Receiver) => {
-                matches!(cost, Cost::Segment | Cost::Skb | Cost::Acknowledgement)
+                matches!(cost, CostSource::Segment | CostSource::Skb | CostSource::Acknowledgement)
             }
         }
     }
@@ -160,8 +162,8 @@ impl HeldBack {
 pub struct SideFit {
     /// The side.
     pub side: Side,
-    /// Nanoseconds per unit, in the order of [`Cost::ALL`].
-    pub costs_ns: [f64; Cost::ALL.len()],
+    /// Nanoseconds per unit, in the order of [`CostSource::ALL`].
+    pub costs_ns: [f64; CostSource::ALL.len()],
     /// Waits of the runs that were fitted.
     pub waits: f64,
     /// The median relative residual of the rows that were fitted.
@@ -172,7 +174,7 @@ pub struct SideFit {
 
 impl SideFit {
     /// Nanoseconds of a unit.
-    fn cost_ns(&self, cost: Cost) -> f64 {
+    fn cost_ns(&self, cost: CostSource) -> f64 {
         self.costs_ns[cost as usize]
     }
 
@@ -228,12 +230,12 @@ fn fit_side(reports: &[ProfileReport], side: Side) -> Result<SideFit, FitError> 
         let (measured, predicted) = (mean(&Row::total_s), mean(&|row| predict(row, &others)));
         HeldBack { cell: (*cell).to_owned(), measured, predicted }
     };
-    let mut costs_ns = [0.0; Cost::ALL.len()];
+    let mut costs_ns = [0.0; CostSource::ALL.len()];
     costs_ns.iter_mut().zip(&fitted).for_each(|(ns, seconds)| *ns = seconds * 1e9);
     Ok(SideFit {
         side,
         costs_ns,
-        waits: rows.iter().map(|row| row.units[Cost::Wait as usize]).sum(),
+        waits: rows.iter().map(|row| row.units[CostSource::Wait as usize]).sum(),
         residual: stats::median(&residuals).unwrap_or(0.0),
         held_back: cells.iter().map(held_back).collect(),
     })
@@ -251,7 +253,7 @@ fn rows(reports: &[ProfileReport], side: Side) -> Vec<Row> {
                 if seconds.iter().sum::<f64>() > 0.0 {
                     let cell =
                         format!("{} {} {}x: {}", number + 1, report.pattern, config.flows, config.level);
-                    let units = Cost::ALL.map(|cost| cost.units(run, side)).to_vec();
+                    let units = CostSource::ALL.map(|cost| cost.units(run, side)).to_vec();
                     all.push(Row { cell, units, seconds });
                 }
             }
@@ -264,9 +266,9 @@ fn rows(reports: &[ProfileReport], side: Side) -> Vec<Row> {
 /// least.
 fn costs<'a>(rows: impl Iterator<Item = &'a Row>, side: Side) -> Vec<f64> {
     let rows: Vec<&Row> = rows.collect();
-    let mut all = vec![0.0; Cost::ALL.len()];
+    let mut all = vec![0.0; CostSource::ALL.len()];
     for (number, context) in Context::ALL.into_iter().enumerate() {
-        let here = Cost::ALL.map(|cost| if context.has(cost, side) { 1.0 } else { 0.0 });
+        let here = CostSource::ALL.map(|cost| if context.has(cost, side) { 1.0 } else { 0.0 });
         let timed = rows.iter().filter(|row| row.seconds[number] > 0.0);
         let a: Vec<Vec<f64>> = timed
             .map(|row| row.units.iter().zip(here).map(|(u, here)| u * here / row.seconds[number]).collect())
@@ -283,7 +285,8 @@ fn predict(row: &Row, costs: &[f64]) -> f64 {
 
 /// The costs, and the predictions beside what was measured, as tables.
 pub fn tables(fits: &[SideFit]) -> Vec<Table> {
-    let columns = [Column::left("side")].into_iter().chain(Cost::ALL.map(|cost| Column::right(cost.name())));
+    let columns =
+        [Column::left("side")].into_iter().chain(CostSource::ALL.map(|cost| Column::right(cost.name())));
     let more = ["residual", "error, held back"].map(Column::right);
     let mut costs = Table::new("Costs of this machine, nanoseconds").columns(columns.chain(more));
     let heads = [Column::left("cell"), Column::left("side")];

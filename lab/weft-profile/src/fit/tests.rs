@@ -4,7 +4,7 @@ use super::*;
 use weft_report::profile::{ConfigReport, SideTime, Sizes, SkbSizes, Work};
 use weft_sim::scenario::{SourcedFile, sources};
 
-/// The invented machine's costs in nanoseconds, in the order of [`Cost::ALL`].
+/// The invented machine's costs in nanoseconds, in the order of [`CostSource::ALL`].
 const SENDER: [f64; 5] = [0.1, 0.0, 900.0, 1500.0, 250.0];
 const RECEIVER: [f64; 5] = [0.15, 300.0, 700.0, 2000.0, 350.0];
 
@@ -26,11 +26,11 @@ fn run(number: u64, skb: u64, skew: f64) -> Run {
     let time = |run: &Run, side, costs: [f64; 5]| {
         // A cost that passes in both contexts passes in the first here.
         let of = |context: Context| -> f64 {
-            let here = |cost: &Cost| match context {
+            let here = |cost: &CostSource| match context {
                 Context::Process => Context::Process.has(*cost, side),
                 Context::Softirq => !Context::Process.has(*cost, side),
             };
-            let costs = Cost::ALL.into_iter().zip(costs).filter(|(cost, _)| here(cost));
+            let costs = CostSource::ALL.into_iter().zip(costs).filter(|(cost, _)| here(cost));
             costs.map(|(cost, ns)| cost.units(run, side) * ns * 1e-9 * skew).sum()
         };
         let (system_s, softirq_s) = (of(Context::Process), of(Context::Softirq));
@@ -107,7 +107,7 @@ fn an_acknowledgement_is_not_counted_twice() {
     let own =
         |fits: &[SideFit; 2]| machine_file(fits, &Fitted::default(), "").contains("receive_acknowledgement");
     assert!(!own(&fits));
-    fits[0].costs_ns[Cost::Acknowledgement as usize] = 350.0;
+    fits[0].costs_ns[CostSource::Acknowledgement as usize] = 350.0;
     assert!(machine_file(&fits, &Fitted::default(), "").contains("[receive_acknowledgement]\ntcpip = 50.0"));
 }
 

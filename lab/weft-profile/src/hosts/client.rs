@@ -10,18 +10,18 @@ use weft_units::{Bytes, Nanos};
 use super::endpoint::{Ends, Running};
 use super::framing::LineError;
 use super::join::{Halves, bits_per_second, joined};
-use super::protocol::{LevelName, LoadName, Part, Receiver, Request, SECONDS_MAX, Welcome};
+use super::protocol::{ClientRequest, LevelName, LoadName, Receiver, SECONDS_MAX, TrialPart, Welcome};
 use super::server_connection::ServerConnection;
-use super::{HostsError, Place};
+use super::{HostPort, HostsError};
 use crate::categories::Categories;
 use crate::error::ProfileError;
-use crate::journal::{Changed, Device, JournalError};
-use crate::level::{Change, Level};
-use crate::pattern::Layout;
+use crate::journal::{ChangedDevice, JournalError, LevelDevice};
+use crate::level::{DeviceChange, Level};
+use crate::pattern::FlowLayout;
 use crate::ping::Ping;
-use crate::session::{Collected, Options, Profile, Progress, loaded_label, others};
-use crate::traffic::{Load, Pair, cores};
-use crate::trial::{First, FlowFigures, Instrument, Trial, with_payload};
+use crate::session::{Collected, SessionOptions, SessionProfile, TrialProgress, loaded_label, others};
+use crate::traffic::{Pair, TrafficLoad, cores};
+use crate::trial::{First, FlowFigures, Instrument, TrialResult, with_payload};
 
 /// The name of the level that leaves all devices as they are.
 pub const AS_IS: &str = "as-is";
@@ -37,7 +37,7 @@ enum Turn {
     /// A level, at both hosts.
     Level(Level),
     /// A change at this host, by its name.
-    Change(&'static str, Change),
+    Change(&'static str, DeviceChange),
 }
 
 impl Turn {
@@ -54,7 +54,7 @@ impl Turn {
 #[derive(Debug)]
 pub struct Changes {
     /// The trials of each change.
-    pub trials: Vec<Vec<Trial>>,
+    pub trials: Vec<Vec<TrialResult>>,
     /// Limits of the figures.
     pub labels: Vec<String>,
 }
@@ -65,24 +65,27 @@ pub struct Changes {
 /// # Errors
 /// As [`run`].
 pub fn changes(
-    options: &Options,
-    (to, device): (&Place, Device<'_>),
-    changes: &[(&'static str, Change)],
+    options: &SessionOptions,
+    (to, device): (&HostPort, LevelDevice<'_>),
+    changes: &[(&'static str, DeviceChange)],
     categories: &Categories,
     stop: &dyn Fn() -> bool,
-    heard: impl FnMut(&Progress),
+    heard: impl FnMut(&TrialProgress),
 ) -> Result<Changes, HostsError> {
     require_network_rights().map_err(ProfileError::from)?;
     let instrument = Instrument { flows: true, ..options.instrument(categories, stop) };
-    let changed = Some(Changed::open(device)?);
+    let changed = Some(ChangedDevice::open(device)?);
     let (server, welcome) = ServerConnection::greet(to, &instrument)?;
-    let layout =
-        Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
+    let layout = FlowLayout::between(
+        options.pattern,
+        options.flows,
+        (&options.trials.processors, &welcome.processors),
+    );
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
     let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
     labels.extend(session.watch(to)?);
     let turns: Vec<Turn> = changes.iter().map(|(name, change)| Turn::Change(name, *change)).collect();
-    let mut trials: Vec<Vec<Trial>> = turns.iter().map(|_| Vec::new()).collect();
+    let mut trials: Vec<Vec<TrialResult>> = turns.iter().map(|_| Vec::new()).collect();
     session.trials(&turns, |turn, trial| {
         if let Some((of, _)) = trials.iter_mut().zip(&turns).find(|(_, one)| **one == turn) {
             of.push(trial);
@@ -100,19 +103,22 @@ pub fn changes(
 /// If rights are missing, no server answers, a host is loaded, a trial fails, the server breaks the protocol, or the caller asks to
 /// stop.
 pub fn run(
-    options: &Options,
-    (to, device): (&Place, Option<Device<'_>>),
+    options: &SessionOptions,
+    (to, device): (&HostPort, Option<LevelDevice<'_>>),
     categories: &Categories,
     host: Host,
     stop: &dyn Fn() -> bool,
-    heard: impl FnMut(&Progress),
-) -> Result<Profile, HostsError> {
+    heard: impl FnMut(&TrialProgress),
+) -> Result<SessionProfile, HostsError> {
     require_network_rights().map_err(ProfileError::from)?;
     let instrument = options.instrument(categories, stop);
-    let changed = device.map(Changed::open).transpose()?;
+    let changed = device.map(ChangedDevice::open).transpose()?;
     let (server, welcome) = ServerConnection::greet(to, &instrument)?;
-    let layout =
-        Layout::between(options.pattern, options.flows, (&options.trials.processors, &welcome.processors));
+    let layout = FlowLayout::between(
+        options.pattern,
+        options.flows,
+        (&options.trials.processors, &welcome.processors),
+    );
     let mut session = Session::new((options, &layout, &instrument), (server, changed), heard);
     let mut labels = vec![layout.shortage.clone(), same_machine(&welcome)];
     labels.extend(session.watch(to)?);
@@ -146,28 +152,28 @@ fn same_machine(welcome: &Welcome) -> String {
 
 /// The trials of a session.
 struct Session<'a, H> {
-    options: &'a Options,
-    layout: &'a Layout,
+    options: &'a SessionOptions,
+    layout: &'a FlowLayout,
     instrument: &'a Instrument<'a>,
     server: ServerConnection<'a>,
     /// The device of the levels.
-    changed: Option<Changed>,
+    changed: Option<ChangedDevice>,
     /// Whether a level was set, and the server has a device for it; `None` without a level.
     followed: Option<bool>,
     heard: H,
 }
 
-impl<'a, H: FnMut(&Progress)> Session<'a, H> {
+impl<'a, H: FnMut(&TrialProgress)> Session<'a, H> {
     fn new(
-        (options, layout, instrument): (&'a Options, &'a Layout, &'a Instrument<'a>),
-        (server, changed): (ServerConnection<'a>, Option<Changed>),
+        (options, layout, instrument): (&'a SessionOptions, &'a FlowLayout, &'a Instrument<'a>),
+        (server, changed): (ServerConnection<'a>, Option<ChangedDevice>),
         heard: H,
     ) -> Self {
         Self { options, layout, instrument, server, changed, followed: None, heard }
     }
 
     /// Watches both hosts; returns labels, which may be empty.
-    fn watch(&mut self, to: &Place) -> Result<[String; 2], HostsError> {
+    fn watch(&mut self, to: &HostPort) -> Result<[String; 2], HostsError> {
         let name = format!(" of {}", to.host);
         Ok([
             loaded_label(self.options.trials.loaded, others(self.instrument)?, "")?,
@@ -175,7 +181,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
         ])
     }
 
-    fn trials(&mut self, turns: &[Turn], mut keep: impl FnMut(Turn, Trial)) -> Result<(), HostsError> {
+    fn trials(&mut self, turns: &[Turn], mut keep: impl FnMut(Turn, TrialResult)) -> Result<(), HostsError> {
         let of = self.options.trials.repeats * turns.len() as u32;
         let mut done = 0;
         for repeat in 1..=self.options.trials.repeats {
@@ -192,7 +198,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
                 self.check_path(before, &trial.run)?;
                 done += 1;
                 let level = turn.name().to_owned();
-                (self.heard)(&Progress { done, of, level, run: trial.run.clone() });
+                (self.heard)(&TrialProgress { done, of, level, run: trial.run.clone() });
                 keep(turn, trial);
             }
         }
@@ -225,7 +231,7 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
 
     /// Bytes that the device has sent.
     fn sent(&self) -> Result<Option<u64>, HostsError> {
-        let sent = self.changed.as_ref().map(Changed::sent).transpose();
+        let sent = self.changed.as_ref().map(ChangedDevice::sent).transpose();
         Ok(sent.map_err(JournalError::from)?)
     }
 
@@ -265,25 +271,25 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
     }
 
     /// One trial: separate applications, measured without the instrument and with it.
-    fn trial(&mut self, repeat: u32) -> Result<Trial, HostsError> {
+    fn trial(&mut self, repeat: u32) -> Result<TrialResult, HostsError> {
         let mut running = self.start()?;
         let server = &mut self.server;
         running.rest(self.instrument.warm_up, || server.quiet())?;
         let parts = match First::of(repeat) {
-            First::Bare => [Part::Bare, Part::Sampled],
-            First::Sampled => [Part::Sampled, Part::Bare],
+            First::Bare => [TrialPart::Bare, TrialPart::Sampled],
+            First::Sampled => [TrialPart::Sampled, TrialPart::Bare],
         };
         let (mut bare_bps, mut sampled, mut flows) = (0.0, None, None);
         for part in parts {
             let watched = match part {
-                Part::Bare if self.instrument.flows => Some(Watched::start(&mut running)?),
+                TrialPart::Bare if self.instrument.flows => Some(Watched::start(&mut running)?),
                 _ => None,
             };
             let halves = both(part, self.instrument.span, &mut running, server)?;
             flows = watched.map(|watched| watched.end(&mut running, self.layout)).transpose()?.or(flows);
             match part {
-                Part::Bare => bare_bps = bits_per_second(self.options.load, &halves),
-                Part::Sampled => sampled = Some(joined(self.options.load, halves)?),
+                TrialPart::Bare => bare_bps = bits_per_second(self.options.load, &halves),
+                TrialPart::Sampled => sampled = Some(joined(self.options.load, halves)?),
             }
         }
         let connections = compare(&mut running, server)?;
@@ -305,10 +311,10 @@ impl<'a, H: FnMut(&Progress)> Session<'a, H> {
                 "a trial between two hosts lasts at most four hours; give a shorter --span",
             ));
         }
-        let request = Request::Serve {
+        let request = ClientRequest::Serve {
             load: match load {
-                Load::Bulk => LoadName::Bulk,
-                Load::Requests(bytes) => LoadName::Requests(bytes.get()),
+                TrafficLoad::Bulk => LoadName::Bulk,
+                TrafficLoad::Requests(bytes) => LoadName::Requests(bytes.get()),
             },
             receivers: cores.iter().map(|one| Receiver { cpu: one.receiver, flows: one.flows }).collect(),
             seconds,
@@ -342,7 +348,7 @@ impl Watched {
         Ok(Self { ping, at: clock::now(), acked: running.acked()? })
     }
 
-    fn end(self, running: &mut Running<'_>, layout: &Layout) -> Result<FlowFigures, HostsError> {
+    fn end(self, running: &mut Running<'_>, layout: &FlowLayout) -> Result<FlowFigures, HostsError> {
         let (acked, span) = (running.acked()?, clock::now().saturating_since(self.at));
         let since =
             |(flow, bytes): (&u64, &u64)| bytes.saturating_sub(self.acked.get(flow).copied().unwrap_or(0));
@@ -357,14 +363,14 @@ impl Watched {
 
 /// Measures a part at both sides at once: the server begins, then this side.
 fn both(
-    part: Part,
+    part: TrialPart,
     span: Nanos,
     running: &mut Running<'_>,
     server: &mut ServerConnection<'_>,
 ) -> Result<Halves, HostsError> {
     let ready = match part {
-        Part::Bare => None,
-        Part::Sampled => Some(running.prepare()?),
+        TrialPart::Bare => None,
+        TrialPart::Sampled => Some(running.prepare()?),
     };
     server.begin(part, span)?;
     // The server may have measured before this side has; then its answer waits.

@@ -16,13 +16,13 @@ use weft_report::profile::{Category, Side, largest};
 use weft_units::{Instant, Nanos};
 
 use super::HostsError;
-use super::protocol::{ClockName, Counts, Half, STACKS_MAX, Samples, Stack, Text};
+use super::protocol::{ClockName, EndCounts, Half, STACKS_MAX, SideSamples, StackTime, Text};
 use crate::applications::Applications;
-use crate::attribution::{Attribution, Processes, Setting, Trace};
+use crate::attribution::{Attribution, Processes, Trace, TraceConditions};
 use crate::connections::{CONNECT_WAIT, pause};
 use crate::error::ProfileError;
-use crate::probes::{COST_SPAN, ProbeError, Probes, Scope};
-use crate::traffic::{Load, waits};
+use crate::probes::{COST_SPAN, ProbeError, ProbeScope, Probes};
+use crate::traffic::{TrafficLoad, waits};
 use crate::trial::{Instrument, LOOK, unit};
 
 /// The flows of a trial, as this end sees them.
@@ -39,7 +39,7 @@ pub(super) struct Ends {
 /// A running side.
 pub(super) struct Running<'a> {
     pub(super) ns: NetNs,
-    pub(super) load: Load,
+    pub(super) load: TrafficLoad,
     pub(super) ends: Ends,
     pub(super) applications: Applications,
     pub(super) instrument: &'a Instrument<'a>,
@@ -49,7 +49,7 @@ pub(super) struct Running<'a> {
 /// Counters at one time.
 struct Reading {
     at: Instant,
-    counts: Counts,
+    counts: EndCounts,
     packets_in: u64,
     waits: u64,
 }
@@ -65,7 +65,11 @@ pub(super) struct Ready {
 
 impl<'a> Running<'a> {
     /// A side without applications yet, in this namespace.
-    pub(super) fn new(load: Load, ends: Ends, instrument: &'a Instrument<'a>) -> Result<Self, HostsError> {
+    pub(super) fn new(
+        load: TrafficLoad,
+        ends: Ends,
+        instrument: &'a Instrument<'a>,
+    ) -> Result<Self, HostsError> {
         let ns = NetNs::current().map_err(ProfileError::from)?;
         let diag = SockDiag::open(&ns)?;
         let applications = Applications::of(load).map_err(ProfileError::from)?;
@@ -95,12 +99,12 @@ impl<'a> Running<'a> {
     }
 
     /// The flows' counts since they were opened.
-    pub(super) fn counts(&mut self) -> Result<Counts, HostsError> {
+    pub(super) fn counts(&mut self) -> Result<EndCounts, HostsError> {
         let found = self.connections()?;
         let (mut all, connections) = (TcpCounts::default(), found.len() as u64);
         found.values().for_each(|counts| all.add(counts));
         let TcpCounts { acked, received, sent, segments_in, segments_out, retransmitted } = all;
-        Ok(Counts { connections, acked, received, sent, segments_in, segments_out, retransmitted })
+        Ok(EndCounts { connections, acked, received, sent, segments_in, segments_out, retransmitted })
     }
 
     /// Waits until an application listens at each port.
@@ -168,7 +172,7 @@ impl<'a> Running<'a> {
 
     /// Makes the instrument ready, which takes a while.
     pub(super) fn prepare(&self) -> Result<Ready, HostsError> {
-        let probes = Probes::attach(Scope::Between { sender: &self.ns, receiver: &self.ns });
+        let probes = Probes::attach(ProbeScope::Between { sender: &self.ns, receiver: &self.ns });
         // After the probes were attached, so that their own functions have names.
         let symbols = KernelSymbols::load().map_err(ProfileError::from)?;
         let sampler =
@@ -205,7 +209,7 @@ impl<'a> Running<'a> {
             Ok(found) => (Some(found), None),
             Err(error) => (None, Some(Text::of(&error.to_string()))),
         };
-        let samples = Samples {
+        let samples = SideSamples {
             clock: sampler.clock().into(),
             sample_hz: sampler.rate().hertz(),
             time: match self.ends.side {
@@ -238,8 +242,8 @@ impl<'a> Running<'a> {
         Ok(probes.cores(&counted).ok())
     }
 
-    fn setting(&self, trace: &Trace, sampler: &Sampler) -> Setting {
-        Setting {
+    fn setting(&self, trace: &Trace, sampler: &Sampler) -> TraceConditions {
+        TraceConditions {
             processes: Processes::Known {
                 sender: self.applications.pids().into_iter().collect(),
                 receiver: BTreeSet::new(),
@@ -255,10 +259,10 @@ impl<'a> Running<'a> {
 
 /// The figures between two readings.
 fn figures(before: &Reading, after: &Reading) -> Half {
-    let less = |figure: fn(&Counts) -> u64| figure(&after.counts).saturating_sub(figure(&before.counts));
+    let less = |figure: fn(&EndCounts) -> u64| figure(&after.counts).saturating_sub(figure(&before.counts));
     Half {
         span_ns: after.at.saturating_since(before.at).get().max(1),
-        counts: Counts {
+        counts: EndCounts {
             connections: after.counts.connections,
             acked: less(|c| c.acked),
             received: less(|c| c.received),
@@ -274,7 +278,7 @@ fn figures(before: &Reading, after: &Reading) -> Half {
 }
 
 /// The stacks with the most time that fit into an answer; the others are one of each category, so that sums remain.
-fn stacks(all: BTreeMap<(Side, Category, Vec<String>), f64>) -> Vec<Stack> {
+fn stacks(all: BTreeMap<(Side, Category, Vec<String>), f64>) -> Vec<StackTime> {
     const BYTES: usize = super::protocol::ANSWER_MAX / 4;
     let [most, deepest] = STACKS_MAX;
     let mut sorted: Vec<_> = all.into_iter().collect();
@@ -287,10 +291,10 @@ fn stacks(all: BTreeMap<(Side, Category, Vec<String>), f64>) -> Vec<Stack> {
             *others.entry(category).or_default() += seconds;
         } else {
             let frames = frames.iter().map(|frame| Text::of(frame)).collect();
-            kept.push(Stack { category, frames, seconds });
+            kept.push(StackTime { category, frames, seconds });
         }
     }
-    let rest = |(category, seconds)| Stack { category, frames: vec![Text::of("[others]")], seconds };
+    let rest = |(category, seconds)| StackTime { category, frames: vec![Text::of("[others]")], seconds };
     kept.extend(others.into_iter().map(rest));
     kept
 }

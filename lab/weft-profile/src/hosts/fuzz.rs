@@ -1,6 +1,6 @@
 //! The fuzz target: the properties that must hold for any line of a peer.
 
-use super::protocol::{self, Answer, Half};
+use super::protocol::{self, Half, ServerAnswer};
 
 /// Reads `data` as a request and as an answer. Panics when one that is accepted does not return from its own line, or has
 /// a figure that no measurement has.
@@ -18,9 +18,9 @@ pub fn fuzz_hosts(data: &[u8]) {
 }
 
 /// The figures of an answer.
-fn figures(answer: &Answer) -> impl Iterator<Item = f64> {
+fn figures(answer: &ServerAnswer) -> impl Iterator<Item = f64> {
     let samples = match answer {
-        Answer::Measured(Half { samples, .. }) => samples.as_deref(),
+        ServerAnswer::Measured(Half { samples, .. }) => samples.as_deref(),
         _ => None,
     };
     let of = samples.into_iter().flat_map(|samples| {
@@ -31,7 +31,7 @@ fn figures(answer: &Answer) -> impl Iterator<Item = f64> {
         own.chain(named).chain(samples.stacks.iter().map(|stack| stack.seconds))
     });
     let watched = match answer {
-        Answer::Watched { share } => Some(*share),
+        ServerAnswer::Watched { share } => Some(*share),
         _ => None,
     };
     of.chain(watched)

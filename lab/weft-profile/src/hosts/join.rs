@@ -6,10 +6,10 @@ use weft_host::perf_event::{Clock, SampleRate};
 use weft_report::profile::{Run, Side, SideTime, SkbSizes, Work};
 
 use super::HostsError;
-use super::protocol::{Half, Samples, Text};
+use super::protocol::{Half, SideSamples, Text};
 use crate::attribution::Attribution;
-use crate::traffic::Load;
-use crate::trial::Trial;
+use crate::traffic::TrafficLoad;
+use crate::trial::TrialResult;
 
 /// The figures of both sides in a part.
 pub(super) struct Halves {
@@ -18,27 +18,27 @@ pub(super) struct Halves {
 }
 
 /// Payload bytes of a part: those received, and with requests those of the responses.
-fn payload(load: Load, halves: &Halves) -> u64 {
+fn payload(load: TrafficLoad, halves: &Halves) -> u64 {
     let received = halves.receiver.counts.received;
     match load {
-        Load::Bulk => received,
-        Load::Requests(_) => received.saturating_add(halves.receiver.counts.sent),
+        TrafficLoad::Bulk => received,
+        TrafficLoad::Requests(_) => received.saturating_add(halves.receiver.counts.sent),
     }
 }
 
 /// Throughput of a part, by the receiver's clock.
-pub(super) fn bits_per_second(load: Load, halves: &Halves) -> f64 {
+pub(super) fn bits_per_second(load: TrafficLoad, halves: &Halves) -> f64 {
     payload(load, halves) as f64 * 8e9 / halves.receiver.span_ns as f64
 }
 
 /// Both sides' figures as those of a trial. Times of the sender are brought to the receiver's span, which differs by milliseconds.
-pub(super) fn joined(load: Load, halves: Halves) -> Result<Trial, HostsError> {
+pub(super) fn joined(load: TrafficLoad, halves: Halves) -> Result<TrialResult, HostsError> {
     let missing = HostsError::Request("nothing was sampled");
     let (bps, bytes) = (bits_per_second(load, &halves), payload(load, &halves));
     let Halves { sender, receiver } = halves;
     let (Some(near), Some(far)) = (sender.samples, receiver.samples) else { return Err(missing) };
     if near.clock != far.clock {
-        let name = |samples: &Samples| Clock::from(samples.clock).name();
+        let name = |samples: &SideSamples| Clock::from(samples.clock).name();
         return Err(HostsError::Clocks { sender: name(&near), receiver: name(&far) });
     }
     let scale = receiver.span_ns as f64 / sender.span_ns as f64;
@@ -74,7 +74,7 @@ pub(super) fn joined(load: Load, halves: Halves) -> Result<Trial, HostsError> {
         ..Run::default()
     };
     let rate = rate.ok_or(HostsError::Request("the rate of samples is none"))?;
-    Ok(Trial { run, clock, rate, attribution, no_probes, flows: None })
+    Ok(TrialResult { run, clock, rate, attribution, no_probes, flows: None })
 }
 
 /// Sizes before and after the receiver's GRO and of its copies, and of what the sender's device took.
@@ -83,7 +83,7 @@ fn sizes(near: Option<SkbSizes>, far: Option<SkbSizes>) -> Option<SkbSizes> {
     Some(SkbSizes { transmit: near.transmit, ..far })
 }
 
-fn attribution(near: &Samples, far: &Samples, scale: f64) -> Attribution {
+fn attribution(near: &SideSamples, far: &SideSamples, scale: f64) -> Attribution {
     let mut all = Attribution {
         sender: scaled(&near.time, scale),
         receiver: far.time.clone(),
@@ -92,7 +92,7 @@ fn attribution(near: &Samples, far: &Samples, scale: f64) -> Attribution {
         tool_s: near.tool_s * scale + far.tool_s,
         ..Attribution::default()
     };
-    let missing = |samples: &Samples, scale: f64, into: &mut BTreeMap<String, f64>| {
+    let missing = |samples: &SideSamples, scale: f64, into: &mut BTreeMap<String, f64>| {
         for (name, seconds) in &samples.missing {
             *into.entry(name.to_string()).or_default() += seconds * scale;
         }

@@ -155,7 +155,7 @@ impl HostsError {
 
 /// A host and a port, as the user names them: `HOST`, `HOST:PORT` or `[ADDRESS]:PORT`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Place {
+pub struct HostPort {
     /// The name or address.
     pub host: String,
     /// The port.
@@ -167,7 +167,7 @@ pub struct Place {
 #[error("`{0}` is not a host such as server1, server1:5200 or [2001:db8::1]:5200")]
 pub struct PlaceError(String);
 
-impl FromStr for Place {
+impl FromStr for HostPort {
     type Err = PlaceError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -195,7 +195,7 @@ impl FromStr for Place {
     }
 }
 
-impl Place {
+impl HostPort {
     /// The addresses of the place, the resolver's first choice first.
     ///
     /// # Errors
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn places_are_read_as_they_are_written() {
-        let place = |text: &str| text.parse::<Place>().map(|place| (place.host, place.port));
+        let place = |text: &str| text.parse::<HostPort>().map(|place| (place.host, place.port));
         for (text, host, port) in [
             ("server1", "server1", 5200),
             ("server1.example:99", "server1.example", 99),
@@ -228,7 +228,7 @@ mod tests {
         for text in ["", ":1", "a:0", "a:x", "a:99999", "[a]:1", "[::1]x", "[::1", "a b", "a\u{1b}[2J"] {
             assert!(place(text).is_err(), "{text}");
         }
-        let numbers = "192.0.2.1:7".parse::<Place>().expect("a place").addresses().expect("an address");
+        let numbers = "192.0.2.1:7".parse::<HostPort>().expect("a place").addresses().expect("an address");
         assert_eq!(numbers, ["192.0.2.1:7".parse().expect("an address")]);
     }
 }

@@ -158,7 +158,7 @@ impl LevelName {
 /// A part of a trial.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Part {
+pub enum TrialPart {
     /// Without the instrument.
     Bare,
     /// With it.
@@ -208,7 +208,7 @@ pub struct Receiver {
 /// A request of the client.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Request {
+pub enum ClientRequest {
     /// The greeting, first.
     Hello(Greeting),
     /// Watch the machine.
@@ -230,7 +230,7 @@ pub enum Request {
     /// Measure a part.
     Measure {
         /// The part.
-        part: Part,
+        part: TrialPart,
         /// Its time.
         span_ns: u64,
     },
@@ -243,7 +243,7 @@ pub enum Request {
 /// Counts of all flows at one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Counts {
+pub struct EndCounts {
     /// Connections.
     pub connections: u64,
     /// Bytes sent and acknowledged.
@@ -263,7 +263,7 @@ pub struct Counts {
 /// Processor time of a call chain.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stack {
+pub struct StackTime {
     /// Its category.
     pub category: Category,
     /// Its functions, from the outermost.
@@ -275,7 +275,7 @@ pub struct Stack {
 /// The samples of a side.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Samples {
+pub struct SideSamples {
     /// The event that took them.
     pub clock: ClockName,
     /// Their rate in force.
@@ -303,7 +303,7 @@ pub struct Samples {
     /// Kernel time by innermost functions that the table does not have.
     pub missing: BTreeMap<Text, f64>,
     /// Kernel time by call chain.
-    pub stacks: Vec<Stack>,
+    pub stacks: Vec<StackTime>,
 }
 
 /// The figures of a side in a part of a trial.
@@ -313,19 +313,19 @@ pub struct Half {
     /// The measured time.
     pub span_ns: u64,
     /// The flows' counts in it.
-    pub counts: Counts,
+    pub counts: EndCounts,
     /// IP packets that the namespace received.
     pub packets_in: u64,
     /// Times that the applications gave up a processor to wait.
     pub waits: u64,
     /// The samples, of the part that has them.
-    pub samples: Option<Box<Samples>>,
+    pub samples: Option<Box<SideSamples>>,
 }
 
 /// An answer of the server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub enum Answer {
+pub enum ServerAnswer {
     /// The greeting.
     Hello(Welcome),
     /// The share of processors that others use.
@@ -348,7 +348,7 @@ pub enum Answer {
     /// The part is over.
     Measured(Half),
     /// The flows' counts since they were opened.
-    Counted(Counts),
+    Counted(EndCounts),
     /// The applications have ended.
     Ended,
     /// The request is not carried out, and the connection ends.
@@ -358,7 +358,7 @@ pub enum Answer {
     },
 }
 
-impl Answer {
+impl ServerAnswer {
     /// The name, for errors.
     pub const fn name(&self) -> &'static str {
         match self {
@@ -379,8 +379,8 @@ impl Answer {
 ///
 /// # Errors
 /// If the line is not one of this version, or a value is out of bounds.
-pub fn request(line: &[u8]) -> Result<Request, MessageError> {
-    let request: Request = read(line)?;
+pub fn request(line: &[u8]) -> Result<ClientRequest, MessageError> {
+    let request: ClientRequest = read(line)?;
     check_request(&request).map_err(MessageError::OutOfBounds)?;
     Ok(request)
 }
@@ -389,8 +389,8 @@ pub fn request(line: &[u8]) -> Result<Request, MessageError> {
 ///
 /// # Errors
 /// If the line is not one of this version, or a value is out of bounds.
-pub fn answer(line: &[u8]) -> Result<Answer, MessageError> {
-    let answer: Answer = read(line)?;
+pub fn answer(line: &[u8]) -> Result<ServerAnswer, MessageError> {
+    let answer: ServerAnswer = read(line)?;
     check_answer(&answer).map_err(MessageError::OutOfBounds)?;
     Ok(answer)
 }
@@ -427,13 +427,13 @@ fn check_version(protocol: u32) -> Result<(), &'static str> {
     ensure(protocol == VERSION, "the version of the protocol; install the same weft on both hosts")
 }
 
-fn check_request(request: &Request) -> Result<(), &'static str> {
+fn check_request(request: &ClientRequest) -> Result<(), &'static str> {
     match request {
-        Request::Hello(greeting) => {
+        ClientRequest::Hello(greeting) => {
             check_version(greeting.protocol)?;
             ensure(greeting.sample_hz > 0, "the rate of samples")
         }
-        Request::Serve { load, receivers, seconds } => {
+        ClientRequest::Serve { load, receivers, seconds } => {
             ensure(
                 !receivers.is_empty() && receivers.len() <= APPLICATIONS_MAX,
                 "the number of applications",
@@ -443,30 +443,32 @@ fn check_request(request: &Request) -> Result<(), &'static str> {
             ensure((1..=SECONDS_MAX).contains(seconds), "the time of a trial")?;
             ensure(!matches!(load, LoadName::Requests(0)), "the size of requests")
         }
-        Request::Measure { span_ns, .. } => {
+        ClientRequest::Measure { span_ns, .. } => {
             ensure((1..=SECONDS_MAX * 1_000_000_000).contains(span_ns), "the measured time")
         }
-        Request::Watch | Request::Level { .. } | Request::Counts | Request::End => Ok(()),
+        ClientRequest::Watch | ClientRequest::Level { .. } | ClientRequest::Counts | ClientRequest::End => {
+            Ok(())
+        }
     }
 }
 
-fn check_answer(answer: &Answer) -> Result<(), &'static str> {
+fn check_answer(answer: &ServerAnswer) -> Result<(), &'static str> {
     match answer {
-        Answer::Hello(welcome) => {
+        ServerAnswer::Hello(welcome) => {
             check_version(welcome.protocol)?;
             let processors = &welcome.processors;
             ensure(!processors.is_empty() && processors.len() <= PROCESSORS_MAX, "the number of processors")
         }
-        Answer::Watched { share } => ensure((0.0..=2.0).contains(share), "the share of others"),
-        Answer::Listening { ports } => {
+        ServerAnswer::Watched { share } => ensure((0.0..=2.0).contains(share), "the share of others"),
+        ServerAnswer::Listening { ports } => {
             ensure(ports.len() <= APPLICATIONS_MAX && !ports.contains(&0), "the ports")
         }
-        Answer::Measured(half) => check_half(half),
-        Answer::Begun
-        | Answer::Levelled { .. }
-        | Answer::Counted(_)
-        | Answer::Ended
-        | Answer::Refused { .. } => Ok(()),
+        ServerAnswer::Measured(half) => check_half(half),
+        ServerAnswer::Begun
+        | ServerAnswer::Levelled { .. }
+        | ServerAnswer::Counted(_)
+        | ServerAnswer::Ended
+        | ServerAnswer::Refused { .. } => Ok(()),
     }
 }
 
@@ -478,7 +480,7 @@ fn check_half(half: &Half) -> Result<(), &'static str> {
 /// The most processor time of an answer: all processors for the longest trial.
 const TIME_MAX: f64 = PROCESSORS_MAX as f64 * 2.0 * SECONDS_MAX as f64;
 
-fn check_samples(samples: &Samples) -> Result<(), &'static str> {
+fn check_samples(samples: &SideSamples) -> Result<(), &'static str> {
     let SideTime { user_s, system_s, softirq_s, categories_s } = &samples.time;
     let seconds = [*user_s, *system_s, *softirq_s, samples.foreign_s, samples.interrupts_s, samples.tool_s];
     let all = seconds.iter().chain(categories_s.values()).chain(samples.missing.values());

@@ -20,15 +20,16 @@ use super::HostsError;
 use super::endpoint::{Ends, Running};
 use super::framing::{LineError, LineStream, farewell};
 use super::protocol::{
-    self, Answer, Greeting, LevelName, LoadName, Part, REQUEST_MAX, Receiver, Request, Text, VERSION, Welcome,
+    self, ClientRequest, Greeting, LevelName, LoadName, REQUEST_MAX, Receiver, ServerAnswer, Text, TrialPart,
+    VERSION, Welcome,
 };
 use crate::categories::Categories;
 use crate::error::ProfileError;
 use crate::iperf::FIRST_PORT;
-use crate::journal::{Changed, Device};
+use crate::journal::{ChangedDevice, LevelDevice};
 use crate::session::others;
 use crate::setup::Setup;
-use crate::traffic::{Load, Pair};
+use crate::traffic::{Pair, TrafficLoad};
 use crate::trial::{Instrument, LOOK};
 
 /// Time limit for a client's greeting: others wait for it.
@@ -41,7 +42,7 @@ const NOTHING_RUNS: HostsError = HostsError::Request("no applications run; ask t
 
 /// An event of the server, for those who watch it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Event {
+pub enum ServerEvent {
     /// A client has come.
     Came(SocketAddr),
     /// A client has gone, by itself or for this reason.
@@ -56,17 +57,17 @@ pub struct Offered<'a> {
     /// The table of categories.
     pub categories: &'a Categories,
     /// The device at which clients may set levels.
-    pub device: Option<Device<'a>>,
+    pub device: Option<LevelDevice<'a>>,
 }
 
 /// A server that listens.
 #[derive(Debug)]
-pub struct Server {
+pub struct ProfileServer {
     listener: TcpListener,
     at: SocketAddr,
 }
 
-impl Server {
+impl ProfileServer {
     /// Listens at an address.
     ///
     /// # Errors
@@ -93,7 +94,7 @@ impl Server {
         &self,
         offered: Offered<'_>,
         stop: &(dyn Fn() -> bool + Sync),
-        heard: &(dyn Fn(&Event) + Sync),
+        heard: &(dyn Fn(&ServerEvent) + Sync),
     ) -> Result<(), HostsError> {
         let served: Mutex<Option<SocketAddr>> = Mutex::new(None);
         let ended = AtomicBool::new(false);
@@ -102,20 +103,20 @@ impl Server {
             let result = self.accept_all(&stop_all, |stream, peer| {
                 let mut current = served.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if let Some(other) = *current {
-                    heard(&Event::Busy(peer));
+                    heard(&ServerEvent::Busy(peer));
                     let why =
                         Text::of(&format!("the server is measuring with {}; try again later", other.ip()));
-                    return farewell(stream, &protocol::line(&Answer::Refused { why }));
+                    return farewell(stream, &protocol::line(&ServerAnswer::Refused { why }));
                 }
                 *current = Some(peer);
                 drop(current);
                 let (served, stop_all) = (&served, &stop_all);
                 scope.spawn(move || {
-                    heard(&Event::Came(peer));
+                    heard(&ServerEvent::Came(peer));
                     let reason =
                         client((stream, peer), offered, stop_all).err().map(|error| error.to_string());
                     *served.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = None;
-                    heard(&Event::Gone(peer, reason));
+                    heard(&ServerEvent::Gone(peer, reason));
                 });
             });
             // A failed server ends its client too.
@@ -180,7 +181,7 @@ fn client(
         Err(HostsError::Peer { error: LineError::Closed, .. }) => {}
         Err(error) => {
             let why = if error.is_stop() { "the server was stopped".to_owned() } else { error.to_string() };
-            lines.close_with(&protocol::line(&Answer::Refused { why: Text::of(&why) }));
+            lines.close_with(&protocol::line(&ServerAnswer::Refused { why: Text::of(&why) }));
         }
     }
     result
@@ -188,7 +189,7 @@ fn client(
 
 /// Receives the client's greeting and answers it.
 fn greet(lines: &mut LineStream<'_>, categories: &Categories) -> Result<Greeting, HostsError> {
-    let Request::Hello(greeting) = next(lines, GREETING)? else {
+    let ClientRequest::Hello(greeting) = next(lines, GREETING)? else {
         return Err(HostsError::Request("the first request must be `hello`"));
     };
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -199,19 +200,19 @@ fn greet(lines: &mut LineStream<'_>, categories: &Categories) -> Result<Greeting
         boot: Text::of(boot.trim()),
         processors: affinity::own().map_err(ProfileError::from)?,
     };
-    say(lines, &Answer::Hello(welcome))?;
+    say(lines, &ServerAnswer::Hello(welcome))?;
     Ok(greeting)
 }
 
 /// Receives a request.
-fn next(lines: &mut LineStream<'_>, patience: Nanos) -> Result<Request, HostsError> {
+fn next(lines: &mut LineStream<'_>, patience: Nanos) -> Result<ClientRequest, HostsError> {
     let peer = lines.peer();
     let line = lines.receive(patience, REQUEST_MAX);
     let request = line.and_then(|line| Ok(protocol::request(&line)?));
     request.map_err(|error| HostsError::Peer { peer, error })
 }
 
-fn say(lines: &mut LineStream<'_>, answer: &Answer) -> Result<(), HostsError> {
+fn say(lines: &mut LineStream<'_>, answer: &ServerAnswer) -> Result<(), HostsError> {
     let peer = lines.peer();
     lines.send(&protocol::line(answer)).map_err(|error| HostsError::Peer { peer, error })
 }
@@ -223,8 +224,8 @@ struct Client<'a, 'l> {
     /// The trial, and the time at which it ends by itself.
     running: Option<(Running<'a>, Instant)>,
     /// The device for levels.
-    device: Option<Device<'a>>,
-    changed: Option<Changed>,
+    device: Option<LevelDevice<'a>>,
+    changed: Option<ChangedDevice>,
 }
 
 impl Client<'_, '_> {
@@ -242,45 +243,50 @@ impl Client<'_, '_> {
                 other => other?,
             };
             let answer = match request {
-                Request::Hello(_) => return Err(HostsError::Request("`hello` was said before")),
-                Request::Watch => Answer::Watched { share: others(self.instrument)? },
-                Request::Level { level } => self.level(level)?,
-                Request::Serve { load, receivers, seconds } => {
+                ClientRequest::Hello(_) => return Err(HostsError::Request("`hello` was said before")),
+                ClientRequest::Watch => ServerAnswer::Watched { share: others(self.instrument)? },
+                ClientRequest::Level { level } => self.level(level)?,
+                ClientRequest::Serve { load, receivers, seconds } => {
                     // The former trial's applications end first.
                     self.running = None;
                     self.start(load, &receivers, seconds)?
                 }
-                Request::Measure { part, span_ns } => self.measure(part, Nanos(span_ns))?,
-                Request::Counts => self.counts()?,
-                Request::End => {
+                ClientRequest::Measure { part, span_ns } => self.measure(part, Nanos(span_ns))?,
+                ClientRequest::Counts => self.counts()?,
+                ClientRequest::End => {
                     self.running = None;
-                    Answer::Ended
+                    ServerAnswer::Ended
                 }
             };
             say(self.lines, &answer)?;
         }
     }
 
-    fn level(&mut self, level: Option<LevelName>) -> Result<Answer, HostsError> {
+    fn level(&mut self, level: Option<LevelName>) -> Result<ServerAnswer, HostsError> {
         // Connections keep the segments of the level at which they were opened.
         self.running = None;
-        let Some(device) = self.device else { return Ok(Answer::Levelled { changed: false }) };
+        let Some(device) = self.device else { return Ok(ServerAnswer::Levelled { changed: false }) };
         match level {
-            None => drop(self.changed.take().map(Changed::restore).transpose()?),
+            None => drop(self.changed.take().map(ChangedDevice::restore).transpose()?),
             Some(level) => {
-                let mut changed = self.changed.take().map_or_else(|| Changed::open(device), Ok)?;
+                let mut changed = self.changed.take().map_or_else(|| ChangedDevice::open(device), Ok)?;
                 let set = changed.set(level.level());
                 self.changed = Some(changed);
                 set?;
             }
         }
-        Ok(Answer::Levelled { changed: true })
+        Ok(ServerAnswer::Levelled { changed: true })
     }
 
-    fn start(&mut self, load: LoadName, receivers: &[Receiver], seconds: u64) -> Result<Answer, HostsError> {
+    fn start(
+        &mut self,
+        load: LoadName,
+        receivers: &[Receiver],
+        seconds: u64,
+    ) -> Result<ServerAnswer, HostsError> {
         let load = match load {
-            LoadName::Bulk => Load::Bulk,
-            LoadName::Requests(bytes) => Load::Requests(Bytes(bytes)),
+            LoadName::Bulk => TrafficLoad::Bulk,
+            LoadName::Requests(bytes) => TrafficLoad::Requests(Bytes(bytes)),
         };
         let own = affinity::own().map_err(ProfileError::from)?;
         if !receivers.iter().all(|one| own.contains(&one.cpu)) {
@@ -301,47 +307,47 @@ impl Client<'_, '_> {
         }
         running.wait_listening()?;
         self.running = Some((running, clock::now() + Nanos::from_secs(seconds)));
-        Ok(Answer::Listening { ports })
+        Ok(ServerAnswer::Listening { ports })
     }
 
-    fn counts(&mut self) -> Result<Answer, HostsError> {
+    fn counts(&mut self) -> Result<ServerAnswer, HostsError> {
         let (running, _) = self.running.as_mut().ok_or(NOTHING_RUNS)?;
-        Ok(Answer::Counted(running.counts()?))
+        Ok(ServerAnswer::Counted(running.counts()?))
     }
 
-    fn measure(&mut self, part: Part, span: Nanos) -> Result<Answer, HostsError> {
+    fn measure(&mut self, part: TrialPart, span: Nanos) -> Result<ServerAnswer, HostsError> {
         let (running, deadline) = self.running.as_mut().ok_or(NOTHING_RUNS)?;
         if clock::now() + span > *deadline {
             return Err(HostsError::Request("the part would last longer than the trial"));
         }
         let peer = self.lines.peer();
         let half = match part {
-            Part::Bare => {
-                say(self.lines, &Answer::Begun)?;
+            TrialPart::Bare => {
+                say(self.lines, &ServerAnswer::Begun)?;
                 let lines = &self.lines;
                 let quiet = || lines.check_quiet().map_err(|error| HostsError::Peer { peer, error });
                 running.bare(span, quiet)?
             }
-            Part::Sampled => {
+            TrialPart::Sampled => {
                 let ready = running.prepare()?;
-                say(self.lines, &Answer::Begun)?;
+                say(self.lines, &ServerAnswer::Begun)?;
                 let lines = &self.lines;
                 let quiet = || lines.check_quiet().map_err(|error| HostsError::Peer { peer, error });
                 running.sampled(ready, span, quiet)?
             }
         };
-        Ok(Answer::Measured(half))
+        Ok(ServerAnswer::Measured(half))
     }
 }
 
 /// Ports of this address at which an application can listen, from the first on. A former connection that the kernel still remembers
 /// keeps sockperf from its port, and does not keep iperf3, which sets SO_REUSEADDR.
-fn free_ports(at: IpAddr, count: usize, load: Load) -> Result<Vec<u16>, HostsError> {
+fn free_ports(at: IpAddr, count: usize, load: TrafficLoad) -> Result<Vec<u16>, HostsError> {
     const TRIED: usize = 10_000;
     let ns = NetNs::current().map_err(ProfileError::from)?;
     let remembered: BTreeSet<u16> = match load {
-        Load::Bulk => BTreeSet::new(),
-        Load::Requests(_) => {
+        TrafficLoad::Bulk => BTreeSet::new(),
+        TrafficLoad::Requests(_) => {
             SockDiag::open(&ns)?.tcp()?.iter().map(|(socket, _)| socket.local.port()).collect()
         }
     };

@@ -7,9 +7,10 @@ use weft_units::Nanos;
 
 use super::framing::{LineError, LineStream};
 use super::protocol::{
-    self, ANSWER_MAX, Answer, Counts, Greeting, Half, LevelName, Part, Request, Text, VERSION, Welcome,
+    self, ANSWER_MAX, ClientRequest, EndCounts, Greeting, Half, LevelName, ServerAnswer, Text, TrialPart,
+    VERSION, Welcome,
 };
-use super::{HostsError, Place};
+use super::{HostPort, HostsError};
 use crate::error::ProfileError;
 use crate::trial::Instrument;
 
@@ -25,7 +26,7 @@ pub(super) struct ServerConnection<'a> {
 
 impl<'a> ServerConnection<'a> {
     /// Connects and greets.
-    pub(super) fn greet(to: &Place, instrument: &Instrument<'a>) -> Result<(Self, Welcome), HostsError> {
+    pub(super) fn greet(to: &HostPort, instrument: &Instrument<'a>) -> Result<(Self, Welcome), HostsError> {
         let mut server = Self { lines: connect(to, instrument.stop)? };
         let ours = instrument.categories.version();
         let greeting = Greeting {
@@ -34,8 +35,8 @@ impl<'a> ServerConnection<'a> {
             clock: instrument.clock.map(Into::into),
             sample_hz: instrument.rate.hertz(),
         };
-        let welcome = match server.ask(&Request::Hello(greeting), PATIENCE)? {
-            Answer::Hello(welcome) => welcome,
+        let welcome = match server.ask(&ClientRequest::Hello(greeting), PATIENCE)? {
+            ServerAnswer::Hello(welcome) => welcome,
             other => return Err(server.unexpected(&other, "hello")),
         };
         if welcome.categories != Text::of(ours) {
@@ -53,11 +54,15 @@ impl<'a> ServerConnection<'a> {
         HostsError::Peer { peer: self.address(), error }
     }
 
-    pub(super) fn unexpected(&self, found: &Answer, wanted: &'static str) -> HostsError {
+    pub(super) fn unexpected(&self, found: &ServerAnswer, wanted: &'static str) -> HostsError {
         HostsError::Unexpected { peer: self.address(), found: found.name(), wanted }
     }
 
-    pub(super) fn ask(&mut self, request: &Request, patience: Nanos) -> Result<Answer, HostsError> {
+    pub(super) fn ask(
+        &mut self,
+        request: &ClientRequest,
+        patience: Nanos,
+    ) -> Result<ServerAnswer, HostsError> {
         self.quiet()?;
         self.lines.send(&protocol::line(request)).map_err(|error| self.broken(error))?;
         self.hear(patience)
@@ -74,11 +79,11 @@ impl<'a> ServerConnection<'a> {
         }
     }
 
-    pub(super) fn hear(&mut self, patience: Nanos) -> Result<Answer, HostsError> {
+    pub(super) fn hear(&mut self, patience: Nanos) -> Result<ServerAnswer, HostsError> {
         let line = self.lines.receive(patience, ANSWER_MAX);
         let answer = line.and_then(|line| Ok(protocol::answer(&line)?)).map_err(|e| self.broken(e))?;
         match answer {
-            Answer::Refused { why } => {
+            ServerAnswer::Refused { why } => {
                 Err(HostsError::Refused { peer: self.address(), why: why.as_str().to_owned() })
             }
             other => Ok(other),
@@ -86,59 +91,61 @@ impl<'a> ServerConnection<'a> {
     }
 
     pub(super) fn watch(&mut self) -> Result<f64, HostsError> {
-        match self.ask(&Request::Watch, PATIENCE)? {
-            Answer::Watched { share } => Ok(share),
+        match self.ask(&ClientRequest::Watch, PATIENCE)? {
+            ServerAnswer::Watched { share } => Ok(share),
             other => Err(self.unexpected(&other, "watched")),
         }
     }
 
     /// Sets a level at the server's device, or restores it; returns whether it has one.
     pub(super) fn level(&mut self, level: Option<LevelName>) -> Result<bool, HostsError> {
-        match self.ask(&Request::Level { level }, PATIENCE)? {
-            Answer::Levelled { changed } => Ok(changed),
+        match self.ask(&ClientRequest::Level { level }, PATIENCE)? {
+            ServerAnswer::Levelled { changed } => Ok(changed),
             other => Err(self.unexpected(&other, "levelled")),
         }
     }
 
     /// Starts the receiving applications; returns their ports.
-    pub(super) fn serve(&mut self, request: &Request, count: usize) -> Result<Vec<u16>, HostsError> {
+    pub(super) fn serve(&mut self, request: &ClientRequest, count: usize) -> Result<Vec<u16>, HostsError> {
         match self.ask(request, PATIENCE)? {
-            Answer::Listening { ports } if ports.len() == count => Ok(ports),
+            ServerAnswer::Listening { ports } if ports.len() == count => Ok(ports),
             other => Err(self.unexpected(&other, "listening")),
         }
     }
 
-    pub(super) fn begin(&mut self, part: Part, span: Nanos) -> Result<(), HostsError> {
-        match self.ask(&Request::Measure { part, span_ns: span.get() }, PATIENCE)? {
-            Answer::Begun => Ok(()),
+    pub(super) fn begin(&mut self, part: TrialPart, span: Nanos) -> Result<(), HostsError> {
+        match self.ask(&ClientRequest::Measure { part, span_ns: span.get() }, PATIENCE)? {
+            ServerAnswer::Begun => Ok(()),
             other => Err(self.unexpected(&other, "begun")),
         }
     }
 
-    pub(super) fn measured(&mut self, part: Part) -> Result<Half, HostsError> {
+    pub(super) fn measured(&mut self, part: TrialPart) -> Result<Half, HostsError> {
         match self.hear(PATIENCE)? {
-            Answer::Measured(half) if half.samples.is_some() == (part == Part::Sampled) => Ok(half),
+            ServerAnswer::Measured(half) if half.samples.is_some() == (part == TrialPart::Sampled) => {
+                Ok(half)
+            }
             other => Err(self.unexpected(&other, "measured")),
         }
     }
 
-    pub(super) fn counts(&mut self) -> Result<Counts, HostsError> {
-        match self.ask(&Request::Counts, PATIENCE)? {
-            Answer::Counted(counts) => Ok(counts),
+    pub(super) fn counts(&mut self) -> Result<EndCounts, HostsError> {
+        match self.ask(&ClientRequest::Counts, PATIENCE)? {
+            ServerAnswer::Counted(counts) => Ok(counts),
             other => Err(self.unexpected(&other, "counted")),
         }
     }
 
     pub(super) fn end(&mut self) -> Result<(), HostsError> {
-        match self.ask(&Request::End, PATIENCE)? {
-            Answer::Ended => Ok(()),
+        match self.ask(&ClientRequest::End, PATIENCE)? {
+            ServerAnswer::Ended => Ok(()),
             other => Err(self.unexpected(&other, "ended")),
         }
     }
 }
 
 /// Connects to the first address that answers.
-fn connect<'a>(to: &Place, stop: &'a dyn Fn() -> bool) -> Result<LineStream<'a>, HostsError> {
+fn connect<'a>(to: &HostPort, stop: &'a dyn Fn() -> bool) -> Result<LineStream<'a>, HostsError> {
     let mut failed = None;
     for at in to.addresses()? {
         if stop() {

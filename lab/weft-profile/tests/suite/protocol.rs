@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use weft_packet::mutation::mutate;
 use weft_profile::hosts::fuzz_hosts;
 use weft_profile::hosts::protocol::{
-    self, Answer, ClockName, Counts, Greeting, Half, LevelName, LoadName, MessageError, Part, Receiver,
-    Request, Samples, Stack, Text, VERSION, Welcome,
+    self, ClientRequest, ClockName, EndCounts, Greeting, Half, LevelName, LoadName, MessageError, Receiver,
+    ServerAnswer, SideSamples, StackTime, Text, TrialPart, VERSION, Welcome,
 };
 use weft_report::profile::{Category, Latency, SideTime, Sizes, SkbSizes};
 
@@ -13,23 +13,23 @@ fn text() -> impl Strategy<Value = Text> {
     ".{0,40}".prop_map(|text| Text::of(&text))
 }
 
-fn counts() -> impl Strategy<Value = Counts> {
-    any::<[u64; 3]>().prop_map(|[acked, received, sent]| Counts {
+fn counts() -> impl Strategy<Value = EndCounts> {
+    any::<[u64; 3]>().prop_map(|[acked, received, sent]| EndCounts {
         acked,
         received,
         sent,
-        ..Counts::default()
+        ..EndCounts::default()
     })
 }
 
-fn samples() -> impl Strategy<Value = Samples> {
+fn samples() -> impl Strategy<Value = SideSamples> {
     let time = any::<[f64; 3]>();
     let stacks = proptest::collection::vec((proptest::collection::vec(text(), 0..4), any::<f64>()), 0..4);
     (time, stacks, proptest::option::of(any::<f64>()), any::<u32>(), text()).prop_map(
         |([a, b, c], stacks, some, hz, name)| {
-            let stack = |(frames, seconds)| Stack { category: Category::Etc, frames, seconds };
+            let stack = |(frames, seconds)| StackTime { category: Category::Etc, frames, seconds };
             let sizes = Sizes { counts: vec![hz.into(); 3], mean: some };
-            Samples {
+            SideSamples {
                 clock: ClockName::CpuClock,
                 sample_hz: hz,
                 time: SideTime {
@@ -54,51 +54,51 @@ fn samples() -> impl Strategy<Value = Samples> {
     )
 }
 
-fn answers() -> impl Strategy<Value = Answer> {
+fn answers() -> impl Strategy<Value = ServerAnswer> {
     let welcome = (any::<u32>(), text(), proptest::collection::vec(any::<u32>(), 0..5));
     prop_oneof![
-        welcome.prop_map(|(protocol, name, processors)| Answer::Hello(Welcome {
+        welcome.prop_map(|(protocol, name, processors)| ServerAnswer::Hello(Welcome {
             protocol,
             categories: name.clone(),
             kernel: name.clone(),
             boot: name,
             processors,
         })),
-        any::<f64>().prop_map(|share| Answer::Watched { share }),
-        proptest::collection::vec(any::<u16>(), 0..5).prop_map(|ports| Answer::Listening { ports }),
-        Just(Answer::Begun),
-        any::<bool>().prop_map(|changed| Answer::Levelled { changed }),
-        Just(Answer::Ended),
-        text().prop_map(|why| Answer::Refused { why }),
-        counts().prop_map(Answer::Counted),
+        any::<f64>().prop_map(|share| ServerAnswer::Watched { share }),
+        proptest::collection::vec(any::<u16>(), 0..5).prop_map(|ports| ServerAnswer::Listening { ports }),
+        Just(ServerAnswer::Begun),
+        any::<bool>().prop_map(|changed| ServerAnswer::Levelled { changed }),
+        Just(ServerAnswer::Ended),
+        text().prop_map(|why| ServerAnswer::Refused { why }),
+        counts().prop_map(ServerAnswer::Counted),
         (any::<u64>(), counts(), proptest::option::of(samples())).prop_map(|(span_ns, counts, samples)| {
             let samples = samples.map(Box::new);
-            Answer::Measured(Half { span_ns, counts, packets_in: span_ns, waits: 0, samples })
+            ServerAnswer::Measured(Half { span_ns, counts, packets_in: span_ns, waits: 0, samples })
         }),
     ]
 }
 
-fn requests() -> impl Strategy<Value = Request> {
+fn requests() -> impl Strategy<Value = ClientRequest> {
     let receivers = proptest::collection::vec((any::<u32>(), 0_u32..1000), 0..5);
     prop_oneof![
-        Just(Request::Watch),
-        Just(Request::Level { level: Some(LevelName::TsoGro) }),
-        Just(Request::Counts),
-        Just(Request::End),
+        Just(ClientRequest::Watch),
+        Just(ClientRequest::Level { level: Some(LevelName::TsoGro) }),
+        Just(ClientRequest::Counts),
+        Just(ClientRequest::End),
         (any::<u32>(), text(), any::<u32>()).prop_map(|(protocol, categories, sample_hz)| {
-            Request::Hello(Greeting { protocol, categories, clock: Some(ClockName::Cycles), sample_hz })
+            ClientRequest::Hello(Greeting { protocol, categories, clock: Some(ClockName::Cycles), sample_hz })
         }),
         (receivers, any::<u64>(), any::<u64>()).prop_map(|(receivers, bytes, seconds)| {
             let receivers = receivers.into_iter().map(|(cpu, flows)| Receiver { cpu, flows }).collect();
-            Request::Serve { load: LoadName::Requests(bytes), receivers, seconds }
+            ClientRequest::Serve { load: LoadName::Requests(bytes), receivers, seconds }
         }),
-        any::<u64>().prop_map(|span_ns| Request::Measure { part: Part::Sampled, span_ns }),
+        any::<u64>().prop_map(|span_ns| ClientRequest::Measure { part: TrialPart::Sampled, span_ns }),
     ]
 }
 
 /// The figures of an answer that was accepted.
-fn figures(answer: &Answer) -> Vec<f64> {
-    let Answer::Measured(Half { samples: Some(samples), .. }) = answer else { return Vec::new() };
+fn figures(answer: &ServerAnswer) -> Vec<f64> {
+    let ServerAnswer::Measured(Half { samples: Some(samples), .. }) = answer else { return Vec::new() };
     let time = &samples.time;
     let mut all = vec![
         time.user_s,
@@ -153,7 +153,7 @@ proptest! {
 /// Lines of both sides, with values that are accepted.
 fn corpus() -> Vec<Vec<u8>> {
     let name = || Text::of("skb_copy_datagram_iter");
-    let samples = Samples {
+    let samples = SideSamples {
         clock: ClockName::CpuClock,
         sample_hz: 999,
         time: SideTime { user_s: 0.1, categories_s: [(Category::Skb, 0.2)].into(), ..SideTime::default() },
@@ -167,43 +167,43 @@ fn corpus() -> Vec<Vec<u8>> {
         latency: Some(Latency { count: 9, p50: 1e-5, p99: 1e-4 }),
         no_probes: None,
         missing: [(name(), 0.5)].into(),
-        stacks: vec![Stack { category: Category::Etc, frames: vec![name(), name()], seconds: 0.3 }],
+        stacks: vec![StackTime { category: Category::Etc, frames: vec![name(), name()], seconds: 0.3 }],
     };
     let answers = [
-        Answer::Hello(Welcome {
+        ServerAnswer::Hello(Welcome {
             protocol: VERSION,
             categories: name(),
             kernel: name(),
             boot: name(),
             processors: vec![0, 1],
         }),
-        Answer::Watched { share: 0.5 },
-        Answer::Listening { ports: vec![5201, 5202] },
-        Answer::Refused { why: Text::of("busy; try again later") },
-        Answer::Counted(Counts { acked: 7, received: u64::MAX, ..Counts::default() }),
-        Answer::Measured(Half {
+        ServerAnswer::Watched { share: 0.5 },
+        ServerAnswer::Listening { ports: vec![5201, 5202] },
+        ServerAnswer::Refused { why: Text::of("busy; try again later") },
+        ServerAnswer::Counted(EndCounts { acked: 7, received: u64::MAX, ..EndCounts::default() }),
+        ServerAnswer::Measured(Half {
             span_ns: 1_000_000_000,
-            counts: Counts::default(),
+            counts: EndCounts::default(),
             packets_in: 5,
             waits: 3,
             samples: Some(Box::new(samples)),
         }),
     ];
     let requests = [
-        Request::Hello(Greeting {
+        ClientRequest::Hello(Greeting {
             protocol: VERSION,
             categories: name(),
             clock: Some(ClockName::Cycles),
             sample_hz: 999,
         }),
-        Request::Level { level: Some(LevelName::TsoGro) },
-        Request::Serve {
+        ClientRequest::Level { level: Some(LevelName::TsoGro) },
+        ClientRequest::Serve {
             load: LoadName::Requests(4096),
             receivers: vec![Receiver { cpu: 1, flows: 3 }],
             seconds: 60,
         },
-        Request::Measure { part: Part::Sampled, span_ns: 1_000_000_000 },
-        Request::End,
+        ClientRequest::Measure { part: TrialPart::Sampled, span_ns: 1_000_000_000 },
+        ClientRequest::End,
     ];
     answers.iter().map(protocol::line).chain(requests.iter().map(protocol::line)).collect()
 }
@@ -231,7 +231,7 @@ fn lies_are_refused() {
         );
         protocol::request(text.as_bytes())
     };
-    assert!(matches!(hello(VERSION, ""), Ok(Request::Hello(_))));
+    assert!(matches!(hello(VERSION, ""), Ok(ClientRequest::Hello(_))));
     assert!(matches!(hello(VERSION, ",\"more\":1"), Err(MessageError::Malformed(_))));
     assert!(hello(VERSION + 1, "").is_err());
     assert_eq!(hello(VERSION + 1, ",\"more\":1"), Err(MessageError::OtherVersion(u64::from(VERSION) + 1)));

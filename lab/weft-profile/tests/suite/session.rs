@@ -13,11 +13,11 @@ use weft_profile::attach::{self, Of};
 use weft_profile::categories::Categories;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
-use weft_profile::probes::{Probes, Scope};
+use weft_profile::probes::{ProbeScope, Probes};
 use weft_profile::remedy_trials;
-use weft_profile::session::{Loaded, Options, Profile, Progress, Trials, run};
-use weft_profile::setup::{Link, Qdisc, Setup};
-use weft_profile::traffic::Load;
+use weft_profile::session::{SessionOptions, SessionProfile, TrialPlan, TrialProgress, WhenBusy, run};
+use weft_profile::setup::{LinkQdisc, RatedLink, Setup};
+use weft_profile::traffic::TrafficLoad;
 use weft_report::profile::attached::Direction;
 use weft_report::profile::{
     Category, ConfigReport, ProfileReport, Run, Side, SideTime, Sizes, SkbSizes, Work,
@@ -25,26 +25,26 @@ use weft_report::profile::{
 use weft_units::testing::skip;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-fn options(pattern: Pattern, load: Load, levels: &[Level]) -> Options {
-    Options {
+fn options(pattern: Pattern, load: TrafficLoad, levels: &[Level]) -> SessionOptions {
+    SessionOptions {
         pattern,
         flows: FlowCount::Each(2),
         load,
         levels: levels.to_vec(),
         setup: Setup::default(),
-        trials: Trials {
+        trials: TrialPlan {
             repeats: 1,
             span: Nanos::from_millis(700),
             warm_up: Nanos::from_millis(300),
             clock: None,
             rate: SampleRate::new(999).expect("a rate"),
             processors: vec![0, 1],
-            loaded: Loaded::Label,
+            loaded: WhenBusy::Label,
         },
     }
 }
 
-fn profile(options: &Options) -> Profile {
+fn profile(options: &SessionOptions) -> SessionProfile {
     let table = Categories::shipped().expect("table");
     let mut heard = 0;
     let profile = run(options, &table, Host::default(), &|| false, |_| heard += 1).expect("a profile");
@@ -75,7 +75,7 @@ fn bulk_flows_are_profiled_and_nothing_is_left() {
         return;
     }
     let _turn = turn();
-    let profile = profile(&options(Pattern::Outcast, Load::Bulk, &[Level::NoOpt, Level::Arfs]));
+    let profile = profile(&options(Pattern::Outcast, TrafficLoad::Bulk, &[Level::NoOpt, Level::Arfs]));
     let report = &profile.report;
     assert_eq!(report.configs.len(), 2);
     for config in &report.configs {
@@ -111,11 +111,11 @@ fn settings_of_the_sender_are_in_force() {
     let _turn = turn();
     let rate = BitsPerSec(100_000_000);
     let setup = Setup {
-        link: Some(Link { rate, qdisc: Qdisc::Fifo }),
+        link: Some(RatedLink { rate, qdisc: LinkQdisc::Fifo }),
         limit_output: Some(Bytes(1 << 30)),
         segment: Some(Bytes(16 << 10)),
     };
-    let options = Options { setup, ..options(Pattern::OneToOne, Load::Bulk, &[Level::TsoGro]) };
+    let options = SessionOptions { setup, ..options(Pattern::OneToOne, TrafficLoad::Bulk, &[Level::TsoGro]) };
     let table = Categories::shipped().expect("table");
     let profile = match run(&options, &table, Host::default(), &|| false, |_| ()) {
         Err(error) if Setup::lacks(&error) => return skip(name, error),
@@ -135,7 +135,7 @@ fn requests_are_profiled() {
         return;
     }
     let _turn = turn();
-    let load = Load::Requests(Bytes(4000));
+    let load = TrafficLoad::Requests(Bytes(4000));
     let profile = profile(&options(Pattern::Single, load, &[Level::TsoGro]));
     let config = &profile.report.configs[0];
     assert!(config.bps > 1e5 && profile.report.rpc_bytes == Some(4000), "{config:?}");
@@ -170,11 +170,11 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
     }
     let _turn = turn();
     let table = Categories::shipped().expect("table");
-    let mut options = options(Pattern::Single, Load::Bulk, &[Level::NoOpt]);
+    let mut options = options(Pattern::Single, TrafficLoad::Bulk, &[Level::NoOpt]);
     options.trials.repeats = 2;
     options.trials.span = Nanos::from_millis(300);
     let mut names = Vec::new();
-    let heard = |progress: &Progress| names.push(progress.level.clone());
+    let heard = |progress: &TrialProgress| names.push(progress.level.clone());
     let all =
         remedy_trials::run(&options, &table, &with_all_remarks("noopt"), &|| false, heard).expect("tried");
     println!(
@@ -197,7 +197,7 @@ fn remarks_are_tried_in_turns_and_nothing_is_left() {
     }
     assert_eq!(namespaces(), 0, "namespaces are removed");
     // A level that has what the remark proposes leaves nothing to try.
-    let options = Options { levels: vec![Level::Gro], ..options };
+    let options = SessionOptions { levels: vec![Level::Gro], ..options };
     let all = remedy_trials::run(&options, &table, &with_all_remarks("gro"), &|| true, |_| ());
     assert_eq!(all.expect_err("asked to stop").to_string(), "stopped");
     assert!(weft_profile::remedy::Remedy::Gro.is_there_at(Level::Gro).is_some());
@@ -212,7 +212,7 @@ fn a_stop_ends_a_session_and_removes_everything() {
     }
     let _turn = turn();
     let table = Categories::shipped().expect("table");
-    let options = options(Pattern::Single, Load::Bulk, &[Level::TsoGro]);
+    let options = options(Pattern::Single, TrafficLoad::Bulk, &[Level::TsoGro]);
     let begin = std::time::Instant::now();
     let stop = || begin.elapsed().as_millis() > 1500;
     let error = run(&options, &table, Host::default(), &stop, |_| ()).err();
@@ -249,7 +249,7 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     let ns = NetNs::anonymous().expect("a namespace");
     link::set_up(&ns, "lo").expect("up");
     let [server, _client] = loopback_traffic(&ns);
-    let options = |of: Of, span| attach::Options {
+    let options = |of: Of, span| attach::AttachOptions {
         of,
         span,
         clock: None,
@@ -260,7 +260,7 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     let table = Categories::shipped().expect("table");
     let attached = |of: Of, span, stop: &(dyn Fn() -> bool + Sync)| {
         let run = || {
-            let caller = attach::Caller { measuring: &|| (), stop: &|| stop() };
+            let caller = attach::ProfileCaller { measuring: &|| (), stop: &|| stop() };
             attach::run(&options(of, span), &table, Host::default(), caller).expect("a profile")
         };
         ns.run(run).expect("enter").report
@@ -298,7 +298,7 @@ fn what_runs_is_profiled_without_traffic_of_its_own() {
     });
     assert!(received > sent && report.span_s < 30.0, "it ended early with what it had: {sent} {received}");
     let missing = options(Of::Process(u32::MAX), Nanos::from_secs(1));
-    let caller = attach::Caller { measuring: &|| (), stop: &|| false };
+    let caller = attach::ProfileCaller { measuring: &|| (), stop: &|| false };
     assert!(attach::run(&missing, &table, Host::default(), caller).is_err());
 }
 
@@ -315,12 +315,12 @@ fn probes_cost_less_than_three_percent() {
         Ok(counting) => counting,
         Err(why) => return weft_host::testing::skip(name, why),
     };
-    let probes = match Probes::attach(Scope::Host) {
+    let probes = match Probes::attach(ProbeScope::Host) {
         Ok(probes) => probes,
         Err(why) => return weft_host::testing::skip(name, why),
     };
     let (begin, before) = (std::time::Instant::now(), probes.cost().expect("statistics"));
-    let mut options = options(Pattern::OneToOne, Load::Bulk, &[Level::NoOpt]);
+    let mut options = options(Pattern::OneToOne, TrafficLoad::Bulk, &[Level::NoOpt]);
     options.trials.span = Nanos::from_millis(1500);
     profile(&options);
     let after = probes.cost().expect("statistics");

@@ -34,8 +34,8 @@ pub use summary::{
 pub use tables::{demo_table_list, demo_tables};
 pub use trial::{CoreWaits, RateTrial};
 pub use verdict::{
-    LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LIMIT_EXCESS_MAX, LINK_USE_MIN, ROUND_TRIPS_MIN, SHARE_ERROR_MAX,
-    STEADY_WINDOWS_MIN, Verdict, verdicts,
+    DemoVerdict, LATENCY_RATIO_MAX, LIMIT_ERROR_MAX, LIMIT_EXCESS_MAX, LINK_USE_MIN, ROUND_TRIPS_MIN,
+    SHARE_ERROR_MAX, STEADY_WINDOWS_MIN, verdicts,
 };
 
 /// The tenant whose latency is measured. It sends little, so the others share the link without it.

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::{DemoReport, LATENCY_TENANT, Mode, ModeReport, QueueSample, Sample, full_load, tables, verdicts};
-use crate::html::{Axis, Block, Chart, ChartGroup, Check, Colour, Page, Scale, Section, Series, Shape, Unit};
+use crate::html::{
+    Axis, AxisScale, AxisUnit, Chart, ChartGroup, ChartLine, Check, Colour, HtmlPage, PageBlock, Section,
+    Shape,
+};
 use weft_facts::table::Table;
 use weft_facts::{human, stats};
 
@@ -13,13 +16,13 @@ pub fn demo_html(report: &DemoReport) -> String {
 }
 
 /// The page as a value, for callers that add sections.
-pub fn demo_page(report: &DemoReport) -> Page {
+pub fn demo_page(report: &DemoReport) -> HtmlPage {
     let mut sections = vec![verdict_section(report), throughput_section(report)];
     sections.extend(latency_section(report));
     sections.extend(queue_section(report));
     sections.extend(detail_sections(report));
     sections.push(reproduce_section(report));
-    Page {
+    HtmlPage {
         title: format!("Isolation demo (Loom, figure {})", report.figure),
         subtitle: format!(
             "Link {} ({}); {} flows of {} {}, {}; {} for each mode. Kernel {}, {} cores.",
@@ -46,14 +49,14 @@ fn verdict_section(report: &DemoReport) -> Section {
         name: v.name,
         bound: v.bound,
     });
-    let mut blocks = vec![Block::Checks(checks.collect())];
+    let mut blocks = vec![PageBlock::Checks(checks.collect())];
     blocks.extend(shown(tables::published_table(report)));
     Section::new("Verdicts", blocks)
 }
 
 /// A table block, unless the table is empty.
-fn shown(table: Table) -> Option<Block> {
-    (!table.is_empty()).then_some(Block::Table(table))
+fn shown(table: Table) -> Option<PageBlock> {
+    (!table.is_empty()).then_some(PageBlock::Table(table))
 }
 
 /// Throughput over time: a panel per mode with the same axes (figure 9 a to d, or 11).
@@ -73,8 +76,8 @@ fn throughput_section(report: &DemoReport) -> Section {
         x: time_axis(end),
         y: Axis {
             label: "throughput".into(),
-            unit: Unit::BitsPerSec,
-            scale: Scale::Linear,
+            unit: AxisUnit::BitsPerSec,
+            scale: AxisScale::Linear,
             range: Some((0.0, most * 1.04)),
         },
         series: throughput_series(report, mode, &tenants),
@@ -90,7 +93,7 @@ fn throughput_section(report: &DemoReport) -> Section {
          packets waiting in the NIC, and no others sent; shares are judged in these. Drag to zoom in, double-click to zoom out, click a name to hide it.",
         report.sharer_name()
     );
-    let mut blocks = vec![Block::Text(text), Block::Charts(group)];
+    let mut blocks = vec![PageBlock::Text(text), PageBlock::Charts(group)];
     blocks.extend(shown(tables::throughput_table(report)));
     blocks.extend(shown(tables::limit_table(report)));
     Section::new(format!("Throughput over time (figure {})", report.figure), blocks)
@@ -98,18 +101,23 @@ fn throughput_section(report: &DemoReport) -> Section {
 
 /// The horizontal axis of all plots.
 fn time_axis(end_s: f64) -> Axis {
-    Axis { label: "time".into(), unit: Unit::Seconds, scale: Scale::Linear, range: Some((0.0, end_s)) }
+    Axis {
+        label: "time".into(),
+        unit: AxisUnit::Seconds,
+        scale: AxisScale::Linear,
+        range: Some((0.0, end_s)),
+    }
 }
 
 /// A step line per tenant, and the equal share of each (figure 9).
-fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<&str>) -> Vec<Series> {
+fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<&str>) -> Vec<ChartLine> {
     let mut series = Vec::new();
     if report.figure == 9 {
         let due = |s: &Sample| match s.sharing().count() {
             0 => f64::NAN,
             n => (report.link_bps as f64 - s.rate_of(LATENCY_TENANT)).max(0.0) / n as f64,
         };
-        series.push(Series {
+        series.push(ChartLine {
             name: "equal share of the link".into(),
             colour: Colour::Grey,
             shape: Shape::Reference,
@@ -120,7 +128,7 @@ fn throughput_series(report: &DemoReport, mode: &ModeReport, tenants: &BTreeSet<
     let coloured = bulk.map(|(i, t)| (*t, Colour::nth(i)));
     let probe = tenants.contains(LATENCY_TENANT).then_some((LATENCY_TENANT, Colour::Ink));
     // T0 is drawn last: its line is near zero, where idle tenants would cover it.
-    series.extend(coloured.chain(probe).map(|(tenant, colour)| Series {
+    series.extend(coloured.chain(probe).map(|(tenant, colour)| ChartLine {
         name: tenant.to_owned(),
         colour,
         shape: Shape::Step,
@@ -161,11 +169,11 @@ fn mode_colour(mode: Mode) -> Colour {
 
 /// T0's latency over time (figure 10) and at full load.
 fn latency_section(report: &DemoReport) -> Option<Section> {
-    let series: Vec<Series> = report
+    let series: Vec<ChartLine> = report
         .modes
         .iter()
         .filter(|m| !m.latency_samples.is_empty())
-        .map(|m| Series {
+        .map(|m| ChartLine {
             name: m.mode.title().to_owned(),
             colour: mode_colour(m.mode),
             shape: Shape::Points,
@@ -178,17 +186,29 @@ fn latency_section(report: &DemoReport) -> Option<Section> {
     }
     let mut blocks = Vec::new();
     if !series.is_empty() {
-        blocks.push(Block::Text(format!(
+        blocks.push(PageBlock::Text(format!(
             "90th percentile of {LATENCY_TENANT}'s latency in each 250 ms, all modes in one plot, logarithmic."
         )));
-        blocks.push(Block::Charts(over_time(report, "latency, p90", Unit::Latency, Scale::Log, series)));
+        blocks.push(PageBlock::Charts(over_time(
+            report,
+            "latency, p90",
+            AxisUnit::Latency,
+            AxisScale::Log,
+            series,
+        )));
     }
     blocks.extend(table);
     Some(Section::new(format!("Latency of {LATENCY_TENANT} (figure 10)"), blocks))
 }
 
 /// A single wide chart over time, with the time of full load shaded.
-fn over_time(report: &DemoReport, label: &str, unit: Unit, scale: Scale, series: Vec<Series>) -> ChartGroup {
+fn over_time(
+    report: &DemoReport,
+    label: &str,
+    unit: AxisUnit,
+    scale: AxisScale,
+    series: Vec<ChartLine>,
+) -> ChartGroup {
     let load = report.modes.iter().find_map(|m| full_load(&m.samples));
     let chart = Chart {
         title: String::new(),
@@ -204,11 +224,11 @@ fn over_time(report: &DemoReport, label: &str, unit: Unit, scale: Scale, series:
 /// The standing queue.
 fn queue_section(report: &DemoReport) -> Option<Section> {
     let total = |q: &QueueSample| q.bytes.values().sum::<f64>();
-    let series: Vec<Series> = report
+    let series: Vec<ChartLine> = report
         .modes
         .iter()
         .filter(|m| !m.queue_samples.is_empty())
-        .map(|m| Series {
+        .map(|m| ChartLine {
             name: m.mode.title().to_owned(),
             colour: mode_colour(m.mode),
             shape: Shape::Line,
@@ -217,8 +237,14 @@ fn queue_section(report: &DemoReport) -> Option<Section> {
         .collect();
     let mut blocks = Vec::new();
     if !series.is_empty() {
-        blocks.push(Block::Text("Bytes of all tenants waiting below their sockets.".into()));
-        blocks.push(Block::Charts(over_time(report, "waiting", Unit::Bytes, Scale::Linear, series)));
+        blocks.push(PageBlock::Text("Bytes of all tenants waiting below their sockets.".into()));
+        blocks.push(PageBlock::Charts(over_time(
+            report,
+            "waiting",
+            AxisUnit::Bytes,
+            AxisScale::Linear,
+            series,
+        )));
     }
     blocks.extend(shown(tables::queue_table(report)));
     (!blocks.is_empty()).then(|| Section::new("Standing queue", blocks))
@@ -230,12 +256,12 @@ fn detail_sections(report: &DemoReport) -> Vec<Section> {
     if let Some(cost) = shown(tables::cost_table(report, "")) {
         sections.push(Section::new("Cost", [cost]));
     }
-    let balances = report.modes.iter().map(|m| Block::Table(m.conservation.table(m.mode.title())));
+    let balances = report.modes.iter().map(|m| PageBlock::Table(m.conservation.table(m.mode.title())));
     sections.push(Section::new("Conservation of packets and bytes", balances));
-    let notes: Vec<Block> = report
+    let notes: Vec<PageBlock> = report
         .modes
         .iter()
-        .flat_map(|m| m.notes.iter().map(|n| Block::Text(format!("{}: {n}", m.mode))))
+        .flat_map(|m| m.notes.iter().map(|n| PageBlock::Text(format!("{}: {n}", m.mode))))
         .collect();
     if !notes.is_empty() {
         sections.push(Section::new("Notes of the run", notes));
@@ -262,9 +288,9 @@ fn reproduce_section(report: &DemoReport) -> Section {
     let windows: Vec<f64> = report.modes.iter().flat_map(|m| &m.samples).map(|s| s.window_s).collect();
     facts.push(("sample window".to_owned(), human::or_none(stats::median(&windows), human::time)));
     Section::new("Host, and how to reproduce", [
-        Block::Facts(facts),
-        Block::Code(command),
-        Block::Text(
+        PageBlock::Facts(facts),
+        PageBlock::Code(command),
+        PageBlock::Text(
             "The full data is embedded in this file: document.getElementById(\"report\").textContent is the JSON document."
                 .into(),
         ),

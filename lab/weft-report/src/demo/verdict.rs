@@ -21,7 +21,7 @@ pub const LIMIT_EXCESS_MAX: f64 = 0.01;
 
 /// A requirement on the demo, and its judgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct DemoVerdict {
     /// The requirement.
     pub name: String,
     /// Its judgement.
@@ -32,14 +32,14 @@ pub struct Verdict {
     pub bound: String,
 }
 
-impl Verdict {
+impl DemoVerdict {
     fn new(
         name: impl Into<String>,
         judgement: Judgement,
         figure: impl Into<String>,
         bound: impl Into<String>,
     ) -> Self {
-        Verdict { name: name.into(), judgement, figure: figure.into(), bound: bound.into() }
+        DemoVerdict { name: name.into(), judgement, figure: figure.into(), bound: bound.into() }
     }
 
     /// The reason why it cannot be judged, as a sentence; `None` if it is judged.
@@ -61,7 +61,7 @@ impl Verdict {
 /// A figure that is missing or that this machine distorted is neither good nor bad: its verdict gives the reason why it cannot be
 /// judged. The NIC's service of backlogged tenants is judged however slow the machine was. A mode that did not run (other than
 /// Loom's) has no verdict.
-pub fn verdicts(report: &DemoReport) -> Vec<Verdict> {
+pub fn verdicts(report: &DemoReport) -> Vec<DemoVerdict> {
     let mut verdicts = Vec::new();
     if let Some(loom) = report.mode(Mode::Loom) {
         sharing(&mut verdicts, report, loom);
@@ -80,18 +80,18 @@ pub fn verdicts(report: &DemoReport) -> Vec<Verdict> {
             let bound = format!("<= {}", human::percent(LIMIT_EXCESS_MAX));
             let name = format!("Loom: most over limit {} in any window", l.class);
             let judgement = Judgement::of(l.excess_max <= LIMIT_EXCESS_MAX);
-            Verdict::new(name, judgement, human::percent(l.excess_max), bound)
+            DemoVerdict::new(name, judgement, human::percent(l.excess_max), bound)
         }));
     } else {
         let why = "mode loom did not run".to_owned();
-        verdicts.push(Verdict::new("Loom ran", NotShown(why), "not measured", "must run"));
+        verdicts.push(DemoVerdict::new("Loom ran", NotShown(why), "not measured", "must run"));
     }
     verdicts.extend(report.modes.iter().map(conservation));
     verdicts
 }
 
 /// Shares, lag and link use of Loom.
-fn sharing(verdicts: &mut Vec<Verdict>, report: &DemoReport, loom: &ModeReport) {
+fn sharing(verdicts: &mut Vec<DemoVerdict>, report: &DemoReport, loom: &ModeReport) {
     let link = report.link_bps as f64;
     let windows = link_use(&loom.samples, link).len();
     let (why, enough) = (few(loom), windows >= STEADY_WINDOWS_MIN);
@@ -101,7 +101,7 @@ fn sharing(verdicts: &mut Vec<Verdict>, report: &DemoReport, loom: &ModeReport) 
         (true, false) => NotShown(why.clone()),
         (false, _) => Fails,
     };
-    verdicts.push(Verdict::new(
+    verdicts.push(DemoVerdict::new(
         "Loom: steady windows",
         judge(true),
         windows.to_string(),
@@ -152,17 +152,17 @@ fn coarse(mode: &ModeReport) -> Option<String> {
 }
 
 /// The largest lag of Loom behind the fluid schedule.
-fn lag(loom: &ModeReport, link_bps: f64) -> Verdict {
+fn lag(loom: &ModeReport, link_bps: f64) -> DemoVerdict {
     let name = "Loom: largest lag behind the ideal schedule";
     let Some(fine) = &loom.fine else {
         let why = "nothing says what waited in the NIC".to_owned();
-        return Verdict::new(name, NotShown(why), "not measured", "what the engine may owe");
+        return DemoVerdict::new(name, NotShown(why), "not measured", "what the engine may owe");
     };
     let Some(lag) = largest_lag(fine, link_bps) else {
-        return Verdict::new(name, NotShown(fine.why_few()), "not measured", "what the engine may owe");
+        return DemoVerdict::new(name, NotShown(fine.why_few()), "not measured", "what the engine may owe");
     };
     let bound = lag.engine_bytes as f64;
-    Verdict::new(
+    DemoVerdict::new(
         name,
         Judgement::of(lag.bytes <= bound),
         format!(
@@ -176,12 +176,12 @@ fn lag(loom: &ModeReport, link_bps: f64) -> Verdict {
 }
 
 /// T0's latency under Loom compared with QPF's.
-fn latency(loom: &ModeReport, qpf: &ModeReport) -> Verdict {
+fn latency(loom: &ModeReport, qpf: &ModeReport) -> DemoVerdict {
     let name = "T0 latency, 99th percentile: Loom against QPF";
     let bound = "<= a fifth of QPF's";
     let (Some(a), Some(b)) = (loom.latency_s, qpf.latency_s) else {
         let why = "the tenants did not wait all at once, or no request was answered".to_owned();
-        return Verdict::new(name, NotShown(why), "not measured", bound);
+        return DemoVerdict::new(name, NotShown(why), "not measured", bound);
     };
     let most = b.p99 * LATENCY_RATIO_MAX;
     let figure = format!(
@@ -197,7 +197,7 @@ fn latency(loom: &ModeReport, qpf: &ModeReport) -> Verdict {
     } else {
         Holds
     };
-    Verdict::new(name, judgement, figure, bound)
+    DemoVerdict::new(name, judgement, figure, bound)
 }
 
 /// Whether T0's slow requests (over `most` seconds, `p99` at the 99th percentile of `count`) waited for a core and not for the
@@ -220,7 +220,7 @@ fn waited_for_a_core(loom: &ModeReport, p99: f64, most: f64, count: u64) -> Opti
 }
 
 /// Whether a mode lost packets without a reason.
-fn conservation(mode: &ModeReport) -> Verdict {
+fn conservation(mode: &ModeReport) -> DemoVerdict {
     let violations = mode.conservation.violations();
     let total = &mode.conservation.total;
     let figure = if violations.is_empty() {
@@ -229,7 +229,7 @@ fn conservation(mode: &ModeReport) -> Verdict {
         violations.join("; ")
     };
     let name = format!("{}: packets and bytes conserved", mode.mode);
-    Verdict::new(name, Judgement::of(violations.is_empty()), figure, "in = out + dropped + held")
+    DemoVerdict::new(name, Judgement::of(violations.is_empty()), figure, "in = out + dropped + held")
 }
 
 /// A verdict on a fraction, which may be missing for the reason `why`.
@@ -239,9 +239,9 @@ fn measured(
     judge: impl Fn(f64) -> Judgement,
     why: &str,
     bound: String,
-) -> Verdict {
+) -> DemoVerdict {
     match figure {
-        Some(figure) => Verdict::new(name, judge(figure), human::percent(figure), bound),
-        None => Verdict::new(name, NotShown(why.to_owned()), "not measured", bound),
+        Some(figure) => DemoVerdict::new(name, judge(figure), human::percent(figure), bound),
+        None => DemoVerdict::new(name, NotShown(why.to_owned()), "not measured", bound),
     }
 }

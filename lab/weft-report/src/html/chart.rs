@@ -79,7 +79,7 @@ pub enum Shape {
 
 /// A line of a chart.
 #[derive(Clone, Debug)]
-pub struct Series {
+pub struct ChartLine {
     /// Its name in the legend. Series of the same name in the charts of a group share an entry.
     pub name: String,
     /// Its colour.
@@ -93,7 +93,7 @@ pub struct Series {
 /// The unit of an axis. Values are in the base unit, and are written in a readable one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Unit {
+pub enum AxisUnit {
     /// Seconds, without a prefix.
     Seconds,
     /// Seconds, written as ns, us, ms or s.
@@ -109,7 +109,7 @@ pub enum Unit {
 /// The division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Scale {
+pub enum AxisScale {
     /// Evenly.
     Linear,
     /// By powers of ten; values up to zero are gaps.
@@ -122,9 +122,9 @@ pub struct Axis {
     /// The quantity, without the unit.
     pub label: String,
     /// Its unit.
-    pub unit: Unit,
+    pub unit: AxisUnit,
     /// Its division.
-    pub scale: Scale,
+    pub scale: AxisScale,
     /// Its ends in the base unit; derived from the data if absent.
     pub range: Option<(f64, f64)>,
 }
@@ -141,7 +141,7 @@ pub struct Chart {
     /// The vertical axis.
     pub y: Axis,
     /// The lines.
-    pub series: Vec<Series>,
+    pub series: Vec<ChartLine>,
     /// Shaded ranges of x.
     pub bands: Vec<(f64, f64)>,
 }
@@ -210,7 +210,7 @@ impl ChartGroup {
 impl Chart {
     /// The chart in the form for the page's script: columns aligned on all x of all series, null where a series has no point.
     fn data(&self, group: usize) -> Value {
-        let log = self.y.scale == Scale::Log;
+        let log = self.y.scale == AxisScale::Log;
         // Non-negative floats are ordered like their bits; flipping the sign orders the others.
         let key = |x: f64| if x.is_sign_negative() { !x.to_bits() } else { x.to_bits() | 1 << 63 };
         let mut rows: BTreeMap<u64, (f64, Vec<Option<f64>>)> = BTreeMap::new();
@@ -257,14 +257,14 @@ impl Chart {
     }
 }
 
-impl Unit {
+impl AxisUnit {
     /// Formats a value in the base unit for people.
     fn write(self, value: f64) -> String {
         match self {
-            Unit::Seconds | Unit::Latency => human::time(value),
-            Unit::BitsPerSec => human::rate(value),
-            Unit::Bytes => human::bytes(value),
-            Unit::Number => format!("{value}"),
+            AxisUnit::Seconds | AxisUnit::Latency => human::time(value),
+            AxisUnit::BitsPerSec => human::rate(value),
+            AxisUnit::Bytes => human::bytes(value),
+            AxisUnit::Number => format!("{value}"),
         }
     }
 }

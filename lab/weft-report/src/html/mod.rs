@@ -1,6 +1,6 @@
 //! Self-contained HTML pages with interactive plots.
 //!
-//! A [`Page`] has a title, facts and [`Section`]s of [`Block`]s. [`Page::render`] makes a single file that opens without a
+//! A [`HtmlPage`] has a title, facts and [`Section`]s of [`PageBlock`]s. [`HtmlPage::render`] makes a single file that opens without a
 //! network: the plotting library (uPlot), the style and the script are inlined, and a content security policy forbids
 //! everything else. All text is escaped. Without JavaScript the page shows its tables and a summary of each plot.
 
@@ -17,7 +17,7 @@ use crate::judgement::Judgement;
 use weft_facts::table::{Align, Table, Tone};
 
 pub use bars::{Bar, BarPart, Bars};
-pub use chart::{Axis, Chart, ChartGroup, Colour, Scale, Series, Shape, Unit};
+pub use chart::{Axis, AxisScale, AxisUnit, Chart, ChartGroup, ChartLine, Colour, Shape};
 pub use escape::{escape, script_json};
 pub use flame::{FlameGraph, FlameStack};
 
@@ -34,7 +34,7 @@ const PAGE_CSS: &str = include_str!("../../assets/page.css");
 
 /// A page.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub struct HtmlPage {
     /// The title, also of the window.
     pub title: String,
     /// One or two sentences below the title.
@@ -51,19 +51,19 @@ pub struct Section {
     /// The heading.
     pub title: String,
     /// The content.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<PageBlock>,
 }
 
 impl Section {
     /// A section.
-    pub fn new(title: impl Into<String>, blocks: impl IntoIterator<Item = Block>) -> Self {
+    pub fn new(title: impl Into<String>, blocks: impl IntoIterator<Item = PageBlock>) -> Self {
         Section { title: title.into(), blocks: blocks.into_iter().collect() }
     }
 }
 
 /// A block of a section.
 #[derive(Clone, Debug)]
-pub enum Block {
+pub enum PageBlock {
     /// A paragraph of text.
     Text(String),
     /// A table.
@@ -95,7 +95,7 @@ pub struct Check {
     pub bound: String,
 }
 
-impl Page {
+impl HtmlPage {
     /// The page as one HTML file.
     pub fn render(&self) -> String {
         let mut charts = Vec::new();
@@ -139,26 +139,26 @@ impl Page {
 }
 
 /// Appends a block. Charts are collected in `charts`; their elements carry the index there.
-fn block_html(out: &mut String, block: &Block, charts: &mut Vec<Value>) {
+fn block_html(out: &mut String, block: &PageBlock, charts: &mut Vec<Value>) {
     match block {
-        Block::Text(text) => {
+        PageBlock::Text(text) => {
             let _ = writeln!(out, "<p>{}</p>", escape(text));
         }
-        Block::Code(text) => {
+        PageBlock::Code(text) => {
             let _ = writeln!(out, "<pre><code>{}</code></pre>", escape(text));
         }
-        Block::Table(table) => table_html(out, table),
-        Block::Charts(group) => group.write(out, charts),
-        Block::Bars(bars) => bars.write(out),
-        Block::Flame(graph) => graph.write(out),
-        Block::Facts(facts) => {
+        PageBlock::Table(table) => table_html(out, table),
+        PageBlock::Charts(group) => group.write(out, charts),
+        PageBlock::Bars(bars) => bars.write(out),
+        PageBlock::Flame(graph) => graph.write(out),
+        PageBlock::Facts(facts) => {
             out.push_str("<dl>\n");
             for (name, value) in facts {
                 let _ = writeln!(out, "<div><dt>{}</dt><dd>{}</dd></div>", escape(name), escape(value));
             }
             out.push_str("</dl>\n");
         }
-        Block::Checks(checks) => checks_html(out, checks),
+        PageBlock::Checks(checks) => checks_html(out, checks),
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{Category, ConfigReport, ProfileReport, Side, Sizes, SkbSizes};
 use crate::html::{
-    Axis, Bar, BarPart, Bars, Block, Chart, ChartGroup, Colour, FlameGraph, FlameStack, Page, Scale, Section,
-    Series, Shape, Unit,
+    Axis, AxisScale, AxisUnit, Bar, BarPart, Bars, Chart, ChartGroup, ChartLine, Colour, FlameGraph,
+    FlameStack, HtmlPage, PageBlock, Section, Shape,
 };
 use weft_facts::record::Document;
 
@@ -40,28 +40,28 @@ pub(super) fn colour(category: Category) -> Colour {
 pub fn profile_html(report: &ProfileReport, flames: &[Flame]) -> String {
     let clock = format!("{} at {} Hz", report.conditions.clock, report.conditions.sample_hz);
     let mut sections = vec![
-        Section::new("Figures", report.tables().into_iter().map(Block::Table)),
+        Section::new("Figures", report.tables().into_iter().map(PageBlock::Table)),
         Section::new("Processor time by category", breakdowns(report, &clock)),
     ];
     let sizes = sizes(report);
     if !sizes.is_empty() {
         sections.push(Section::new(
             "Sizes of skbs",
-            [Block::Charts(ChartGroup { charts: sizes, columns: 2, bands_mean: String::new() })],
+            [PageBlock::Charts(ChartGroup { charts: sizes, columns: 2, bands_mean: String::new() })],
         ));
     }
     if !flames.is_empty() {
-        let blocks = flames.iter().map(|flame| Block::Flame(flame_graph(flame, &clock)));
+        let blocks = flames.iter().map(|flame| PageBlock::Flame(flame_graph(flame, &clock)));
         sections.push(Section::new("Flame graphs by category", blocks));
     }
-    sections.push(Section::new("Host", [Block::Facts(report.host.facts())]));
+    sections.push(Section::new("Host", [PageBlock::Facts(report.host.facts())]));
     let subtitle = format!("Clock: {clock}. Table of categories: {}.", report.conditions.categories);
     let title = format!("weft profile {}", report.pattern);
-    Page { title, subtitle, sections, data: serde_json::to_value(report).ok() }.render()
+    HtmlPage { title, subtitle, sections, data: serde_json::to_value(report).ok() }.render()
 }
 
 /// Bars of nanoseconds per byte, and of shares, for each side.
-fn breakdowns(report: &ProfileReport, clock: &str) -> Vec<Block> {
+fn breakdowns(report: &ProfileReport, clock: &str) -> Vec<PageBlock> {
     let bars = |side: Side, unit: &str, values: fn(&ConfigReport, Side) -> BTreeMap<Category, f64>| {
         let bar = |config: &ConfigReport| {
             let parts = values(config, side).into_iter().map(|(category, value)| BarPart {
@@ -71,7 +71,7 @@ fn breakdowns(report: &ProfileReport, clock: &str) -> Vec<Block> {
             });
             Bar { name: config.level.clone(), parts: parts.collect() }
         };
-        Block::Bars(Bars {
+        PageBlock::Bars(Bars {
             title: format!("{}, {unit} ({clock})", side.name()),
             unit: unit.to_owned(),
             bars: report.configs.iter().map(bar).collect(),
@@ -101,15 +101,24 @@ pub(super) fn size_charts(named: &[(String, SkbSizes)]) -> Vec<Chart> {
         let series = named.iter().enumerate().filter_map(|(i, (name, sizes))| {
             let points = cumulative(of(sizes));
             let name = name.clone();
-            (!points.is_empty()).then(|| Series { name, colour: Colour::nth(i), shape: Shape::Step, points })
+            (!points.is_empty()).then(|| ChartLine {
+                name,
+                colour: Colour::nth(i),
+                shape: Shape::Step,
+                points,
+            })
         });
-        let axis =
-            |label: &str, unit, range| Axis { label: label.to_owned(), unit, scale: Scale::Linear, range };
+        let axis = |label: &str, unit, range| Axis {
+            label: label.to_owned(),
+            unit,
+            scale: AxisScale::Linear,
+            range,
+        };
         Chart {
             title: title.to_owned(),
             caption: "cumulative share of skbs".to_owned(),
-            x: axis("size", Unit::Bytes, None),
-            y: axis("share", Unit::Number, Some((0.0, 1.0))),
+            x: axis("size", AxisUnit::Bytes, None),
+            y: axis("share", AxisUnit::Number, Some((0.0, 1.0))),
             series: series.collect(),
             bands: Vec::new(),
         }

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Run, Side};
-use crate::html::{Block, Check, Page, Section};
+use crate::html::{Check, HtmlPage, PageBlock, Section};
 use crate::judgement::Judgement;
 use weft_facts::human;
 use weft_facts::record::{Document, Host};
@@ -282,7 +282,7 @@ impl PredictReport {
     /// The page of the document.
     pub fn html(&self) -> String {
         let check = self.judgement().map(|judgement| {
-            Block::Checks(vec![Check {
+            PageBlock::Checks(vec![Check {
                 judgement,
                 name: "Predictions from fitted costs".to_owned(),
                 figure: format!(
@@ -293,14 +293,14 @@ impl PredictReport {
                 bound: format!("at most {:.0} %", ERROR_MAX * 100.0),
             }])
         });
-        let blocks = check.into_iter().chain(self.tables().into_iter().map(Block::Table));
+        let blocks = check.into_iter().chain(self.tables().into_iter().map(PageBlock::Table));
         let fitted = format!("Costs: {}, fitted to {}.", self.costs, self.fitted_cells.join(", "));
-        Page {
+        HtmlPage {
             title: "weft profile predict".to_owned(),
             subtitle: fitted,
             sections: vec![
                 Section::new("Predictions", blocks),
-                Section::new("Host", [Block::Facts(self.host.facts())]),
+                Section::new("Host", [PageBlock::Facts(self.host.facts())]),
             ],
             data: serde_json::to_value(self).ok(),
         }

@@ -1,15 +1,18 @@
 //! Reproductions as an HTML page: the papers' plots, each with its table.
 
 use super::{Experiment, ReproduceReport, Series, TableCell, tables};
-use crate::html::{self, Axis, Block, Chart, ChartGroup, Check, Colour, Page, Scale, Section, Shape, Unit};
+use crate::html::{
+    self, Axis, AxisScale, AxisUnit, Chart, ChartGroup, Check, Colour, HtmlPage, PageBlock, Section, Shape,
+};
 use crate::judgement::Judgement;
 use weft_facts::record::Document;
 
 /// The whole page as one HTML file.
 pub fn reproduce_html(report: &ReproduceReport) -> String {
-    let mut sections = vec![Section::new("Summary", [Block::Table(tables::summary(&report.experiments))])];
+    let mut sections =
+        vec![Section::new("Summary", [PageBlock::Table(tables::summary(&report.experiments))])];
     sections.extend(report.experiments.iter().map(section));
-    Page {
+    HtmlPage {
         title: "Published, simulated, measured".to_owned(),
         subtitle: format!("{}; first seed {}.", ReproduceReport::SCHEMA, report.seed),
         sections,
@@ -34,13 +37,13 @@ fn section(experiment: &Experiment) -> Section {
         })
         .collect();
     if !checks.is_empty() {
-        blocks.push(Block::Checks(checks));
+        blocks.push(PageBlock::Checks(checks));
     }
     let charts: Vec<Chart> = cell_charts(experiment).into_iter().chain(series_charts(experiment)).collect();
     if !charts.is_empty() {
-        blocks.push(Block::Charts(ChartGroup { charts, columns: 2, bands_mean: String::new() }));
+        blocks.push(PageBlock::Charts(ChartGroup { charts, columns: 2, bands_mean: String::new() }));
     }
-    blocks.extend(tables::of_experiment(experiment).into_iter().map(Block::Table));
+    blocks.extend(tables::of_experiment(experiment).into_iter().map(PageBlock::Table));
     Section::new(format!("{}: {} ({})", experiment.id, experiment.title, experiment.source), blocks)
 }
 
@@ -70,7 +73,7 @@ fn cell_chart(experiment: &Experiment, column: &str, flows: u32) -> Chart {
         None => "measured".to_owned(),
     };
     let line =
-        |name: &str, colour, shape, points| html::Series { name: name.to_owned(), colour, shape, points };
+        |name: &str, colour, shape, points| html::ChartLine { name: name.to_owned(), colour, shape, points };
     let mut series = vec![
         line("published", Colour::Ink, Shape::Points, points(&|cell| cell.published)),
         line("simulated", Colour::Blue, Shape::Points, points(&|cell| cell.simulated)),
@@ -105,7 +108,7 @@ fn cell_chart(experiment: &Experiment, column: &str, flows: u32) -> Chart {
 }
 
 fn axis(label: &str, range: Option<(f64, f64)>) -> Axis {
-    Axis { label: label.to_owned(), unit: Unit::Number, scale: Scale::Linear, range }
+    Axis { label: label.to_owned(), unit: AxisUnit::Number, scale: AxisScale::Linear, range }
 }
 
 /// A chart for each plot of the experiment's series.
@@ -128,7 +131,7 @@ fn series_chart(experiment: &Experiment, plot: &str) -> Chart {
         "reference" => Shape::Reference,
         _ => Shape::Line,
     };
-    let series = lines.iter().enumerate().map(|(i, series)| html::Series {
+    let series = lines.iter().enumerate().map(|(i, series)| html::ChartLine {
         name: series.name.clone(),
         colour: Colour::nth(i),
         shape: shape(&series.kind),

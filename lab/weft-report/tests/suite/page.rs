@@ -4,7 +4,7 @@ use crate::fixture;
 use serde_json::json;
 use weft_facts::table::{Column, Table};
 use weft_report::demo::{DemoReport, demo_html};
-use weft_report::html::{Block, Page, Section, escape, script_json};
+use weft_report::html::{HtmlPage, PageBlock, Section, escape, script_json};
 
 /// The text between `from` and the next `to` after it.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
@@ -94,10 +94,10 @@ fn escapes() {
 fn a_page_without_charts_has_no_script() {
     let mut table = Table::new("numbers").columns([Column::left("name"), Column::right("value")]);
     table.row(["one", "1"]);
-    let page = Page {
+    let page = HtmlPage {
         title: "Other experiments".into(),
-        sections: vec![Section::new("A section", [Block::Table(table), Block::Code("a < b".into())])],
-        ..Page::default()
+        sections: vec![Section::new("A section", [PageBlock::Table(table), PageBlock::Code("a < b".into())])],
+        ..HtmlPage::default()
     };
     let html = page.render();
     assert!(

@@ -2,7 +2,7 @@
 
 use super::growth::{AdditiveIncrease, SSTHRESH_MIN, slow_start};
 use super::hystart::HyStart;
-use super::{Acknowledged, CongestionControl, Window};
+use super::{Acknowledged, CongestionControl, CongestionWindow};
 use weft_units::Nanos;
 
 /// The remaining part of the window after a loss, in 1024ths (`beta`): 0.7.
@@ -80,7 +80,7 @@ fn cube_root(value: u64) -> u64 {
 
 impl Cubic {
     /// `cubictcp_acked`: updates the least round-trip time and consults HyStart.
-    fn measure(&mut self, ack: &Acknowledged, window: &mut Window) {
+    fn measure(&mut self, ack: &Acknowledged, window: &mut CongestionWindow) {
         let Some(rtt) = ack.rtt else { return };
         let jiffies = ack.now.get() / JIFFY;
         // Round trips right after a recovery still measure its queue.
@@ -152,7 +152,7 @@ impl Cubic {
     }
 
     /// `cubictcp_recalc_ssthresh`, with fast convergence: a flow that loses below its previous maximum makes room.
-    fn reduce(&mut self, window: &mut Window) {
+    fn reduce(&mut self, window: &mut CongestionWindow) {
         let cwnd = u64::from(window.cwnd);
         self.last_max =
             if cwnd < self.last_max { cwnd * (BETA_SCALE + BETA) / (2 * BETA_SCALE) } else { cwnd };
@@ -163,7 +163,7 @@ impl Cubic {
 }
 
 impl CongestionControl for Cubic {
-    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window) {
+    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut CongestionWindow) {
         // The kernel's order: `tcp_clean_rtx_queue` calls `pkts_acked` before `tcp_cong_control` grows the window.
         self.measure(ack, window);
         if !ack.window_limited {
@@ -177,12 +177,12 @@ impl CongestionControl for Cubic {
         }
     }
 
-    fn on_loss(&mut self, _: Nanos, window: &mut Window) {
+    fn on_loss(&mut self, _: Nanos, window: &mut CongestionWindow) {
         self.reduce(window);
         window.cwnd = window.ssthresh;
     }
 
-    fn on_timeout(&mut self, _: Nanos, window: &mut Window) {
+    fn on_timeout(&mut self, _: Nanos, window: &mut CongestionWindow) {
         self.reduce(window);
         window.cwnd = 1;
         // `cubictcp_state` resets everything, including the least round-trip time.

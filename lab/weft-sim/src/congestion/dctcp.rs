@@ -1,7 +1,7 @@
 //! DCTCP: the window shrinks in proportion to the marked fraction (RFC 8257, `net/ipv4/tcp_dctcp.c`).
 
 use super::growth::SSTHRESH_MIN;
-use super::{Acknowledged, CongestionControl, Reno, Window};
+use super::{Acknowledged, CongestionControl, CongestionWindow, Reno};
 use weft_units::Nanos;
 
 /// An alpha of 1 (`DCTCP_MAX_ALPHA`).
@@ -63,7 +63,7 @@ impl Dctcp {
 }
 
 impl CongestionControl for Dctcp {
-    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window) {
+    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut CongestionWindow) {
         self.observe(ack);
         if ack.delivered < self.reduced_until {
             return;
@@ -82,11 +82,11 @@ impl CongestionControl for Dctcp {
     }
 
     /// As Reno (RFC 8257, section 3.5; `dctcp_react_to_loss`).
-    fn on_loss(&mut self, now: Nanos, window: &mut Window) {
+    fn on_loss(&mut self, now: Nanos, window: &mut CongestionWindow) {
         self.reno.on_loss(now, window);
     }
 
-    fn on_timeout(&mut self, now: Nanos, window: &mut Window) {
+    fn on_timeout(&mut self, now: Nanos, window: &mut CongestionWindow) {
         self.reno.on_timeout(now, window);
     }
 

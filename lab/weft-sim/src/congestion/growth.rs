@@ -1,12 +1,12 @@
 //! Growth in whole packets, shared by the congestion controls.
 
-use super::Window;
+use super::CongestionWindow;
 
 /// The least slow start threshold, in packets (RFC 5681, equation 4; `tcp_reno_ssthresh`).
 pub(super) const SSTHRESH_MIN: u32 = 2;
 
 /// Slow start: grows by a packet per acknowledged packet, up to the threshold (`tcp_slow_start`). Returns the remaining packets.
-pub(super) fn slow_start(window: &mut Window, packets: u32) -> u32 {
+pub(super) fn slow_start(window: &mut CongestionWindow, packets: u32) -> u32 {
     let grown = window.cwnd.saturating_add(packets).min(window.ssthresh).max(window.cwnd);
     let left = packets - (grown - window.cwnd);
     window.cwnd = grown;
@@ -22,7 +22,7 @@ pub(super) struct AdditiveIncrease {
 
 impl AdditiveIncrease {
     /// Counts acknowledged packets.
-    pub(super) fn acknowledged(&mut self, window: &mut Window, per_packet: u32, packets: u32) {
+    pub(super) fn acknowledged(&mut self, window: &mut CongestionWindow, per_packet: u32, packets: u32) {
         let per_packet = per_packet.max(1);
         // Credits for more than one packet, saved while a greater number was required, count only once.
         if self.count >= per_packet {

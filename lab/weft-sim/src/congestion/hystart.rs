@@ -1,6 +1,6 @@
 //! HyStart: ends slow start before it loses packets (Ha and Rhee 2011), as `tcp_cubic` does.
 
-use super::{Acknowledged, Window};
+use super::{Acknowledged, CongestionWindow};
 use weft_units::Nanos;
 
 /// The least window at which slow start may end, in packets (`hystart_low_window`).
@@ -40,7 +40,13 @@ pub(super) struct HyStart {
 impl HyStart {
     /// Evaluates a round-trip time in slow start (`hystart_update`), and sets the threshold to the window if slow start must end.
     /// `least` is the connection's least round-trip time.
-    pub(super) fn on_sample(&mut self, ack: &Acknowledged, rtt: Nanos, least: Nanos, window: &mut Window) {
+    pub(super) fn on_sample(
+        &mut self,
+        ack: &Acknowledged,
+        rtt: Nanos,
+        least: Nanos,
+        window: &mut CongestionWindow,
+    ) {
         if self.found {
             return;
         }

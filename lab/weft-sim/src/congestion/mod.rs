@@ -29,14 +29,14 @@ pub fn build(name: &str) -> Option<Box<dyn CongestionControl>> {
 
 /// A sender's window, in packets of one MSS, as `tp->snd_cwnd` and `tp->snd_ssthresh` are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct CongestionWindow {
     /// The congestion window.
     pub cwnd: u32,
     /// The slow start threshold; [`u32::MAX`] until the first loss.
     pub ssthresh: u32,
 }
 
-impl Window {
+impl CongestionWindow {
     /// The initial window of ten packets (RFC 6928; `TCP_INIT_CWND`).
     pub const INITIAL: Self = Self { cwnd: 10, ssthresh: u32::MAX };
 
@@ -72,13 +72,13 @@ pub struct Acknowledged {
 /// A congestion control.
 pub trait CongestionControl: Send {
     /// Grows the window, or shrinks it after marks. Not called during recovery.
-    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window);
+    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut CongestionWindow);
 
     /// Sets threshold and window after the first loss in a window.
-    fn on_loss(&mut self, now: Nanos, window: &mut Window);
+    fn on_loss(&mut self, now: Nanos, window: &mut CongestionWindow);
 
     /// Sets the threshold after a retransmission timeout; the window becomes one packet.
-    fn on_timeout(&mut self, now: Nanos, window: &mut Window);
+    fn on_timeout(&mut self, now: Nanos, window: &mut CongestionWindow);
 
     /// Whether packets carry ECN-capable transport, so that switches mark instead of dropping.
     fn uses_ecn(&self) -> bool {

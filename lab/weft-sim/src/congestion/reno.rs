@@ -1,7 +1,7 @@
 //! Reno in whole packets, after the kernel's `tcp_reno_*` (RFC 5681, RFC 6582).
 
 use super::growth::{AdditiveIncrease, SSTHRESH_MIN, slow_start};
-use super::{Acknowledged, CongestionControl, Window};
+use super::{Acknowledged, CongestionControl, CongestionWindow};
 use weft_units::Nanos;
 
 /// Slow start, then one packet per round trip, and half of the window on loss. The kernel halves the congestion window, not the
@@ -13,7 +13,7 @@ pub struct Reno {
 }
 
 impl CongestionControl for Reno {
-    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut Window) {
+    fn on_acknowledged(&mut self, ack: &Acknowledged, window: &mut CongestionWindow) {
         if !ack.window_limited {
             return;
         }
@@ -23,13 +23,13 @@ impl CongestionControl for Reno {
         }
     }
 
-    fn on_loss(&mut self, _: Nanos, window: &mut Window) {
+    fn on_loss(&mut self, _: Nanos, window: &mut CongestionWindow) {
         window.ssthresh = (window.cwnd / 2).max(SSTHRESH_MIN);
         window.cwnd = window.ssthresh;
         self.increase.reset();
     }
 
-    fn on_timeout(&mut self, _: Nanos, window: &mut Window) {
+    fn on_timeout(&mut self, _: Nanos, window: &mut CongestionWindow) {
         window.ssthresh = (window.cwnd / 2).max(SSTHRESH_MIN);
         window.cwnd = 1;
         self.increase.reset();

@@ -6,7 +6,7 @@ use crate::event::{Agenda, Event};
 use crate::ids::{FlowNumber, GroupId, StreamId};
 use crate::outcome::Latencies;
 use crate::random::Random;
-use crate::scenario::Traffic;
+use crate::scenario::FlowTraffic;
 use std::collections::VecDeque;
 use weft_units::{Bytes, Nanos};
 
@@ -28,7 +28,7 @@ pub(crate) enum Action {
 pub(crate) struct Application {
     flow: FlowNumber,
     pub(crate) group: GroupId,
-    traffic: Traffic,
+    traffic: FlowTraffic,
     pub(crate) placement: Placement,
     running: bool,
     /// Start of the flow.
@@ -47,7 +47,7 @@ pub(crate) struct Application {
 }
 
 impl Application {
-    pub(crate) fn new(flow: FlowNumber, group: GroupId, traffic: Traffic, placement: Placement) -> Self {
+    pub(crate) fn new(flow: FlowNumber, group: GroupId, traffic: FlowTraffic, placement: Placement) -> Self {
         Self {
             flow,
             group,
@@ -71,7 +71,7 @@ impl Application {
 
     /// Whether the flow has an end and has not reached it.
     pub(crate) const fn has_end(&self) -> bool {
-        matches!(self.traffic, Traffic::Transfer { .. })
+        matches!(self.traffic, FlowTraffic::Transfer { .. })
     }
 
     /// Starts the flow, and returns the action on its forward stream.
@@ -79,13 +79,13 @@ impl Application {
         self.running = true;
         self.began = now;
         match self.traffic {
-            Traffic::Bulk => Some(Action::Write(Unwritten::Endless)),
-            Traffic::Transfer { size } => Some(write(size.0)),
-            Traffic::RequestResponse { outstanding, request, .. } => {
+            FlowTraffic::Bulk => Some(Action::Write(Unwritten::Endless)),
+            FlowTraffic::Transfer { size } => Some(write(size.0)),
+            FlowTraffic::RequestResponse { outstanding, request, .. } => {
                 self.asked.extend((0..outstanding).map(|_| now));
                 Some(write(request.0.saturating_mul(u64::from(outstanding))))
             }
-            Traffic::Short { .. } | Traffic::Udp { .. } => self.wake(now, random, agenda),
+            FlowTraffic::Short { .. } | FlowTraffic::Udp { .. } => self.wake(now, random, agenda),
         }
     }
 
@@ -100,13 +100,13 @@ impl Application {
             return None;
         }
         match self.traffic {
-            Traffic::Short { interval, size } => {
+            FlowTraffic::Short { interval, size } => {
                 self.sleep(now + random.exponential(interval), agenda);
                 let idle = self.asked.is_empty();
                 self.asked.push_back(now);
                 idle.then_some(Action::Connect(size))
             }
-            Traffic::Udp { size, rate, poisson } => {
+            FlowTraffic::Udp { size, rate, poisson } => {
                 let mean = rate.time_for(size).0 as f64;
                 let exact = if poisson {
                     random.exponential(Nanos(mean as u64)).0 as f64
@@ -118,11 +118,11 @@ impl Application {
                 self.sleep(now + Nanos(gap as u64), agenda);
                 Some(Action::SendDatagram)
             }
-            Traffic::RequestResponse { request, .. } => {
+            FlowTraffic::RequestResponse { request, .. } => {
                 self.asked.push_back(now);
                 Some(write(request.0))
             }
-            Traffic::Bulk | Traffic::Transfer { .. } => None,
+            FlowTraffic::Bulk | FlowTraffic::Transfer { .. } => None,
         }
     }
 
@@ -136,16 +136,16 @@ impl Application {
             return None;
         }
         match self.traffic {
-            Traffic::Transfer { .. } => {
+            FlowTraffic::Transfer { .. } => {
                 self.completion = Some(now.saturating_sub(self.began));
                 Some(Action::End)
             }
-            Traffic::Short { size, .. } => {
+            FlowTraffic::Short { size, .. } => {
                 self.answer(self.asked.front().copied()?, now);
                 self.asked.pop_front();
                 (!self.asked.is_empty()).then_some(Action::Connect(size))
             }
-            Traffic::Bulk | Traffic::RequestResponse { .. } | Traffic::Udp { .. } => None,
+            FlowTraffic::Bulk | FlowTraffic::RequestResponse { .. } | FlowTraffic::Udp { .. } => None,
         }
     }
 
@@ -163,7 +163,7 @@ impl Application {
         now: Nanos,
         agenda: &mut Agenda,
     ) -> Option<Action> {
-        let Traffic::RequestResponse { request, response, think, .. } = self.traffic else { return None };
+        let FlowTraffic::RequestResponse { request, response, think, .. } = self.traffic else { return None };
         if stream.is_forward() {
             let mut answers = 0_u64;
             while (self.served + 1) * request.0 <= read {
@@ -186,7 +186,7 @@ impl Application {
 
     /// Returns the number and size of the next datagram; `None` for other traffic.
     pub(crate) const fn next_datagram(&mut self) -> Option<(u64, Bytes)> {
-        let Traffic::Udp { size, .. } = self.traffic else { return None };
+        let FlowTraffic::Udp { size, .. } = self.traffic else { return None };
         let number = self.datagrams;
         self.datagrams += 1;
         Some((number, size))
@@ -212,7 +212,7 @@ mod tests {
 
     const FLOW: FlowNumber = FlowNumber(3);
 
-    fn application(traffic: Traffic) -> (Application, Random, Agenda) {
+    fn application(traffic: FlowTraffic) -> (Application, Random, Agenda) {
         (Application::new(FLOW, GroupId(0), traffic, Placement::Pinned), Random::new(1), Agenda::new())
     }
 
@@ -220,7 +220,7 @@ mod tests {
     fn requests_are_answered_whole_and_the_next_follows_after_a_thought() {
         let think = Nanos(70);
         let traffic =
-            Traffic::RequestResponse { request: Bytes(10), response: Bytes(30), outstanding: 2, think };
+            FlowTraffic::RequestResponse { request: Bytes(10), response: Bytes(30), outstanding: 2, think };
         let (mut app, mut random, mut agenda) = application(traffic);
         assert_eq!(app.start(Nanos(5), &mut random, &mut agenda), Some(write(20)));
         let (there, back) = (FLOW.forward(), FLOW.forward().reverse());
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn datagrams_keep_their_rate_to_the_fraction_of_a_nanosecond() {
-        let traffic = Traffic::Udp { size: Bytes(1), rate: BitsPerSec(3_000_000_000), poisson: false };
+        let traffic = FlowTraffic::Udp { size: Bytes(1), rate: BitsPerSec(3_000_000_000), poisson: false };
         let (mut app, mut random, mut agenda) = application(traffic);
         assert_eq!(app.start(Nanos(0), &mut random, &mut agenda), Some(Action::SendDatagram));
         for _ in 0..3 {
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn a_transfer_ends_once_and_a_stopped_application_does_nothing() {
-        let (mut app, mut random, mut agenda) = application(Traffic::Transfer { size: Bytes(7) });
+        let (mut app, mut random, mut agenda) = application(FlowTraffic::Transfer { size: Bytes(7) });
         assert_eq!(app.start(Nanos(5), &mut random, &mut agenda), Some(write(7)));
         assert_eq!(app.all_arrived(FLOW.forward().reverse(), Nanos(8)), None);
         assert_eq!(app.all_arrived(FLOW.forward(), Nanos(9)), Some(Action::End));

@@ -19,16 +19,16 @@
 //! * The processors own cores, queues of work and cost counters. Sockets and locks belong to other parts, which pass in their
 //!   last core.
 //!
-//! Rare branches and their measures: a lock moved between cores, and the wait for it, are charged to [`Category::Lock`]; a moved
-//! socket to [`Category::TcpIp`]. A thread that preempts softirqs, and a thread that moves to another core, change only the order
+//! Rare branches and their measures: a lock moved between cores, and the wait for it, are charged to [`CostCategory::Lock`]; a moved
+//! socket to [`CostCategory::TcpIp`]. A thread that preempts softirqs, and a thread that moves to another core, change only the order
 //! of work and have no counter.
 
-use crate::cost::{Category, Contention, Costs, Operation, PerCategory, PerOperation};
+use crate::cost::{Contention, CostCategory, CostedOperation, Costs, PerCategory, PerOperation};
 use crate::event::{Agenda, Event};
-use crate::ids::{CoreId, HostId, ProbeId, RxQueueId, StreamId, Table};
+use crate::ids::{CoreId, HostId, ProbeId, StreamId, Table};
 use crate::packet::Way;
 use std::collections::VecDeque;
-use weft_units::{Nanos, TxQueueId};
+use weft_units::{Nanos, RxQueueId, TxQueueId};
 
 /// The maximum time that softirqs delay a ready thread (`MAX_SOFTIRQ_TIME`, kernel/softirq.c: 2 ms; then ksoftirqd competes
 /// as a thread).
@@ -173,7 +173,7 @@ impl Processors {
         Self {
             host,
             cores: (0..cores).map(|_| Core::default()).collect(),
-            unit_ns: Operation::ALL.map(|operation| costs.total(operation)),
+            unit_ns: CostedOperation::ALL.map(|operation| costs.total(operation)),
             contention: costs.contention,
             numa_nodes,
             active_flows: 0,
@@ -221,7 +221,7 @@ impl Processors {
     ) {
         let core = self.core_for(own, placement, now);
         let mut work = self.at_once(core, now);
-        self.charge(Operation::WakeUp, 1.0, &mut work);
+        self.charge(CostedOperation::WakeUp, 1.0, &mut work);
         self.end_at_once(&work);
         self.ready(core, task, at, agenda);
     }
@@ -302,14 +302,14 @@ impl Processors {
 
     /// Charges `units` of an operation. Units are counted, and converted into categories at the end.
     #[inline]
-    pub(crate) fn charge(&mut self, operation: Operation, units: f64, work: &mut Work) {
+    pub(crate) fn charge(&mut self, operation: CostedOperation, units: f64, work: &mut Work) {
         self.cores[work.core].done[operation as usize] += units;
         work.at += self.unit_ns[operation as usize] * units;
     }
 
     /// Charges time to one category.
     #[inline]
-    pub(crate) fn charge_time(&mut self, category: Category, nanos: f64, work: &mut Work) {
+    pub(crate) fn charge_time(&mut self, category: CostCategory, nanos: f64, work: &mut Work) {
         self.cores[work.core].extra[category as usize] += nanos;
         work.at += nanos;
     }
@@ -317,8 +317,8 @@ impl Processors {
     /// Charges a core for register writes apart from its units of work.
     pub(crate) fn charge_registers(&mut self, core: CoreId, written: u32) {
         let state = &mut self.cores[core];
-        state.done[Operation::RegisterWrite as usize] += f64::from(written);
-        let nanos = self.unit_ns[Operation::RegisterWrite as usize] * f64::from(written);
+        state.done[CostedOperation::RegisterWrite as usize] += f64::from(written);
+        let nanos = self.unit_ns[CostedOperation::RegisterWrite as usize] * f64::from(written);
         state.free += Nanos(nanos as u64);
     }
 
@@ -328,7 +328,7 @@ impl Processors {
         let nanos = self.contention.socket_transfer_ns;
         let last = last.replace(work.core);
         if nanos > 0.0 && last != Some(work.core) {
-            self.charge_time(Category::TcpIp, nanos, work);
+            self.charge_time(CostCategory::TcpIp, nanos, work);
         }
     }
 
@@ -338,16 +338,16 @@ impl Processors {
         let spin = unlocked.saturating_sub(work.now());
         let last = last.replace(work.core);
         if spin > Nanos::ZERO {
-            self.charge_time(Category::Lock, spin.0 as f64, work);
+            self.charge_time(CostCategory::Lock, spin.0 as f64, work);
         }
         if last != Some(work.core) {
-            self.charge_time(Category::Lock, self.contention.lock_transfer_ns, work);
+            self.charge_time(CostCategory::Lock, self.contention.lock_transfer_ns, work);
         }
     }
 
     /// Charges a copy of `bytes`. The cost grows with the share that misses the last-level cache: with the number of active flows
     /// on the host, and if the NIC, whose node holds the data, is on another node.
-    pub(crate) fn charge_copy(&mut self, operation: Operation, bytes: u64, work: &mut Work) {
+    pub(crate) fn charge_copy(&mut self, operation: CostedOperation, bytes: u64, work: &mut Work) {
         let contention = &self.contention;
         let flows = f64::from(self.active_flows.saturating_sub(1));
         let miss = (contention.miss_base + contention.miss_per_flow * flows).min(contention.miss_max);
@@ -361,8 +361,8 @@ impl Processors {
     /// Resets the counters at the start of the measured part.
     pub(crate) fn begin_measuring(&mut self) {
         for core in self.cores.iter_mut() {
-            core.done = [0.0; Operation::COUNT];
-            core.extra = [0.0; Category::COUNT];
+            core.done = [0.0; CostedOperation::COUNT];
+            core.extra = [0.0; CostCategory::COUNT];
         }
     }
 
@@ -389,8 +389,8 @@ mod tests {
 
     fn processors(cores: u32) -> Processors {
         let mut costs = Costs::FREE;
-        costs.table[Operation::WakeUp as usize][Category::Scheduling as usize] = 100.0;
-        costs.table[Operation::Poll as usize][Category::Netdev as usize] = 7.0;
+        costs.table[CostedOperation::WakeUp as usize][CostCategory::Scheduling as usize] = 100.0;
+        costs.table[CostedOperation::Poll as usize][CostCategory::Netdev as usize] = 7.0;
         Processors::new(HostId(3), cores, 1, &costs)
     }
 
@@ -415,7 +415,7 @@ mod tests {
         cpu.raise_poll(CORE, RxQueueId(0));
         cpu.raise_poll(CORE, RxQueueId(0));
         let (_, mut work) = cpu.begin(CORE, Nanos(50));
-        cpu.charge(Operation::Poll, 2.0, &mut work);
+        cpu.charge(CostedOperation::Poll, 2.0, &mut work);
         assert_eq!(work.now(), Nanos(64));
         cpu.end(&work, &mut agenda);
         assert_eq!(agenda.pop(), Some((Nanos(64), Event::Processor { host: HostId(3), core: CORE })));

@@ -14,7 +14,7 @@ pub(crate) mod tcp_receiver;
 pub(crate) mod tcp_sender;
 
 use crate::accounting::Stage;
-use crate::scenario::Doorbells;
+use crate::scenario::DoorbellWrites;
 use cpu::Processors;
 use nic::{NicReceive, NicTransmit};
 use policy_use::PolicyUse;
@@ -33,7 +33,7 @@ pub(crate) struct Settings {
     /// Whether the NIC steers a stream to the receive queue paired with the transmit queue last used by its reverse stream.
     pub(crate) learns_queues: bool,
     /// The writes that announce new descriptors.
-    pub(crate) doorbells: Doorbells,
+    pub(crate) doorbells: DoorbellWrites,
 }
 
 /// The parts that a host has once. Sockets belong to streams, applications to flows.

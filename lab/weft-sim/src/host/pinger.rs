@@ -6,7 +6,7 @@ use crate::ids::{ProbeId, StreamId};
 use crate::outcome::Latencies;
 use crate::packet::{Body, Outgoing, Way};
 use crate::random::Random;
-use crate::scenario::Probe;
+use crate::scenario::ProbeSpec;
 use weft_units::Nanos;
 
 /// The trigger of a pinger's next request.
@@ -52,7 +52,7 @@ pub(crate) struct Pinger {
 }
 
 impl Pinger {
-    pub(crate) fn new(probe: ProbeId, stream: StreamId, config: &Probe) -> Self {
+    pub(crate) fn new(probe: ProbeId, stream: StreamId, config: &ProbeSpec) -> Self {
         Self {
             probe,
             stream,
@@ -130,13 +130,13 @@ mod tests {
 
     const PROBE: ProbeId = ProbeId(1);
 
-    fn pinger(config: Probe) -> Pinger {
-        Pinger::new(PROBE, StreamId(6), &Probe { interval: Nanos(100), ..config })
+    fn pinger(config: ProbeSpec) -> Pinger {
+        Pinger::new(PROBE, StreamId(6), &ProbeSpec { interval: Nanos(100), ..config })
     }
 
     #[test]
     fn an_open_loop_asks_at_its_own_times() {
-        let pinger = pinger(Probe { closed_loop: false, ..Probe::default() });
+        let pinger = pinger(ProbeSpec { closed_loop: false, ..ProbeSpec::default() });
         let (mut random, mut agenda) = (Random::new(1), Agenda::new());
         pinger.set_next_turn(Nanos(1000), &mut random, &mut agenda);
         assert_eq!(
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_closed_loop_asks_after_the_answer() {
-        let mut pinger = pinger(Probe { closed_loop: true, in_kernel: false, ..Probe::default() });
+        let mut pinger = pinger(ProbeSpec { closed_loop: true, in_kernel: false, ..ProbeSpec::default() });
         let (mut random, mut agenda) = (Random::new(1), Agenda::new());
         pinger.set_next_turn(Nanos(0), &mut random, &mut agenda);
         assert_eq!(agenda.pop(), None);

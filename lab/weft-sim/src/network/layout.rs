@@ -3,7 +3,7 @@
 use super::{Hop, Port, Switch, SwitchId};
 use crate::ids::{HostId, Table};
 use crate::run_error::RunError;
-use crate::scenario::{Network, Topology};
+use crate::scenario::{NetworkSpec, Topology};
 use weft_units::LinkTransmitter;
 use weft_units::{BitsPerSec, Bytes};
 
@@ -59,7 +59,7 @@ pub(super) struct Layout {
 
 impl Layout {
     /// Builds the shape of `network` for `hosts` hosts.
-    pub(super) fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
+    pub(super) fn new(network: &NetworkSpec, hosts: u32) -> Result<Self, RunError> {
         let mut layout = Self { switches: Table::new(), ports: Vec::new(), attachments: Table::new() };
         let wanted = u64::from(hosts);
         match network.topology {
@@ -99,7 +99,7 @@ impl Layout {
     /// of hosts per leaf differ by at most one.
     fn leaf_spine(
         &mut self,
-        network: &Network,
+        network: &NetworkSpec,
         hosts: u32,
         leaves: u32,
         spines: u32,
@@ -135,7 +135,7 @@ impl Layout {
     /// switches.
     fn add_switch(
         &mut self,
-        network: &Network,
+        network: &NetworkSpec,
         hosts: std::ops::Range<u32>,
         others: &[u32],
     ) -> Result<(), RunError> {

@@ -4,7 +4,7 @@
 //! per hop and none per departure. It has no clock and no events. The caller takes each packet to the hop in the last
 //! answer, at the time in that answer.
 //!
-//! Not done here: losing packets at random ([`Network::loss`] is the caller's), and modelling the sending NIC's link, whose end
+//! Not done here: losing packets at random ([`NetworkSpec::loss`] is the caller's), and modelling the sending NIC's link, whose end
 //! of transmission is an argument of [`Fabric::leave_host`].
 
 mod layout;
@@ -13,7 +13,7 @@ mod transit;
 
 use crate::ids::{HostId, Table};
 use crate::run_error::RunError;
-use crate::scenario::{Network, Topology};
+use crate::scenario::{NetworkSpec, Topology};
 use layout::{Attachment, Layout};
 use port::Port;
 pub(crate) use transit::{Header, Passage, Transit};
@@ -63,7 +63,7 @@ struct Switch {
 
 /// The network: a pure state machine.
 ///
-/// Store and forward: a packet is at a hop after the arrival of its last bit. Every link has the delay [`Network::delay`],
+/// Store and forward: a packet is at a hop after the arrival of its last bit. Every link has the delay [`NetworkSpec::delay`],
 /// including those between switches. Packets occupy links with Ethernet's framing ([`ethernet::wire_of`]) and buffers without it.
 /// A packet occupies the buffer until its last bit has left the port.
 #[derive(Clone, Debug)]
@@ -84,7 +84,7 @@ impl Fabric {
     ///
     /// # Errors
     /// A switch without hosts, more than a million ports, a rate of zero, no buffer, or an `alpha` that is not a positive number.
-    pub fn new(network: &Network, hosts: u32) -> Result<Self, RunError> {
+    pub fn new(network: &NetworkSpec, hosts: u32) -> Result<Self, RunError> {
         if network.rate.0 == 0 {
             return Err(RunError::impossible(
                 "links of rate zero carry nothing".to_owned(),

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
     use crate::ids::StreamId;
     use crate::packet::Body;
-    use crate::scenario::{Network, Scenario, Topology};
+    use crate::scenario::{NetworkSpec, Scenario, Topology};
 
     fn packet() -> Packet {
         let body = Body::Datagram { number: 0 };
@@ -149,7 +149,7 @@ mod tests {
     }
 
     fn transit(topology: Topology, hosts: u32, loss: f64) -> Transit {
-        let network = Network { topology, delay: Nanos(1000), ..Scenario::default().network };
+        let network = NetworkSpec { topology, delay: Nanos(1000), ..Scenario::default().network };
         Transit::new(Fabric::new(&network, hosts).expect("possible"), loss)
     }
 

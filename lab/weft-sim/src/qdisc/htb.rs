@@ -92,7 +92,7 @@ impl Row {
 /// As in `htb_dequeue`, classes within their own rate come first and take turns. Borrowing classes come next, if the whole has no
 /// debt. A segment is charged after it has left, so a bucket may go into debt. This keeps the rate even with segments larger than
 /// the burst.
-pub struct Htb {
+pub struct HtbQdisc {
     classes: Vec<Class>,
     whole: TokenBucket,
     rows: [Row; 2],
@@ -102,7 +102,7 @@ pub struct Htb {
     backlog: Backlog,
 }
 
-impl Htb {
+impl HtbQdisc {
     /// Creates a class per child, together at `rate`. A segment's class beyond the last child counts as the last. Without a
     /// child, all segments are dropped.
     pub fn new(rate: BitsPerSec, children: impl IntoIterator<Item = Box<dyn Qdisc>>) -> Self {
@@ -214,7 +214,7 @@ impl Htb {
     }
 }
 
-impl Qdisc for Htb {
+impl Qdisc for HtbQdisc {
     fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
         let index = usize::from(segment.class).min(self.classes.len().saturating_sub(1));
         let Some(class) = self.classes.get_mut(index) else {

@@ -22,12 +22,12 @@ use weft_units::{Bytes, Nanos};
 
 pub use drr::Drr;
 pub use fq_codel::FqCodel;
-pub use htb::Htb;
+pub use htb::HtbQdisc;
 pub use pfifo::Pfifo;
 pub use pfifo_fast::PfifoFast;
 pub use prio::Prio;
 pub use sfq::{Sfq, SfqParameters};
-pub use tbf::Tbf;
+pub use tbf::TbfQdisc;
 
 /// A queueing discipline between the stack and a NIC queue's ring.
 pub trait Qdisc: Send {
@@ -71,14 +71,14 @@ pub fn build(kind: &QdiscKind, classes: u16, seed: u64) -> Box<dyn Qdisc> {
             below_urgent(Box::new(Sfq::new(parameters, seed)))
         }
         QdiscKind::FqCodel => below_urgent(Box::new(FqCodel::new(seed))),
-        QdiscKind::Htb { rate } => Box::new(Htb::new(
+        QdiscKind::Htb { rate } => Box::new(HtbQdisc::new(
             rate,
             (0..classes).map(|class| {
                 let parameters = SfqParameters::new(Bytes(sfq::DEFAULT_QUANTUM));
                 Box::new(Sfq::new(parameters, hash::mix(seed, u32::from(class)))) as Box<dyn Qdisc>
             }),
         )),
-        QdiscKind::Tbf { rate, burst } => Box::new(Tbf::new(rate, burst, pfifo::DEFAULT_LIMIT)),
+        QdiscKind::Tbf { rate, burst } => Box::new(TbfQdisc::new(rate, burst, pfifo::DEFAULT_LIMIT)),
         QdiscKind::DrrPrioSfq { quantum } => Box::new(Drr::new(
             quantum,
             (0..classes).map(|class| loom_class(quantum, hash::mix(seed, class.into()))),

@@ -9,19 +9,19 @@ use weft_units::{BitsPerSec, Bytes, Nanos};
 /// than the burst into packets (`tbf_segment`). Here it leaves whole when the bucket is full, and the remainder becomes a debt,
 /// so that the rate over time is the same.
 #[derive(Clone, Debug)]
-pub struct Tbf {
+pub struct TbfQdisc {
     bucket: TokenBucket,
     queue: Pfifo,
 }
 
-impl Tbf {
+impl TbfQdisc {
     /// Creates one that sends at `rate`, at most `burst` at once after a pause, and holds at most `limit` segments.
     pub fn new(rate: BitsPerSec, burst: Bytes, limit: u32) -> Self {
         Self { bucket: TokenBucket::new(rate, burst), queue: Pfifo::new(limit) }
     }
 }
 
-impl Qdisc for Tbf {
+impl Qdisc for TbfQdisc {
     fn enqueue(&mut self, segment: Segment, now: Nanos, dropped: &mut Vec<Segment>) {
         self.queue.enqueue(segment, now, dropped);
     }

@@ -1,11 +1,13 @@
 //! Consistency checks between the values of a scenario.
 
-use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario, SchedulerKind, Stack, Topology};
-use weft_text::toml::Table;
+use super::config::{
+    FlowGroup, HostSpec, PolicyChange, ProbeSpec, Scenario, SchedulerKind, StackSpec, Topology,
+};
+use weft_text::toml::TomlTable;
 use weft_text::{ParseError, quoted};
 
 /// Checks the classes: at least one, without duplicates.
-pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseError> {
+pub(super) fn classes(root: &TomlTable<'_>, classes: &[String]) -> Result<(), ParseError> {
     let place = || root.place(&["classes"]);
     if classes.is_empty() {
         return Err(ParseError::new(
@@ -34,7 +36,7 @@ pub(super) fn classes(root: &Table<'_>, classes: &[String]) -> Result<(), ParseE
 }
 
 /// Checks the topology against the number of hosts.
-pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), ParseError> {
+pub(super) fn topology(root: &TomlTable<'_>, scenario: &Scenario) -> Result<(), ParseError> {
     let hosts = scenario.hosts.len();
     let wrong = |what: String, hint: &str| {
         let table = root.get("network").and_then(|item| item.as_table("[network]"));
@@ -63,7 +65,7 @@ pub(super) fn topology(root: &Table<'_>, scenario: &Scenario) -> Result<(), Pars
 }
 
 /// Checks the values of a host; `table` is its source.
-pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
+pub(super) fn host(table: &TomlTable<'_>, host: &HostSpec) -> Result<(), ParseError> {
     let (stack, nic) = (&host.stack, &host.nic);
     let place = |part: &str, keys: &[&str]| {
         let inner = table.get(part).and_then(|item| item.as_table("").map(|table| table.place(keys)));
@@ -119,7 +121,7 @@ pub(super) fn host(table: &Table<'_>, host: &Host) -> Result<(), ParseError> {
 }
 
 /// Checks that a stack has one policy.
-pub(super) fn policy(table: &Table<'_>, stack: &Stack) -> Result<(), ParseError> {
+pub(super) fn policy(table: &TomlTable<'_>, stack: &StackSpec) -> Result<(), ParseError> {
     if stack.policy.is_none() || stack.policy_file.is_none() {
         return Ok(());
     }
@@ -128,7 +130,11 @@ pub(super) fn policy(table: &Table<'_>, stack: &Stack) -> Result<(), ParseError>
 }
 
 /// Checks a change of a host's policy.
-pub(super) fn change(table: &Table<'_>, change: &PolicyChange, hosts: &[Host]) -> Result<(), ParseError> {
+pub(super) fn change(
+    table: &TomlTable<'_>,
+    change: &PolicyChange,
+    hosts: &[HostSpec],
+) -> Result<(), ParseError> {
     let wrong = |key: &str, what: String, hint: &str| Err(ParseError::new(table.place(&[key]), what, hint));
     let given = [change.policy.is_some(), change.policy_file.is_some(), change.tenant.is_some()];
     if given.into_iter().filter(|given| *given).count() != 1 {
@@ -156,7 +162,7 @@ pub(super) fn change(table: &Table<'_>, change: &PolicyChange, hosts: &[Host]) -
 }
 
 /// Checks the two hosts of a flow or probe: they must exist and differ.
-fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), ParseError> {
+fn ends(table: &TomlTable<'_>, from: u32, to: u32, hosts: &[HostSpec]) -> Result<(), ParseError> {
     for (key, index) in [("from", from), ("to", to)] {
         if index as usize >= hosts.len() {
             let hint =
@@ -176,7 +182,13 @@ fn ends(table: &Table<'_>, from: u32, to: u32, hosts: &[Host]) -> Result<(), Par
 }
 
 /// Checks that a host has these cores.
-fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]) -> Result<(), ParseError> {
+fn cores(
+    table: &TomlTable<'_>,
+    key: &str,
+    cores: &[u32],
+    index: u32,
+    hosts: &[HostSpec],
+) -> Result<(), ParseError> {
     let count = hosts.get(index as usize).map_or(0, |host| host.cores);
     match cores.iter().find(|core| **core >= count) {
         Some(core) => {
@@ -192,7 +204,7 @@ fn cores(table: &Table<'_>, key: &str, cores: &[u32], index: u32, hosts: &[Host]
 }
 
 /// Checks a group of flows.
-pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Result<(), ParseError> {
+pub(super) fn flows(table: &TomlTable<'_>, group: &FlowGroup, hosts: &[HostSpec]) -> Result<(), ParseError> {
     ends(table, group.from, group.to, hosts)?;
     cores(table, "cores", &group.cores, group.from, hosts)?;
     cores(table, "receiver_cores", &group.receiver_cores, group.to, hosts)?;
@@ -208,7 +220,7 @@ pub(super) fn flows(table: &Table<'_>, group: &FlowGroup, hosts: &[Host]) -> Res
 }
 
 /// Checks a probe.
-pub(super) fn probe(table: &Table<'_>, probe: &Probe, hosts: &[Host]) -> Result<(), ParseError> {
+pub(super) fn probe(table: &TomlTable<'_>, probe: &ProbeSpec, hosts: &[HostSpec]) -> Result<(), ParseError> {
     ends(table, probe.from, probe.to, hosts)?;
     cores(table, "core", probe.core.as_slice(), probe.from, hosts)
 }

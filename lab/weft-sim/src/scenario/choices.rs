@@ -1,12 +1,12 @@
 //! Kinds of values that are one of several alternatives, some with their own keys.
 
 use super::config::{
-    ByteQueueLimit, Doorbells, QdiscKind, ReceiveSteering, SchedulerKind, Topology, Traffic,
+    ByteQueueLimit, DoorbellWrites, FlowTraffic, QdiscKind, ReceiveSteering, SchedulerKind, Topology,
 };
 use super::keys::{Context, Key, Kind, apply, inline, keys};
 use super::kinds::{Count, Flag, Rate, Size, Time};
 use weft_text::ParseError;
-use weft_text::toml::Item;
+use weft_text::toml::TomlItem;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The default quantum of `sch_drr` and `sch_sfq`: `psched_mtu`, a full Ethernet frame without its check sequence.
@@ -72,9 +72,9 @@ pub(super) const REQUIRED: [(&str, &str); 7] = [
 
 /// Reads the parameters of a choice: its keys, or nothing if every key has a default.
 fn own<T: Default>(
-    item: &Item<'_>,
+    item: &TomlItem<'_>,
     word: &str,
-    inner: Option<Item<'_>>,
+    inner: Option<TomlItem<'_>>,
     keys: &[Key<T>],
     context: Context<'_>,
 ) -> Result<T, ParseError> {
@@ -103,7 +103,7 @@ fn own<T: Default>(
 }
 
 /// Refuses keys of a choice that has none.
-fn alone(word: &str, inner: Option<Item<'_>>) -> Result<(), ParseError> {
+fn alone(word: &str, inner: Option<TomlItem<'_>>) -> Result<(), ParseError> {
     inner.map_or(Ok(()), |inner| {
         Err(inner.error(format!("`{word}` has no keys"), format!("write \"{word}\"")))
     })
@@ -121,7 +121,7 @@ pub(super) struct Shape;
 impl Kind for Shape {
     type Value = Topology;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Topology, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Topology, ParseError> {
         const WORDS: &[&str] = &["back-to-back", "star", "dumbbell", "leaf-spine"];
         let (word, inner) = item.choice(WORDS, "\"star\" or { dumbbell = { left = 4 } }")?;
         Ok(match word {
@@ -155,7 +155,7 @@ pub(super) struct Qdisc;
 impl Kind for Qdisc {
     type Value = QdiscKind;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<QdiscKind, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<QdiscKind, ParseError> {
         let (word, inner) =
             item.choice(QdiscKind::NAMES, "\"fq_codel\" or { htb = { rate = \"10gbps\" } }")?;
         Ok(match word {
@@ -190,7 +190,7 @@ pub(super) struct Limit;
 impl Kind for Limit {
     type Value = ByteQueueLimit;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<ByteQueueLimit, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<ByteQueueLimit, ParseError> {
         match item.as_text() {
             Some("dynamic") => Ok(ByteQueueLimit::Dynamic),
             Some("off") => Ok(ByteQueueLimit::Off),
@@ -217,7 +217,7 @@ pub(super) struct Scheduler;
 impl Kind for Scheduler {
     type Value = SchedulerKind;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<SchedulerKind, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<SchedulerKind, ParseError> {
         const WORDS: &[&str] = &["round-robin", "deficit", "dcb", "policy"];
         let (word, inner) = item.choice(WORDS, "\"round-robin\" or { deficit = { quantum = \"1514B\" } }")?;
         Ok(match word {
@@ -257,7 +257,7 @@ const STEERINGS: [(&str, ReceiveSteering); 4] = [
 impl Kind for Steering {
     type Value = ReceiveSteering;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<ReceiveSteering, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<ReceiveSteering, ParseError> {
         const WORDS: &[&str] = &[STEERINGS[0].0, STEERINGS[1].0, STEERINGS[2].0, STEERINGS[3].0];
         let (word, inner) = item.choice(WORDS, "\"rss\"")?;
         alone(word, inner)?;
@@ -275,25 +275,25 @@ impl Kind for Steering {
 pub(super) struct Rung;
 
 /// The words of [`Rung`].
-const RUNG: [(&str, Doorbells); 4] = [
-    ("per-batch", Doorbells::PerBatch),
-    ("per-flow", Doorbells::PerFlow),
-    ("per-skb", Doorbells::PerSkb),
-    ("none", Doorbells::None),
+const RUNG: [(&str, DoorbellWrites); 4] = [
+    ("per-batch", DoorbellWrites::PerBatch),
+    ("per-flow", DoorbellWrites::PerFlow),
+    ("per-skb", DoorbellWrites::PerSkb),
+    ("none", DoorbellWrites::None),
 ];
 
 impl Kind for Rung {
-    type Value = Doorbells;
+    type Value = DoorbellWrites;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Doorbells, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<DoorbellWrites, ParseError> {
         const WORDS: &[&str] = &[RUNG[0].0, RUNG[1].0, RUNG[2].0, RUNG[3].0];
         let (word, inner) = item.choice(WORDS, "\"per-batch\"")?;
         alone(word, inner)?;
         let known = RUNG.iter().find(|(name, _)| *name == word);
-        Ok(known.map_or(Doorbells::PerBatch, |(_, doorbells)| *doorbells))
+        Ok(known.map_or(DoorbellWrites::PerBatch, |(_, doorbells)| *doorbells))
     }
 
-    fn write(value: &Doorbells, _: Context<'_>) -> String {
+    fn write(value: &DoorbellWrites, _: Context<'_>) -> String {
         let known = RUNG.iter().find(|(_, doorbells)| doorbells == value);
         format!("\"{}\"", known.map_or("per-batch", |(name, _)| name))
     }
@@ -303,47 +303,51 @@ impl Kind for Rung {
 pub(super) struct Load;
 
 impl Kind for Load {
-    type Value = Traffic;
+    type Value = FlowTraffic;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Traffic, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<FlowTraffic, ParseError> {
         const WORDS: &[&str] = &["bulk", "transfer", "request-response", "short", "udp"];
         let (word, inner) = item.choice(WORDS, "\"bulk\" or { transfer = \"1GB\" }")?;
         Ok(match word {
             "transfer" => {
                 let missing =
                     || item.error("`transfer` needs a size", "write `traffic = { transfer = \"1GB\" }`");
-                Traffic::Transfer { size: Size::<1>::read(&inner.ok_or_else(missing)?, context)? }
+                FlowTraffic::Transfer { size: Size::<1>::read(&inner.ok_or_else(missing)?, context)? }
             }
             "request-response" => {
                 let r: Requests = own(item, word, inner, REQUESTS, context)?;
                 let Requests { request, response, outstanding, think } = r;
-                Traffic::RequestResponse { request, response, outstanding, think }
+                FlowTraffic::RequestResponse { request, response, outstanding, think }
             }
             "short" => {
                 let Short { size, interval } = own(item, word, inner, SHORT, context)?;
-                Traffic::Short { size, interval }
+                FlowTraffic::Short { size, interval }
             }
             "udp" => {
                 let Udp { size, rate, poisson } = own(item, word, inner, UDP, context)?;
-                Traffic::Udp { size, rate, poisson }
+                FlowTraffic::Udp { size, rate, poisson }
             }
             _ => {
                 alone(word, inner)?;
-                Traffic::Bulk
+                FlowTraffic::Bulk
             }
         })
     }
 
-    fn write(value: &Traffic, context: Context<'_>) -> String {
+    fn write(value: &FlowTraffic, context: Context<'_>) -> String {
         match *value {
-            Traffic::Bulk => "\"bulk\"".to_owned(),
-            Traffic::Transfer { size } => format!("{{ transfer = {} }}", Size::<1>::write(&size, context)),
-            Traffic::RequestResponse { request, response, outstanding, think } => {
+            FlowTraffic::Bulk => "\"bulk\"".to_owned(),
+            FlowTraffic::Transfer { size } => {
+                format!("{{ transfer = {} }}", Size::<1>::write(&size, context))
+            }
+            FlowTraffic::RequestResponse { request, response, outstanding, think } => {
                 let value = Requests { request, response, outstanding, think };
                 with("request-response", REQUESTS, &value, context)
             }
-            Traffic::Short { size, interval } => with("short", SHORT, &Short { size, interval }, context),
-            Traffic::Udp { size, rate, poisson } => with("udp", UDP, &Udp { size, rate, poisson }, context),
+            FlowTraffic::Short { size, interval } => with("short", SHORT, &Short { size, interval }, context),
+            FlowTraffic::Udp { size, rate, poisson } => {
+                with("udp", UDP, &Udp { size, rate, poisson }, context)
+            }
         }
     }
 }
@@ -354,7 +358,7 @@ pub(super) struct Queues;
 impl Kind for Queues {
     type Value = u32;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u32, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<u32, ParseError> {
         if item.as_text() == Some("per-flow") {
             return Ok(0);
         }
@@ -375,7 +379,7 @@ pub(super) struct Stop;
 impl Kind for Stop {
     type Value = Nanos;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Nanos, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Nanos, ParseError> {
         if item.as_text() == Some("end") {
             return Ok(Nanos::MAX);
         }
@@ -393,7 +397,7 @@ pub(super) struct Core;
 impl Kind for Core {
     type Value = Option<u32>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Option<u32>, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Option<u32>, ParseError> {
         if item.as_text() == Some("random") {
             return Ok(None);
         }

@@ -20,15 +20,15 @@ pub struct Scenario {
     /// Length of the windows in which the classes' bytes are sampled.
     pub sample_interval: Nanos,
     /// The network between the hosts.
-    pub network: Network,
+    pub network: NetworkSpec,
     /// The hosts, by index.
-    pub hosts: Vec<Host>,
+    pub hosts: Vec<HostSpec>,
     /// Names of the traffic classes used by flows and policies.
     pub classes: Vec<String>,
     /// Groups of flows.
     pub flows: Vec<FlowGroup>,
     /// Probes of latency.
-    pub probes: Vec<Probe>,
+    pub probes: Vec<ProbeSpec>,
     /// Changes of hosts' policies, in any order.
     pub changes: Vec<PolicyChange>,
     /// Texts of policies and of tenants' files, by their paths, which count from the scenario's folder.
@@ -39,7 +39,7 @@ pub struct Scenario {
 
 /// The network.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Network {
+pub struct NetworkSpec {
     /// Its shape.
     pub topology: Topology,
     /// Rate of the links of hosts.
@@ -49,7 +49,7 @@ pub struct Network {
     /// Rate of links between switches.
     pub trunk_rate: BitsPerSec,
     /// The switches.
-    pub switch: Switch,
+    pub switch: SwitchSpec,
     /// Probability that a packet is lost on a link, independently of others.
     pub loss: f64,
 }
@@ -77,7 +77,7 @@ pub enum Topology {
 
 /// A switch: output queues that share one buffer.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Switch {
+pub struct SwitchSpec {
     /// Shared packet buffer.
     pub buffer: Bytes,
     /// Dynamic threshold: a port may hold `alpha` times the free part of the buffer (Choudhury and Hahne 1998).
@@ -88,20 +88,20 @@ pub struct Switch {
 
 /// A host: processors, stack, NIC.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Host {
+pub struct HostSpec {
     /// Processors.
     pub cores: u32,
     /// NUMA nodes, over which the processors are spread in order; the NIC is at the first.
     pub numa_nodes: u32,
     /// The network stack.
-    pub stack: Stack,
+    pub stack: StackSpec,
     /// The NIC.
-    pub nic: Nic,
+    pub nic: NicSpec,
 }
 
 /// The network stack of a host.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Stack {
+pub struct StackSpec {
     /// Congestion control of its TCP senders: a name of [`crate::congestion::build`].
     pub congestion_control: String,
     /// Bytes of a packet's IP part; 1500 for Ethernet, 9000 for jumbo frames.
@@ -138,7 +138,7 @@ pub struct Stack {
     pub xps: bool,
     /// A policy in weftline's language, for the NIC's policy tree.
     pub policy: Option<String>,
-    /// A policy by its path among [`Scenario::files`], for a stack without a [`Stack::policy`].
+    /// A policy by its path among [`Scenario::files`], for a stack without a [`StackSpec::policy`].
     pub policy_file: Option<String>,
 }
 
@@ -203,7 +203,7 @@ pub enum ByteQueueLimit {
 
 /// A NIC.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Nic {
+pub struct NicSpec {
     /// Number of transmit queues; 0 means one per flow.
     pub transmit_queues: u32,
     /// Receive queues; the interrupt of queue i goes to core i modulo the number of cores.
@@ -233,10 +233,10 @@ pub struct Nic {
     /// The steering of a flow's packets to receive queues.
     pub receive_steering: ReceiveSteering,
     /// The writes that announce new descriptors.
-    pub doorbells: Doorbells,
+    pub doorbells: DoorbellWrites,
 }
 
-impl Nic {
+impl NicSpec {
     /// The number of traffic classes: more than one only under DCB.
     pub(crate) const fn traffic_classes(&self) -> u32 {
         match self.scheduler {
@@ -246,9 +246,9 @@ impl Nic {
     }
 }
 
-/// The writes to the NIC's registers that announce new descriptors. Each is a [`crate::cost::Operation::RegisterWrite`].
+/// The writes to the NIC's registers that announce new descriptors. Each is a [`crate::cost::CostedOperation::RegisterWrite`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Doorbells {
+pub enum DoorbellWrites {
     /// None: a device without registers, such as a veth.
     None,
     /// One for all that a run of a qdisc hands over: only the last skb has no `xmit_more` (Loom's batched doorbells).
@@ -276,7 +276,7 @@ pub enum SchedulerKind {
         /// Strict priority between classes; otherwise deficit round robin with equal weights.
         strict: bool,
     },
-    /// The policy tree, with a queue per flow: the engine of the real data path, running [`Stack::policy`].
+    /// The policy tree, with a queue per flow: the engine of the real data path, running [`StackSpec::policy`].
     PolicyTree,
 }
 
@@ -306,7 +306,7 @@ pub struct FlowGroup {
     /// Index of the receiving host.
     pub to: u32,
     /// The traffic of each flow.
-    pub traffic: Traffic,
+    pub traffic: FlowTraffic,
     /// Class: an index into [`Scenario::classes`].
     pub class: u16,
     /// Priority band; 0 is the most urgent.
@@ -332,7 +332,7 @@ pub struct FlowGroup {
 
 /// The traffic of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Traffic {
+pub enum FlowTraffic {
     /// An endless TCP stream.
     Bulk,
     /// A TCP transfer that ends after a number of bytes.
@@ -371,7 +371,7 @@ pub enum Traffic {
 
 /// A measurement of latency by small messages with an immediate answer.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Probe {
+pub struct ProbeSpec {
     /// Name for reports.
     pub name: String,
     /// Index of the asking host.

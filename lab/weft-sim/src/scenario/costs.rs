@@ -5,8 +5,8 @@ use super::keys::{Context, Kind, apply, keys, lines};
 use super::kinds;
 use super::kinds::{Factor, Probability};
 use super::sources::{self, FITTED, SOURCE, SourcedFile};
-use crate::cost::{Category, Contention, Costs, Operation};
-use weft_text::toml::{Item, Table};
+use crate::cost::{Contention, CostCategory, CostedOperation, Costs};
+use weft_text::toml::{TomlItem, TomlTable};
 use weft_text::{LocatedError, ParseError, hint, quoted};
 
 /// The word that replaces a cost file if all work is free.
@@ -38,7 +38,7 @@ macro_rules! number {
         struct $name;
         impl Kind for $name {
             type Value = f64;
-            fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
+            fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<f64, ParseError> {
                 item.number($possible, $hint)
             }
             fn write(value: &f64, _: Context<'_>) -> String {
@@ -63,9 +63,9 @@ pub(super) fn read(text: &str, file: &str) -> Result<Costs, LocatedError> {
 }
 
 /// Reads the tables of a cost file, or those below `[costs]` of a scenario; `text` is the file's.
-pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> {
+pub(super) fn tables(root: &TomlTable<'_>, text: &str) -> Result<Costs, ParseError> {
     let others = [CONTENTION, PROCESSOR, FITTED, SOURCE];
-    let names: Vec<&str> = Operation::ALL.iter().map(|o| o.name()).chain(others).collect();
+    let names: Vec<&str> = CostedOperation::ALL.iter().map(|o| o.name()).chain(others).collect();
     let mut costs = Costs::FREE;
     let mut factor = 1.0;
     for (span, item) in root.entries().into_iter().filter(|(_, item)| ![SOURCE, FITTED].contains(&item.key)) {
@@ -79,7 +79,7 @@ pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> 
             if let Some(item) = table.get(FACTOR) {
                 factor = Factor::read(&item, NO_CONTEXT)?;
             }
-        } else if let Some(operation) = Operation::ALL.into_iter().find(|o| o.name() == item.key) {
+        } else if let Some(operation) = CostedOperation::ALL.into_iter().find(|o| o.name() == item.key) {
             let row = operation_row(&item.table(&name)?)?;
             if let Some(slot) = costs.table.get_mut(operation as usize) {
                 *slot = row;
@@ -99,11 +99,11 @@ pub(super) fn tables(root: &Table<'_>, text: &str) -> Result<Costs, ParseError> 
 }
 
 /// Reads the nanoseconds of an operation by category.
-fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], ParseError> {
-    let known: Vec<&str> = Category::ALL.iter().map(|c| c.name()).collect();
+fn operation_row(table: &TomlTable<'_>) -> Result<[f64; CostCategory::ALL.len()], ParseError> {
+    let known: Vec<&str> = CostCategory::ALL.iter().map(|c| c.name()).collect();
     table.refuse_unknown(&known)?;
-    let mut row = [0.0; Category::ALL.len()];
-    for (slot, category) in row.iter_mut().zip(Category::ALL) {
+    let mut row = [0.0; CostCategory::ALL.len()];
+    for (slot, category) in row.iter_mut().zip(CostCategory::ALL) {
         if let Some(item) = table.get(category.name()) {
             *slot = Nanoseconds::read(&item, NO_CONTEXT)?;
         }
@@ -112,7 +112,7 @@ fn operation_row(table: &Table<'_>) -> Result<[f64; Category::ALL.len()], ParseE
 }
 
 /// Reads `[contention]`.
-fn contention(table: &Table<'_>, value: &mut Contention) -> Result<(), ParseError> {
+fn contention(table: &TomlTable<'_>, value: &mut Contention) -> Result<(), ParseError> {
     apply(table, CONTENTION_KEYS, &[], value, NO_CONTEXT)?;
     if value.miss_base > value.miss_max {
         let hint = "write `miss_max` at least as large as `miss_base`";
@@ -135,13 +135,13 @@ pub(super) fn show(costs: &Costs) -> String {
 pub(super) fn write(costs: &Costs, prefix: &str, assumed: &str) -> String {
     let mut out = String::new();
     let mut sourced = Vec::new();
-    for operation in Operation::ALL {
+    for operation in CostedOperation::ALL {
         let row = costs.table.get(operation as usize).copied().unwrap_or_default();
         if row.iter().all(|cost| *cost == 0.0) {
             continue;
         }
         out += &format!("\n[{prefix}{}]\n", operation.name());
-        for (category, cost) in Category::ALL.iter().zip(row).filter(|(_, cost)| *cost != 0.0) {
+        for (category, cost) in CostCategory::ALL.iter().zip(row).filter(|(_, cost)| *cost != 0.0) {
             out += &format!("{} = {}\n", category.name(), Nanoseconds::write(&cost, NO_CONTEXT));
         }
         sourced.push(kinds::text(operation.name()));

@@ -1,8 +1,8 @@
 //! The defaults of a scenario: today's Linux, a NIC of eight queues at 10 Gb/s, one flow between two hosts.
 
 use super::config::{
-    ByteQueueLimit, Doorbells, FlowGroup, Host, Network, Nic, Probe, QdiscKind, ReceiveSteering, Scenario,
-    SchedulerKind, Stack, Switch, Topology, Traffic,
+    ByteQueueLimit, DoorbellWrites, FlowGroup, FlowTraffic, HostSpec, NetworkSpec, NicSpec, ProbeSpec,
+    QdiscKind, ReceiveSteering, Scenario, SchedulerKind, StackSpec, SwitchSpec, Topology,
 };
 use crate::cost::Costs;
 use std::collections::BTreeMap;
@@ -26,8 +26,8 @@ impl Default for Scenario {
             // The shortest and the longest interval in Titan's figures of fairness.
             fairness_intervals: vec![Nanos::from_millis(1), Nanos::from_secs(1)],
             sample_interval: Nanos::from_millis(10),
-            network: Network::default(),
-            hosts: vec![Host::default(); HOSTS],
+            network: NetworkSpec::default(),
+            hosts: vec![HostSpec::default(); HOSTS],
             classes: vec![CLASS.to_owned()],
             flows: Vec::new(),
             probes: Vec::new(),
@@ -38,7 +38,7 @@ impl Default for Scenario {
     }
 }
 
-impl Default for Network {
+impl Default for NetworkSpec {
     fn default() -> Self {
         let rate = BitsPerSec(10_000_000_000);
         Self {
@@ -47,13 +47,13 @@ impl Default for Network {
             // A choice: a short cable (5 ns per metre) and the latency of the PHYs at both ends.
             delay: Nanos::from_micros(1),
             trunk_rate: rate,
-            switch: Switch::default(),
+            switch: SwitchSpec::default(),
             loss: 0.0,
         }
     }
 }
 
-impl Default for Switch {
+impl Default for SwitchSpec {
     fn default() -> Self {
         Self {
             // The shared buffer of the shallow-buffered switches of the DCTCP paper (SIGCOMM 2010, Table 1).
@@ -65,14 +65,14 @@ impl Default for Switch {
     }
 }
 
-impl Default for Host {
+impl Default for HostSpec {
     fn default() -> Self {
         // A choice: a core per queue of the NIC.
-        Self { cores: 8, numa_nodes: 1, stack: Stack::default(), nic: Nic::default() }
+        Self { cores: 8, numa_nodes: 1, stack: StackSpec::default(), nic: NicSpec::default() }
     }
 }
 
-impl Default for Stack {
+impl Default for StackSpec {
     fn default() -> Self {
         Self {
             // CONFIG_DEFAULT_TCP_CONG.
@@ -111,7 +111,7 @@ impl Default for Stack {
     }
 }
 
-impl Default for Nic {
+impl Default for NicSpec {
     fn default() -> Self {
         Self {
             transmit_queues: 8,
@@ -137,7 +137,7 @@ impl Default for Nic {
             // ETHTOOL_SRXFH's indirection table.
             receive_steering: ReceiveSteering::Rss,
             // netdev_xmit_more, by drivers of multiqueue NICs.
-            doorbells: Doorbells::PerBatch,
+            doorbells: DoorbellWrites::PerBatch,
         }
     }
 }
@@ -150,7 +150,7 @@ impl Default for FlowGroup {
             count: 1,
             from: 0,
             to: 1,
-            traffic: Traffic::Bulk,
+            traffic: FlowTraffic::Bulk,
             class: 0,
             band: BAND,
             traffic_class: None,
@@ -165,7 +165,7 @@ impl Default for FlowGroup {
     }
 }
 
-impl Default for Probe {
+impl Default for ProbeSpec {
     /// Returns a ping per millisecond from host 0 to host 1, without a name.
     fn default() -> Self {
         Self {

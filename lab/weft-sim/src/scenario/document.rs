@@ -2,7 +2,7 @@
 
 use toml::de::DeTable;
 use weft_text::ParseError;
-use weft_text::toml::{Table, parse as parse_toml};
+use weft_text::toml::{TomlTable, parse as parse_toml};
 
 /// The maximum length of a file, in bytes; bounds time and memory.
 const TEXT_MAX: usize = 4 << 20;
@@ -31,6 +31,6 @@ pub(super) fn parse(text: &str) -> Result<DeTable<'_>, ParseError> {
 }
 
 /// The table of the whole file.
-pub(super) const fn root<'a>(map: &'a DeTable<'a>) -> Table<'a> {
-    Table::root("the file's head", map, &SYNONYMS)
+pub(super) const fn root<'a>(map: &'a DeTable<'a>) -> TomlTable<'a> {
+    TomlTable::root("the file's head", map, &SYNONYMS)
 }

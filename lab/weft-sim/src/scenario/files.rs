@@ -7,7 +7,7 @@ use super::config::PolicyChange;
 use core::cell::RefCell;
 use std::collections::BTreeMap;
 use weft_policy::{CompileOptions, FileError, FileText, Source, TenantFiles, Wanted, compile_with};
-use weft_text::toml::{Item, Table};
+use weft_text::toml::{TomlItem, TomlTable};
 use weft_text::{ParseError, quoted, steers};
 
 /// The name of a policy whose text is in the scenario, in diagnostics.
@@ -47,7 +47,7 @@ pub(super) struct Gathered<'a> {
 
 impl<'a> Gathered<'a> {
     /// The texts of a file's `[files]`.
-    pub(super) fn of(root: &Table<'_>, read: ReadFile<'a>) -> Result<Self, ParseError> {
+    pub(super) fn of(root: &TomlTable<'_>, read: ReadFile<'a>) -> Result<Self, ParseError> {
         let mut texts = BTreeMap::new();
         if let Some(item) = root.get("files") {
             for (span, item) in item.table("[files]")?.entries() {
@@ -73,7 +73,7 @@ impl<'a> Gathered<'a> {
     /// Takes in a policy that a table gives as text or by its path, with the files of its tenants.
     pub(super) fn policy(
         &self,
-        table: &Table<'_>,
+        table: &TomlTable<'_>,
         text: Option<&str>,
         path: Option<&str>,
     ) -> Result<(), ParseError> {
@@ -88,7 +88,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Takes in what a change names.
-    pub(super) fn change(&self, table: &Table<'_>, change: &PolicyChange) -> Result<(), ParseError> {
+    pub(super) fn change(&self, table: &TomlTable<'_>, change: &PolicyChange) -> Result<(), ParseError> {
         if let (Some(path), Some(item)) = (&change.file, table.get("file")) {
             self.file(path, &item)?;
         }
@@ -96,7 +96,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Takes in a file that a key names.
-    fn file(&self, path: &str, item: &Item<'_>) -> Result<String, ParseError> {
+    fn file(&self, path: &str, item: &TomlItem<'_>) -> Result<String, ParseError> {
         self.take(path).map_err(|error| {
             let what = format!("`{}`: {error}", item.key);
             item.error(
@@ -107,7 +107,7 @@ impl<'a> Gathered<'a> {
     }
 
     /// Takes in the files of a policy's tenants. One that is missing is a tenant without a file.
-    fn tenants(&self, source: Source<'_>, item: &Item<'_>) -> Result<(), ParseError> {
+    fn tenants(&self, source: Source<'_>, item: &TomlItem<'_>) -> Result<(), ParseError> {
         if source.text.contains("tenant") {
             compile_with(source, self, &CompileOptions::default());
         }

@@ -1,7 +1,7 @@
 //! Keys of a table: one line each defines the name, the reader and the writer.
 
 use weft_text::ParseError;
-use weft_text::toml::{Item, Table};
+use weft_text::toml::{TomlItem, TomlTable};
 
 /// The environment that gives a value its meaning.
 #[derive(Clone, Copy)]
@@ -16,14 +16,14 @@ pub(super) trait Kind {
     type Value;
 
     /// Reads a value.
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError>;
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Self::Value, ParseError>;
 
     /// Writes a value as TOML, on one line.
     fn write(value: &Self::Value, context: Context<'_>) -> String;
 }
 
 /// A reader of a key into a `T`.
-type Read<T> = fn(&Item<'_>, &mut T, Context<'_>) -> Result<(), ParseError>;
+type Read<T> = fn(&TomlItem<'_>, &mut T, Context<'_>) -> Result<(), ParseError>;
 
 /// A key of a table that describes a `T`.
 pub(super) struct Key<T: 'static> {
@@ -57,7 +57,7 @@ pub(super) use keys;
 
 /// Reads the values of `table` into `target`, in the order of the file. `also` are keys that the caller reads.
 pub(super) fn apply<T>(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     keys: &[Key<T>],
     also: &[&str],
     target: &mut T,

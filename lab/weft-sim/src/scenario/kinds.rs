@@ -4,7 +4,7 @@ use super::document::SYNONYMS;
 use super::keys::{Context, Kind};
 use core::marker::PhantomData;
 use core::str::FromStr;
-use weft_text::toml::Item;
+use weft_text::toml::TomlItem;
 use weft_text::{ParseError, hint_and_all, quoted, steers};
 use weft_units::{BitsPerSec, Bytes, Nanos, ParseUnitError};
 
@@ -29,7 +29,7 @@ enum Unit {
 }
 
 /// Reads a quantity with a unit; `plain` is the unit that a bare number may have meant if the unit may be omitted.
-fn quantity<T>(item: &Item<'_>, unit: &str, with: Unit) -> Result<T, ParseError>
+fn quantity<T>(item: &TomlItem<'_>, unit: &str, with: Unit) -> Result<T, ParseError>
 where
     T: FromStr<Err = ParseUnitError>,
 {
@@ -72,7 +72,7 @@ pub(super) struct Size<const MIN: u64, const MAX: u64 = { u64::MAX }>;
 impl<const MIN: u64, const MAX: u64> Kind for Size<MIN, MAX> {
     type Value = Bytes;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Bytes, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<Bytes, ParseError> {
         let value: Bytes = quantity(item, "B", Unit::Optional)?;
         if (MIN..=MAX).contains(&value.0) {
             return Ok(value);
@@ -101,7 +101,7 @@ pub(super) struct Time<const MIN: u64>;
 impl<const MIN: u64> Kind for Time<MIN> {
     type Value = Nanos;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<Nanos, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<Nanos, ParseError> {
         let value: Nanos = quantity(item, "ms", Unit::Required)?;
         if value.0 >= MIN {
             return Ok(value);
@@ -123,7 +123,7 @@ pub(super) struct Rate;
 impl Kind for Rate {
     type Value = BitsPerSec;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<BitsPerSec, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<BitsPerSec, ParseError> {
         let value: BitsPerSec = quantity(item, "gbps", Unit::Required)?;
         if value.0 > 0 {
             return Ok(value);
@@ -142,7 +142,7 @@ pub(super) struct Count<T, const MIN: u64, const MAX: u64>(PhantomData<T>);
 impl<T: TryFrom<u64> + ToString, const MIN: u64, const MAX: u64> Kind for Count<T, MIN, MAX> {
     type Value = T;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<T, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<T, ParseError> {
         let value = item.whole(&(MIN..=MAX))?;
         T::try_from(value)
             .map_err(|_| item.error(format!("`{}` cannot be {value}", item.key), "write a smaller number"))
@@ -159,7 +159,7 @@ pub(super) struct Flag;
 impl Kind for Flag {
     type Value = bool;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<bool, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<bool, ParseError> {
         item.boolean()
     }
 
@@ -174,7 +174,7 @@ pub(super) struct OrOff<K>(PhantomData<K>);
 impl<K: Kind> Kind for OrOff<K> {
     type Value = Option<K::Value>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
         if item.as_text() == Some(OFF) {
             return Ok(None);
         }
@@ -193,7 +193,7 @@ pub(super) struct ListOf<K>(PhantomData<K>);
 impl<K: Kind> Kind for ListOf<K> {
     type Value = Vec<K::Value>;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<Self::Value, ParseError> {
         let items = item.list(format!("write `{} = [...]`", item.key))?;
         items.iter().map(|item| K::read(item, context)).collect()
     }
@@ -210,7 +210,7 @@ pub(super) struct Name;
 impl Kind for Name {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<String, ParseError> {
         let text = item.text()?;
         if text.is_empty() || text.contains(steers) {
             let what = format!("`{}` cannot be {}", item.key, quoted(text));
@@ -230,7 +230,7 @@ pub(super) struct Text;
 impl Kind for Text {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<String, ParseError> {
         let text = item.text()?;
         if text.trim().is_empty() {
             return Err(item.error(format!("`{}` is empty", item.key), "write its text"));
@@ -244,7 +244,7 @@ impl Kind for Text {
 }
 
 /// Reads one of the names known to the program.
-fn listed(item: &Item<'_>, what: &str, names: &[&str]) -> Result<String, ParseError> {
+fn listed(item: &TomlItem<'_>, what: &str, names: &[&str]) -> Result<String, ParseError> {
     let text = item.text()?;
     if names.contains(&text) {
         return Ok(text.to_owned());
@@ -259,7 +259,7 @@ pub(super) struct CongestionControl;
 impl Kind for CongestionControl {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<String, ParseError> {
         listed(item, "congestion control", crate::congestion::NAMES)
     }
 
@@ -274,7 +274,7 @@ pub(super) struct Assignment;
 impl Kind for Assignment {
     type Value = String;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<String, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<String, ParseError> {
         listed(item, "queue assignment", crate::assignment::NAMES)
     }
 
@@ -289,7 +289,7 @@ pub(super) struct Class;
 impl Kind for Class {
     type Value = u16;
 
-    fn read(item: &Item<'_>, context: Context<'_>) -> Result<u16, ParseError> {
+    fn read(item: &TomlItem<'_>, context: Context<'_>) -> Result<u16, ParseError> {
         let names: Vec<&str> = context.classes.iter().map(String::as_str).collect();
         let name = listed(item, "class", &names)?;
         let index = names.iter().position(|known| *known == name).unwrap_or_default();
@@ -307,7 +307,7 @@ pub(super) struct Probability;
 impl Kind for Probability {
     type Value = f64;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<f64, ParseError> {
         item.number(|n| (0.0..1.0).contains(&n), "write a probability from 0 up to, but not including, 1")
     }
 
@@ -322,7 +322,7 @@ pub(super) struct Factor;
 impl Kind for Factor {
     type Value = f64;
 
-    fn read(item: &Item<'_>, _: Context<'_>) -> Result<f64, ParseError> {
+    fn read(item: &TomlItem<'_>, _: Context<'_>) -> Result<f64, ParseError> {
         item.number(|n| n > 0.0, "write a number above 0")
     }
 

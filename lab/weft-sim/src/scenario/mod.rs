@@ -20,7 +20,7 @@ pub(crate) use files::{Files, INLINE};
 #[doc(hidden)]
 pub use fuzz::fuzz_scenario;
 pub use read::read;
-pub use sources::{Origin, Source, SourcedFile, Target, sources};
+pub use sources::{FittedColumn, Origin, SourceEntry, SourcedFile, sources};
 #[doc(hidden)]
 pub use tables::{KnownKey, known_keys};
 pub use write::write;

@@ -1,7 +1,7 @@
 //! Reads scenario files.
 
 use super::check;
-use super::config::{FlowGroup, Host, PolicyChange, Probe, Scenario};
+use super::config::{FlowGroup, HostSpec, PolicyChange, ProbeSpec, Scenario};
 use super::costs;
 use super::defaults;
 use super::document::{parse, root};
@@ -14,7 +14,7 @@ use super::tables::{
 };
 use crate::cost::Costs;
 use weft_policy::FileError;
-use weft_text::toml::{Item, Table};
+use weft_text::toml::{TomlItem, TomlTable};
 use weft_text::{LocatedError, ParseError, quoted, steers};
 
 /// Reads a scenario. `file` names the text in errors. `files` returns the text of a cost file, a policy or a tenant's file by its path
@@ -66,7 +66,7 @@ fn stem(file: &str) -> Option<String> {
 }
 
 /// Reads everything except the costs.
-fn head(root: &Table<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, ParseError> {
+fn head(root: &TomlTable<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, ParseError> {
     let mut scenario = Scenario::default();
     if let Some(name) = stem(file) {
         scenario.name = name;
@@ -79,7 +79,7 @@ fn head(root: &Table<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, Pa
         network(&item, &mut scenario, context)?;
     }
     let files = Gathered::of(root, read)?;
-    let mut host = Host::default();
+    let mut host = HostSpec::default();
     if let Some(item) = root.get("host") {
         let table = item.table("[host]")?;
         apply(&table, HOST, HOST_ALSO, &mut host, context)?;
@@ -93,12 +93,13 @@ fn head(root: &Table<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, Pa
         }
         check::flows(table, group, &scenario.hosts)
     })?;
-    let probes: Vec<Probe> = groups(root, "probes", PROBES, context, |table, i, probe: &mut Probe| {
-        if probe.name.is_empty() {
-            probe.name = format!("probes-{i}");
-        }
-        check::probe(table, probe, &scenario.hosts)
-    })?;
+    let probes: Vec<ProbeSpec> =
+        groups(root, "probes", PROBES, context, |table, i, probe: &mut ProbeSpec| {
+            if probe.name.is_empty() {
+                probe.name = format!("probes-{i}");
+            }
+            check::probe(table, probe, &scenario.hosts)
+        })?;
     let changes = groups(root, "changes", CHANGES, context, |table, _, change: &mut PolicyChange| {
         check::change(table, change, &scenario.hosts)?;
         files.change(table, change)
@@ -116,7 +117,7 @@ fn head(root: &Table<'_>, file: &str, read: ReadFile<'_>) -> Result<Scenario, Pa
 }
 
 /// Reads `[network]`.
-fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), ParseError> {
+fn network(item: &TomlItem<'_>, scenario: &mut Scenario, context: Context<'_>) -> Result<(), ParseError> {
     let table = item.table("[network]")?;
     let network = &mut scenario.network;
     apply(&table, NETWORK, NETWORK_ALSO, network, context)?;
@@ -131,9 +132,9 @@ fn network(item: &Item<'_>, scenario: &mut Scenario, context: Context<'_>) -> Re
 
 /// Reads and checks the stack and NIC of a host.
 fn parts(
-    table: &Table<'_>,
+    table: &TomlTable<'_>,
     [stack, nic]: [&'static str; 2],
-    host: &mut Host,
+    host: &mut HostSpec,
     (context, files): (Context<'_>, &Gathered<'_>),
 ) -> Result<(), ParseError> {
     if let Some(item) = table.get("stack") {
@@ -154,10 +155,10 @@ fn parts(
 
 /// Reads the hosts: a number of equal ones, or the differences from `[host]`, by index.
 fn hosts(
-    root: &Table<'_>,
-    usual: &Host,
+    root: &TomlTable<'_>,
+    usual: &HostSpec,
     (context, files): (Context<'_>, &Gathered<'_>),
-) -> Result<Vec<Host>, ParseError> {
+) -> Result<Vec<HostSpec>, ParseError> {
     let Some(item) = root.get("hosts") else { return Ok(vec![usual.clone(); defaults::HOSTS]) };
     if item.as_list().is_none() {
         if item.as_number().is_none() {
@@ -167,7 +168,7 @@ fn hosts(
         let number = item.whole(&(1..=HOSTS_MAX))?;
         return Ok(vec![usual.clone(); number as usize]);
     }
-    let mut all: Vec<Option<Host>> = vec![None; defaults::HOSTS];
+    let mut all: Vec<Option<HostSpec>> = vec![None; defaults::HOSTS];
     let mut next = 0;
     for item in item.list("")? {
         let table = item.table("[[hosts]]")?;
@@ -194,11 +195,11 @@ fn hosts(
 
 /// Reads a list of tables such as `[[flows]]`.
 fn groups<T: Default>(
-    root: &Table<'_>,
+    root: &TomlTable<'_>,
     key: &str,
     keys: &[Key<T>],
     context: Context<'_>,
-    mut complete: impl FnMut(&Table<'_>, usize, &mut T) -> Result<(), ParseError>,
+    mut complete: impl FnMut(&TomlTable<'_>, usize, &mut T) -> Result<(), ParseError>,
 ) -> Result<Vec<T>, ParseError> {
     let Some(item) = root.get(key) else { return Ok(Vec::new()) };
     let name = format!("[[{key}]]");

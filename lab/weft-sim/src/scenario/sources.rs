@@ -5,7 +5,7 @@
 
 use super::document::{SYNONYMS, parse, root};
 use core::ops::Range;
-use weft_text::toml::{Item, Table};
+use weft_text::toml::{TomlItem, TomlTable};
 use weft_text::{LocatedError, ParseError, nearest, quoted};
 
 /// The key of the entries.
@@ -57,7 +57,7 @@ const KEYS_HINT: &str = "name it in the `keys` of a [[source]] with `paper`, `ke
 
 /// A column of an experiment to which a value was fitted.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Target {
+pub struct FittedColumn {
     /// The experiment's id.
     pub experiment: String,
     /// Its column.
@@ -78,7 +78,7 @@ pub enum Origin {
     /// The candidate value that fits published values best.
     Fitted {
         /// The columns to which it was fitted.
-        to: Vec<Target>,
+        to: Vec<FittedColumn>,
         /// The candidates as TOML. The first one is used if nothing can be fitted.
         candidates: Vec<String>,
     },
@@ -88,7 +88,7 @@ pub enum Origin {
 
 /// An entry.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Source {
+pub struct SourceEntry {
     /// Keys with dots between them; elements of lists with or without their index.
     pub keys: Vec<String>,
     /// The source of their values.
@@ -110,14 +110,18 @@ pub enum SourcedFile {
 ///
 /// # Errors
 /// The first error, with its place: the text is not TOML, a key has no source, or an entry is invalid.
-pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<Source>, LocatedError> {
+pub fn sources(text: &str, file: &str, kind: SourcedFile) -> Result<Vec<SourceEntry>, LocatedError> {
     let here = |error: ParseError| error.locate(file, text);
     let map = parse(text).map_err(here)?;
     check(&root(&map), text, kind).map_err(here)
 }
 
 /// Reads the entries of a parsed table.
-pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<Vec<Source>, ParseError> {
+pub(super) fn check(
+    root: &TomlTable<'_>,
+    text: &str,
+    kind: SourcedFile,
+) -> Result<Vec<SourceEntry>, ParseError> {
     let mut leaves = Vec::new();
     for (_, item) in root.entries() {
         let elsewhere = match kind {
@@ -130,7 +134,7 @@ pub(super) fn check(root: &Table<'_>, text: &str, kind: SourcedFile) -> Result<V
             collect(&item, item.key.to_owned(), &mut leaves);
         }
     }
-    let mut entries: Vec<(Source, Range<usize>)> = Vec::new();
+    let mut entries: Vec<(SourceEntry, Range<usize>)> = Vec::new();
     if let Some(item) = root.get(SOURCE) {
         for item in item.list("begin each with [[source]], its keys, and where they come from")? {
             let entry = entry(&item, text)?;
@@ -190,7 +194,7 @@ fn without_indices(path: &str) -> String {
 }
 
 /// Collects the values at and below an item.
-fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
+fn collect(item: &TomlItem<'_>, path: String, leaves: &mut Vec<Leaf>) {
     if let Some(table) = item.as_table("") {
         for (_, inner) in table.entries() {
             collect(&inner, format!("{path}.{}", inner.key), leaves);
@@ -209,13 +213,13 @@ fn collect(item: &Item<'_>, path: String, leaves: &mut Vec<Leaf>) {
 }
 
 /// Reads an entry.
-fn entry(item: &Item<'_>, text: &str) -> Result<Source, ParseError> {
+fn entry(item: &TomlItem<'_>, text: &str) -> Result<SourceEntry, ParseError> {
     let table = item.table("[[source]]")?;
     let known: Vec<&str> = KINDS.iter().chain(&BESIDE).copied().collect();
     table.refuse_unknown(&known)?;
     let keys = texts(table.get("keys"), "keys")?
         .ok_or_else(|| item.error("a source without `keys`", "write `keys = [\"host.stack.bql\"]`"))?;
-    let kinds: Vec<Item<'_>> = KINDS.iter().filter_map(|kind| table.get(kind)).collect();
+    let kinds: Vec<TomlItem<'_>> = KINDS.iter().filter_map(|kind| table.get(kind)).collect();
     let [kind] = kinds[..] else {
         let what = format!("a source has one kind, not {}", kinds.len());
         return Err(item.error(what, format!("write one of: {}", KINDS.join(", "))));
@@ -228,11 +232,11 @@ fn entry(item: &Item<'_>, text: &str) -> Result<Source, ParseError> {
         "fitted" => fitted(&kind, candidates, &keys, text)?,
         _ => told(&kind)?,
     };
-    Ok(Source { keys, origin })
+    Ok(SourceEntry { keys, origin })
 }
 
 /// Reads a list of texts that is not empty; `None` for a missing key.
-fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, ParseError> {
+fn texts(item: Option<TomlItem<'_>>, key: &str) -> Result<Option<Vec<String>>, ParseError> {
     let Some(item) = item else { return Ok(None) };
     let hint = format!("write `{key} = [\"...\"]`");
     let all: Vec<String> =
@@ -244,7 +248,7 @@ fn texts(item: Option<Item<'_>>, key: &str) -> Result<Option<Vec<String>>, Parse
 }
 
 /// Reads a textual kind: the text must identify a source.
-fn told(item: &Item<'_>) -> Result<Origin, ParseError> {
+fn told(item: &TomlItem<'_>) -> Result<Origin, ParseError> {
     let text = item.text()?;
     let digit = text.bytes().any(|b| b.is_ascii_digit());
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
@@ -277,8 +281,8 @@ fn told(item: &Item<'_>) -> Result<Origin, ParseError> {
 
 /// Reads a fitted source: columns of experiments, and the candidates.
 fn fitted(
-    item: &Item<'_>,
-    candidates: Option<Item<'_>>,
+    item: &TomlItem<'_>,
+    candidates: Option<TomlItem<'_>>,
     keys: &[String],
     text: &str,
 ) -> Result<Origin, ParseError> {
@@ -288,7 +292,7 @@ fn fitted(
         let Some((experiment, column)) = column.split_once(' ') else {
             return Err(item.error(format!("{} is no column of an experiment", quoted(&column)), HINT));
         };
-        to.push(Target { experiment: experiment.to_owned(), column: column.to_owned() });
+        to.push(FittedColumn { experiment: experiment.to_owned(), column: column.to_owned() });
     }
     if keys.len() != 1 {
         return Err(item.error("several keys are fitted in one entry", "write an entry for each"));
@@ -304,7 +308,7 @@ fn fitted(
 }
 
 /// Checks that each key of an entry exists, and that a fitted value is one of its candidates.
-fn fits(entry: &Source, leaves: &[Leaf], text: &str, item: &Item<'_>) -> Result<(), ParseError> {
+fn fits(entry: &SourceEntry, leaves: &[Leaf], text: &str, item: &TomlItem<'_>) -> Result<(), ParseError> {
     for key in &entry.keys {
         if SECTIONS.contains(&key.as_str()) && !leaves.iter().any(|leaf| leaf.path == *key) {
             let what = format!("{} is a whole table", quoted(key));

@@ -1,7 +1,9 @@
 //! The keys of a scenario file's tables. A new field of a scenario is a line here and a row in docs/scenario-files.md.
 
 use super::choices::{self, Core, Limit, Load, Qdisc, Queues, Rung, Scheduler, Shape, Steering, Stop};
-use super::config::{FlowGroup, Host, Network, Nic, PolicyChange, Probe, Scenario, Stack, Switch};
+use super::config::{
+    FlowGroup, HostSpec, NetworkSpec, NicSpec, PolicyChange, ProbeSpec, Scenario, StackSpec, SwitchSpec,
+};
 use super::keys::{Context, Key, keys};
 use super::kinds::{
     Assignment, Class, CongestionControl, Count, Factor, Flag, ListOf, Name, OrOff, Probability, Rate, Size,
@@ -52,7 +54,7 @@ keys! {
 
 keys! {
     /// The keys of `[network]`.
-    NETWORK of Network {
+    NETWORK of NetworkSpec {
         topology: Shape,
         rate: Rate,
         delay: Time<0>,
@@ -63,7 +65,7 @@ keys! {
 
 keys! {
     /// The keys of `[network.switch]`.
-    SWITCH of Switch {
+    SWITCH of SwitchSpec {
         buffer: Size<1>,
         alpha: Factor,
         ecn_threshold: OrOff<Size<1>>,
@@ -72,7 +74,7 @@ keys! {
 
 keys! {
     /// The keys of `[host]` and `[[hosts]]`.
-    HOST of Host {
+    HOST of HostSpec {
         cores: Count<u32, 1, CORES_MAX>,
         numa_nodes: Count<u32, 1, CORES_MAX>,
     }
@@ -80,7 +82,7 @@ keys! {
 
 keys! {
     /// The keys of `[host.stack]`.
-    STACK of Stack {
+    STACK of StackSpec {
         congestion_control: CongestionControl,
         mtu: Mtu,
         gso: Gso,
@@ -105,7 +107,7 @@ keys! {
 
 keys! {
     /// The keys of `[host.nic]`.
-    NIC of Nic {
+    NIC of NicSpec {
         transmit_queues: Queues,
         receive_queues: Count<u32, 1, 65_535>,
         transmit_ring: Ring,
@@ -148,7 +150,7 @@ keys! {
 
 keys! {
     /// The keys of `[[probes]]`.
-    PROBES of Probe {
+    PROBES of ProbeSpec {
         name: Name,
         from: HostIndex,
         to: HostIndex,
@@ -205,7 +207,7 @@ pub fn known_keys() -> Vec<KnownKey> {
         keys.iter().map(|key| KnownKey { table, key, default: default.to_owned() }).collect()
     };
     let choices = choices::reference(Context { classes: &[] });
-    let (host, network) = (Host::default(), Network::default());
+    let (host, network) = (HostSpec::default(), NetworkSpec::default());
     let contention = super::costs::contention_keys().into_iter();
     [
         of("", HEAD, &Scenario::default()),
@@ -219,7 +221,7 @@ pub fn known_keys() -> Vec<KnownKey> {
         named("hosts", &["index"], "the next"),
         named("hosts", &["count"], "1"),
         of("flows", FLOWS, &FlowGroup::default()),
-        of("probes", PROBES, &Probe::default()),
+        of("probes", PROBES, &ProbeSpec::default()),
         of("changes", CHANGES, &PolicyChange::default()),
         contention.map(|(key, default)| KnownKey { table: "contention", key, default }).collect(),
         vec![KnownKey { table: "processor", key: "factor", default: "1.0".to_owned() }],

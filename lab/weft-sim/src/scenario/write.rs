@@ -1,6 +1,6 @@
 //! Writes scenarios as files that read back as the same scenario.
 
-use super::config::{Host, Scenario};
+use super::config::{HostSpec, Scenario};
 use super::costs;
 use super::keys::{Context, lines};
 use super::kinds::{key, text};
@@ -53,12 +53,12 @@ pub fn write(scenario: &Scenario) -> String {
 }
 
 /// Returns runs of consecutive equal hosts with their lengths.
-fn equal_runs(hosts: &[Host]) -> Vec<(&Host, usize)> {
+fn equal_runs(hosts: &[HostSpec]) -> Vec<(&HostSpec, usize)> {
     hosts.chunk_by(PartialEq::eq).filter_map(|run| run.first().map(|host| (host, run.len()))).collect()
 }
 
 /// Formats a host's tables.
-fn host_tables(head: &str, first: &str, name: &str, host: &Host, context: Context<'_>) -> String {
+fn host_tables(head: &str, first: &str, name: &str, host: &HostSpec, context: Context<'_>) -> String {
     format!(
         "\n{head}\n{first}{}\n[{name}.stack]\n{}\n[{name}.nic]\n{}",
         lines(HOST, host, context),

@@ -4,8 +4,8 @@ use super::{Ends, Observer, PacketEvent, PacketEventKind};
 use crate::address;
 use std::io::Write;
 use weft_packet::ethernet;
-use weft_trace::departures::{Departure, DepartureTable};
-use weft_trace::table::{Format, TableError};
+use weft_trace::departures::{DepartureTable, TraceDeparture};
+use weft_trace::table::{TableFormat, TableWriteError};
 use weft_units::{FlowKey, Protocol};
 
 /// A group of flows, as a trace names it.
@@ -23,7 +23,7 @@ pub struct DepartureTrace<W: Write + Send> {
     table: DepartureTable<W>,
     groups: Vec<Group>,
     /// The first error; nothing is written after it.
-    failed: Option<TableError>,
+    failed: Option<TableWriteError>,
 }
 
 impl<W: Write + Send> DepartureTrace<W> {
@@ -31,7 +31,7 @@ impl<W: Write + Send> DepartureTrace<W> {
     ///
     /// # Errors
     /// The sink cannot be written, or the form is not built in.
-    pub fn new(sink: W, format: Format, groups: Vec<Group>) -> Result<Self, TableError> {
+    pub fn new(sink: W, format: TableFormat, groups: Vec<Group>) -> Result<Self, TableWriteError> {
         Ok(Self { table: DepartureTable::new(sink, format)?, groups, failed: None })
     }
 
@@ -39,7 +39,7 @@ impl<W: Write + Send> DepartureTrace<W> {
     ///
     /// # Errors
     /// The first error of any write.
-    pub fn finish(self) -> Result<(W, u64), TableError> {
+    pub fn finish(self) -> Result<(W, u64), TableWriteError> {
         let rows = self.table.rows();
         match self.failed {
             Some(error) => Err(error),
@@ -54,7 +54,7 @@ impl<W: Write + Send> Observer for DepartureTrace<W> {
             return;
         };
         let group = event.group.and_then(|group| self.groups.get(group.index()));
-        let departure = Departure {
+        let departure = TraceDeparture {
             host: event.host.0,
             queue,
             class: group.map(|group| group.name.as_str()),

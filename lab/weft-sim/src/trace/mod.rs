@@ -9,7 +9,7 @@ pub mod perfetto;
 pub use self::csv::CsvTrace;
 pub use self::departures::DepartureTrace;
 pub use self::events::EventTable;
-pub use self::pcap::{Ends, PcapTrace, PcapTraceError, Point};
+pub use self::pcap::{CapturePoint, Ends, PcapTrace, PcapTraceError};
 pub use self::perfetto::PerfettoTrace;
 
 use crate::ids::{GroupId, HostId, StreamId};

@@ -51,7 +51,7 @@ pub struct Ends {
 
 /// The point of capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Point {
+pub enum CapturePoint {
     /// The sending hosts.
     Senders,
     /// The receiving hosts.
@@ -70,7 +70,7 @@ pub enum Point {
 pub struct PcapTrace<W: Write> {
     file: PcapWriter<BufWriter<W>>,
     groups: Vec<Ends>,
-    point: Point,
+    point: CapturePoint,
     snaplen: usize,
     frame: Vec<u8>,
     /// The first error; nothing is written after it.
@@ -82,7 +82,12 @@ impl<W: Write> PcapTrace<W> {
     ///
     /// # Errors
     /// Writing to the sink failed, or a host's index is above 761.
-    pub fn new(sink: W, groups: Vec<Ends>, point: Point, snaplen: u16) -> Result<Self, PcapTraceError> {
+    pub fn new(
+        sink: W,
+        groups: Vec<Ends>,
+        point: CapturePoint,
+        snaplen: u16,
+    ) -> Result<Self, PcapTraceError> {
         for ends in &groups {
             address(ends.from)?;
             address(ends.to)?;
@@ -134,8 +139,8 @@ impl<W: Write> PcapTrace<W> {
 impl<W: Write> Observer for PcapTrace<W> {
     fn packet(&mut self, event: &PacketEvent) {
         let wanted = match event.kind {
-            PacketEventKind::Sent => self.point != Point::Receivers,
-            PacketEventKind::Delivered => self.point != Point::Senders,
+            PacketEventKind::Sent => self.point != CapturePoint::Receivers,
+            PacketEventKind::Delivered => self.point != CapturePoint::Senders,
             _ => false,
         };
         if wanted && self.failed.is_none() {

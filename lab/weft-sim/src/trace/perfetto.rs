@@ -18,9 +18,9 @@ use super::{Observer, PacketEvent, PacketEventKind};
 use crate::ids::{HostId, StreamId};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Write};
-use weft_trace::gauge::Gauge;
+use weft_trace::gauge::TraceGauge;
 use weft_trace::lanes::Lanes;
-use weft_trace::perfetto::{Event, FlowNumber, Note, Perfetto, Place, TrackId};
+use weft_trace::perfetto::{ArrowNumber, Note, Perfetto, TraceEvent, TrackId, TrackPlace};
 use weft_units::{Nanos, TxQueueId};
 
 /// The most time that changes of a backlog may be out of order: far above a unit of work of a processor.
@@ -30,7 +30,7 @@ const ORDER: Nanos = Nanos::from_millis(10);
 #[derive(Debug)]
 struct Waiting {
     name: String,
-    flow: FlowNumber,
+    flow: ArrowNumber,
     host: HostId,
     queue: TxQueueId,
     created: Nanos,
@@ -78,20 +78,21 @@ impl Waiting {
 struct QueueTracks {
     qdisc: Lanes,
     ring: Lanes,
-    in_qdisc: Gauge,
-    in_ring: Gauge,
+    in_qdisc: TraceGauge,
+    in_ring: TraceGauge,
 }
 
 impl QueueTracks {
     fn new<W: Write>(trace: &mut Perfetto<W>, host: TrackId, queue: TxQueueId) -> Self {
         let name = format!("queue {queue}");
-        let parent = Some(trace.track(&Place { parent: Some(host), rank: queue.0 + 1, name: &name }));
-        let mut counter = |rank, name| Gauge::new(trace.bytes_counter(&Place { parent, rank, name }));
+        let parent = Some(trace.track(&TrackPlace { parent: Some(host), rank: queue.0 + 1, name: &name }));
+        let mut counter =
+            |rank, name| TraceGauge::new(trace.bytes_counter(&TrackPlace { parent, rank, name }));
         Self {
             in_qdisc: counter(0, "qdisc backlog"),
             in_ring: counter(2, "ring backlog"),
-            qdisc: Lanes::new(&Place { parent, rank: 1, name: "qdisc" }),
-            ring: Lanes::new(&Place { parent, rank: 3, name: "ring" }),
+            qdisc: Lanes::new(&TrackPlace { parent, rank: 1, name: "qdisc" }),
+            ring: Lanes::new(&TrackPlace { parent, rank: 3, name: "ring" }),
         }
     }
 }
@@ -111,12 +112,13 @@ struct HostTracks {
 impl HostTracks {
     fn new<W: Write>(trace: &mut Perfetto<W>, host: HostId) -> Self {
         let name = format!("host {host}");
-        let host = trace.track(&Place { parent: None, rank: host.0, name: &name });
+        let host = trace.track(&TrackPlace { parent: None, rank: host.0, name: &name });
         // Behind the queues, of which a NIC has at most some hundreds.
-        let last = |rank: u32, name| Lanes::new(&Place { parent: Some(host), rank: 100_000 + rank, name });
+        let last =
+            |rank: u32, name| Lanes::new(&TrackPlace { parent: Some(host), rank: 100_000 + rank, name });
         Self {
             host,
-            sockets: Lanes::new(&Place { parent: Some(host), rank: 0, name: "sockets" }),
+            sockets: Lanes::new(&TrackPlace { parent: Some(host), rank: 0, name: "sockets" }),
             nic: last(0, "NIC"),
             wire: last(1, "wire"),
             network: last(2, "network"),
@@ -144,7 +146,7 @@ pub struct PerfettoTrace<W: Write> {
     groups: Vec<String>,
     hosts: Tracks,
     waiting: BTreeMap<StreamId, VecDeque<Waiting>>,
-    under_way: BTreeMap<OnItsWay, (Nanos, FlowNumber)>,
+    under_way: BTreeMap<OnItsWay, (Nanos, ArrowNumber)>,
     flows: u64,
     /// The time of the latest event.
     last: Nanos,
@@ -179,7 +181,7 @@ impl<W: Write> PerfettoTrace<W> {
                 _ => (&mut of.nic, segment.fetched_at),
             };
             let notes = segment.notes();
-            let event = Event { name: &segment.name, flow: Some(segment.flow), notes: &notes };
+            let event = TraceEvent { name: &segment.name, flow: Some(segment.flow), notes: &notes };
             if segment.sent < segment.packets {
                 lanes.span(&mut self.trace, (since, last), &event);
             }
@@ -204,7 +206,7 @@ impl<W: Write> PerfettoTrace<W> {
         self.flows += 1;
         let segment = Waiting {
             name: self.name(event),
-            flow: FlowNumber(self.flows),
+            flow: ArrowNumber(self.flows),
             host: event.host,
             queue,
             created: event.created,
@@ -233,7 +235,7 @@ impl<W: Write> PerfettoTrace<W> {
         let Some(queue) = of.queues.get_mut(&segment.queue) else { return };
         let (trace, at, notes, bytes) = (&mut self.trace, event.at, segment.notes(), segment.bytes as i64);
         let name = segment.name.clone();
-        let span = Event { name: &name, flow: Some(segment.flow), notes: &notes };
+        let span = TraceEvent { name: &name, flow: Some(segment.flow), notes: &notes };
         match event.kind {
             PacketEventKind::Posted => {
                 if segment.posted == 0 {
@@ -279,7 +281,11 @@ impl<W: Write> PerfettoTrace<W> {
         let name = self.name(event);
         let notes = [("packet", Note::Number(event.number)), ("bytes", Note::Number(event.len.0))];
         let of = tracks(&mut self.hosts, &mut self.trace, event.host);
-        of.wire.span(&mut self.trace, (event.begin, event.at), &Event { name: &name, flow, notes: &notes });
+        of.wire.span(
+            &mut self.trace,
+            (event.begin, event.at),
+            &TraceEvent { name: &name, flow, notes: &notes },
+        );
         let Some(flow) = flow else { return };
         let equal = self.under_way.range(keys(event)).next_back();
         let next = equal.map_or(0, |((.., index), _)| index + 1);
@@ -293,7 +299,7 @@ impl<W: Write> PerfettoTrace<W> {
         let name = self.name(event);
         let notes = [("packet", Note::Number(event.number)), ("bytes", Note::Number(event.len.0))];
         let of = tracks(&mut self.hosts, &mut self.trace, event.host);
-        let span = Event { name: &name, flow: Some(flow), notes: &notes };
+        let span = TraceEvent { name: &name, flow: Some(flow), notes: &notes };
         if event.kind == PacketEventKind::Dropped {
             of.drops.span(&mut self.trace, (event.at, event.at), &span);
         } else {
@@ -309,7 +315,7 @@ fn keys(event: &PacketEvent) -> core::ops::RangeInclusive<OnItsWay> {
 }
 
 /// Changes a backlog.
-fn change<W: Write>(gauge: &mut Gauge, trace: &mut Perfetto<W>, at: Nanos, bytes: i64) {
+fn change<W: Write>(gauge: &mut TraceGauge, trace: &mut Perfetto<W>, at: Nanos, bytes: i64) {
     gauge.add(at, bytes);
     gauge.settle(trace, at.saturating_sub(ORDER));
 }

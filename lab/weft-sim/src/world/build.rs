@@ -11,16 +11,18 @@ use crate::host::policy_use::PolicyUse;
 use crate::host::socket::{Socket, Stream};
 use crate::host::tcp_receiver::TcpReceiver;
 use crate::host::tcp_sender::{Nagle, SenderParameters, SmallQueue, TcpSender};
-use crate::ids::{CoreId, FlowNumber, GroupId, HostId, ProbeId, RxQueueId, StreamId, Table};
+use crate::ids::{CoreId, FlowNumber, GroupId, HostId, ProbeId, StreamId, Table};
 use crate::measure::{Measured, Measurements};
 use crate::network::{Fabric, Transit};
-use crate::outcome::{ClassDrops, Counters};
+use crate::outcome::{DroppedClass, HostCounters};
 use crate::packet::{Acks, Skbs};
 use crate::random::Random;
 use crate::run_error::RunError;
-use crate::scenario::{FlowGroup, Host, Probe, ReceiveSteering, Scenario, SchedulerKind, Stack, Traffic};
+use crate::scenario::{
+    FlowGroup, FlowTraffic, HostSpec, ProbeSpec, ReceiveSteering, Scenario, SchedulerKind, StackSpec,
+};
 use crate::trace::Observer;
-use weft_units::Nanos;
+use weft_units::{Nanos, RxQueueId};
 
 /// Bytes of TCP and IP headers within an MTU: 20 + 20 and 12 of timestamps.
 const MTU_HEADERS: u64 = 52;
@@ -30,7 +32,7 @@ impl<'a, O: Observer> World<'a, O> {
         let fabric = Fabric::new(&scenario.network, scenario.hosts.len() as u32)?;
         check(scenario)?;
         let weights = scenario.flows.iter().flat_map(|group| (0..group.count).map(|_| group.weight));
-        let no_drops = |class: &String| ClassDrops { class: class.clone(), ..ClassDrops::default() };
+        let no_drops = |class: &String| DroppedClass { class: class.clone(), ..DroppedClass::default() };
         let mut world = World {
             scenario,
             observer,
@@ -50,7 +52,7 @@ impl<'a, O: Observer> World<'a, O> {
             pingers: Table::new(),
             skbs: Skbs::new(),
             acks: Acks::new(),
-            counters: Counters::default(),
+            counters: HostCounters::default(),
             measure: Measurements::new(&measured(scenario), weights),
             without_policy: scenario.classes.iter().map(no_drops).collect(),
             unfinished: 0,
@@ -139,7 +141,7 @@ impl<'a, O: Observer> World<'a, O> {
         Ok(())
     }
 
-    fn add_probe(&mut self, config: &Probe) -> Result<(), RunError> {
+    fn add_probe(&mut self, config: &ProbeSpec) -> Result<(), RunError> {
         let stream = StreamId::from_index(self.streams.len());
         let drawn = self.random.bits32();
         let core = config.core.unwrap_or(drawn);
@@ -188,16 +190,16 @@ enum Transport {
 }
 
 /// Returns the transports of a flow's two streams, forward and reverse.
-const fn transports(traffic: Traffic) -> (Transport, Transport) {
+const fn transports(traffic: FlowTraffic) -> (Transport, Transport) {
     let there = match traffic {
-        Traffic::Udp { .. } => return (Transport::Datagrams, Transport::Datagrams),
-        Traffic::Bulk | Traffic::Transfer { .. } => Nagle::On,
-        Traffic::RequestResponse { .. } | Traffic::Short { .. } => Nagle::Off,
+        FlowTraffic::Udp { .. } => return (Transport::Datagrams, Transport::Datagrams),
+        FlowTraffic::Bulk | FlowTraffic::Transfer { .. } => Nagle::On,
+        FlowTraffic::RequestResponse { .. } | FlowTraffic::Short { .. } => Nagle::Off,
     };
     (Transport::Tcp(there), Transport::Tcp(Nagle::Off))
 }
 
-fn sender(host: &Host, peer: &Stack, nagle: Nagle) -> SenderParameters {
+fn sender(host: &HostSpec, peer: &StackSpec, nagle: Nagle) -> SenderParameters {
     let stack = &host.stack;
     let mss = stack.mtu.0.min(peer.mtu.0).saturating_sub(MTU_HEADERS).clamp(1, 65_000) as u32;
     let floor_segments = if stack.small_queue_floor { 2 } else { 0 };
@@ -254,7 +256,7 @@ fn check(scenario: &Scenario) -> Result<(), RunError> {
         ));
     }
     let zero =
-        |host: &Host| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
+        |host: &HostSpec| host.cores == 0 || host.nic.receive_queues == 0 || host.stack.mtu.0 <= MTU_HEADERS;
     if scenario.hosts.iter().any(zero) || scenario.network.rate.0 == 0 {
         return Err(RunError::impossible(
             "a host has no cores, no receive queues or no MTU, or the link no rate".to_owned(),

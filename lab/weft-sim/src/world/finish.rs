@@ -3,17 +3,17 @@
 use super::World;
 use crate::accounting::{Stage, balance};
 use crate::ids::FlowNumber;
-use crate::outcome::{FlowOutcome, Outcome};
+use crate::outcome::{FlowOutcome, RunOutcome};
 use crate::trace::Observer;
 use weft_units::Counted;
 
 impl<O: Observer> World<'_, O> {
     /// Builds the outcome; returns it with the observer.
-    pub(super) fn finish(mut self) -> (Outcome, O) {
+    pub(super) fn finish(mut self) -> (RunOutcome, O) {
         let end = self.now.min(self.end);
         self.counters.backlog_bytes = self.measure.mean_backlog(end);
         let costs = &self.scenario.costs;
-        let outcome = Outcome {
+        let outcome = RunOutcome {
             events: self.events,
             measured: end.saturating_sub(self.measure.begins_at()),
             balances: self.balances(),

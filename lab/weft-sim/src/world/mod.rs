@@ -24,9 +24,9 @@
 //!   Those held at the end are found by a walk.
 //!
 //! Rare branches and their counters: drops are counted by the stage that drops, and appear in its balance
-//! ([`Outcome::balances`](crate::outcome::Outcome::balances)). The world counts them once more by class, where it learns of them
+//! ([`RunOutcome::balances`](crate::outcome::Outcome::balances)). The world counts them once more by class, where it learns of them
 //! (`count_drop`). A superseded interrupt, watchdog or transmit event is ignored; it counts as an event and nowhere else. A refused
-//! change of a policy is in [`Outcome::policies`](crate::outcome::Outcome::policies).
+//! change of a policy is in [`RunOutcome::policies`](crate::outcome::Outcome::policies).
 
 mod build;
 mod finish;
@@ -51,7 +51,7 @@ use crate::host::tcp_sender::TcpSender;
 use crate::ids::{CoreId, FlowNumber, HostId, ProbeId, StreamId, Table};
 use crate::measure::Measurements;
 use crate::network::Transit;
-use crate::outcome::{ClassDrops, Counters, Outcome};
+use crate::outcome::{DroppedClass, HostCounters, RunOutcome};
 use crate::packet::{Acks, Skbs};
 use crate::random::Random;
 use crate::run_error::RunError;
@@ -80,10 +80,10 @@ pub(crate) struct World<'a, O> {
     pingers: Table<ProbeId, Pinger>,
     skbs: Skbs,
     acks: Acks,
-    counters: Counters,
+    counters: HostCounters,
     measure: Measurements,
     /// By class of the scenario: what was dropped of hosts without a policy.
-    without_policy: Vec<ClassDrops>,
+    without_policy: Vec<DroppedClass>,
     /// Number of unfinished flows with an end. The run ends when the last one is finished, if there were any.
     unfinished: u32,
     ends_with_flows: bool,
@@ -94,7 +94,7 @@ pub(crate) struct World<'a, O> {
 
 impl<O: Observer> World<'_, O> {
     /// Runs to the end.
-    fn run(mut self) -> (Outcome, O) {
+    fn run(mut self) -> (RunOutcome, O) {
         while let Some((time, event)) = self.agenda.pop() {
             if time > self.end || (self.ends_with_flows && self.unfinished == 0) {
                 break;
@@ -164,7 +164,7 @@ pub(crate) fn run<O: Observer>(
     scenario: &Scenario,
     seed: u64,
     observer: O,
-) -> Result<(Outcome, O), RunError> {
+) -> Result<(RunOutcome, O), RunError> {
     Ok(World::build(scenario, seed, observer)?.run())
 }
 

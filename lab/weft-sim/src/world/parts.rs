@@ -41,7 +41,7 @@ pub(super) fn host(
     })
 }
 
-const fn settings(config: &scenario::Host) -> Settings {
+const fn settings(config: &scenario::HostSpec) -> Settings {
     let stack = &config.stack;
     Settings {
         tasklet: if stack.transmit_batching { Tasklet::Batched } else { Tasklet::Single },
@@ -111,7 +111,7 @@ fn nic_scheduler(
     Ok((scheduler, None))
 }
 
-fn receive(scenario: &Scenario, config: &scenario::Host) -> ReceiveParameters {
+fn receive(scenario: &Scenario, config: &scenario::HostSpec) -> ReceiveParameters {
     let nic = &config.nic;
     let latency = scenario.costs.contention.interrupt_latency_ns;
     ReceiveParameters {
@@ -127,7 +127,7 @@ fn receive(scenario: &Scenario, config: &scenario::Host) -> ReceiveParameters {
 
 /// Returns the queues that a core may use: its own with XPS, all without. The queues of each traffic class come first, by class
 /// and core, then those of any class, by core. Queue i is in class i modulo classes, as in [`scheduler::Dcb`].
-fn pools(host: &scenario::Host, queues: u32) -> Pools {
+fn pools(host: &scenario::HostSpec, queues: u32) -> Pools {
     if host.nic.transmit_queues == 0 {
         return Pools::PerStream;
     }

@@ -9,7 +9,7 @@ use crate::nic::scheduler::PolicyScheduler;
 use crate::outcome::PolicyChanged;
 use crate::policy::{Change, InForce, Refusal};
 use crate::run_error::{PolicyDiagnostic, RunError};
-use crate::scenario::{Files, Host, INLINE, PolicyChange, Scenario, SchedulerKind, Traffic};
+use crate::scenario::{Files, FlowTraffic, HostSpec, INLINE, PolicyChange, Scenario, SchedulerKind};
 use crate::trace::Observer;
 use core::net::IpAddr;
 use weft_policy::{CompileOptions, CompiledPolicy, Diagnostic, FileText, Source};
@@ -76,7 +76,7 @@ pub(super) fn build(
 }
 
 /// Compiles the first policy of a host; `None` if the host has none.
-fn begin(scenario: &Scenario, host: &Host) -> Result<Option<InForce>, RunError> {
+fn begin(scenario: &Scenario, host: &HostSpec) -> Result<Option<InForce>, RunError> {
     let Some(source) = source(scenario, host)? else { return Ok(None) };
     let (policy, diagnostics) = InForce::begin(source, &Files(&scenario.files), options(scenario));
     let first = || diagnostics.iter().find(|diagnostic| diagnostic.is_error()).map(ToString::to_string);
@@ -89,7 +89,7 @@ fn begin(scenario: &Scenario, host: &Host) -> Result<Option<InForce>, RunError> 
 }
 
 /// The text of a host's first policy, if it has one.
-fn source<'a>(scenario: &'a Scenario, host: &'a Host) -> Result<Option<Source<'a>>, RunError> {
+fn source<'a>(scenario: &'a Scenario, host: &'a HostSpec) -> Result<Option<Source<'a>>, RunError> {
     let hint = "add its text to the scenario's files";
     let missing = |path: &str| RunError::impossible(format!("there is no file {path}"), hint);
     match (&host.stack.policy, &host.stack.policy_file) {
@@ -246,7 +246,11 @@ fn protocol(scenario: &Scenario, flow: usize) -> Protocol {
     for group in &scenario.flows {
         first += group.count as usize;
         if flow < first {
-            return if matches!(group.traffic, Traffic::Udp { .. }) { Protocol::UDP } else { Protocol::TCP };
+            return if matches!(group.traffic, FlowTraffic::Udp { .. }) {
+                Protocol::UDP
+            } else {
+                Protocol::TCP
+            };
         }
     }
     let in_kernel = scenario.probes.get(flow - first).is_none_or(|probe| probe.in_kernel);

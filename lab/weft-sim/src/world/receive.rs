@@ -1,14 +1,14 @@
 //! Interrupts and NAPI polls: sent segments are freed, received packets are passed up the stack.
 
 use super::World;
-use crate::cost::Operation;
+use crate::cost::CostedOperation;
 use crate::host::cpu::Work;
 use crate::host::nic::{Merged, POLL_WEIGHT};
-use crate::ids::{HostId, RxQueueId};
+use crate::ids::HostId;
 use crate::outcome::DropPlace;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
-use weft_units::{Bytes, Nanos, TxQueueId};
+use weft_units::{Bytes, Nanos, RxQueueId, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
     pub(super) fn interrupt(&mut self, host: HostId, queue: RxQueueId) {
@@ -16,7 +16,7 @@ impl<O: Observer> World<'_, O> {
         let Some(core) = state.receive.interrupt(queue, self.now, &mut self.random) else { return };
         self.counters.interrupts += 1;
         let mut work = state.cpu.at_once(core, self.now);
-        state.cpu.charge(Operation::Interrupt, 1.0, &mut work);
+        state.cpu.charge(CostedOperation::Interrupt, 1.0, &mut work);
         state.cpu.end_at_once(&work);
         state.cpu.raise_poll(core, queue);
         if state.cpu.is_idle(core, self.now) {
@@ -28,7 +28,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Performs a NAPI poll.
     pub(super) fn poll(&mut self, queue: RxQueueId, work: &mut Work) {
-        self.hosts[work.host].cpu.charge(Operation::Poll, 1.0, work);
+        self.hosts[work.host].cpu.charge(CostedOperation::Poll, 1.0, work);
         self.free_completed(queue, work);
         let taken = self.take_received(queue, work);
         let host = &mut self.hosts[work.host];
@@ -44,7 +44,7 @@ impl<O: Observer> World<'_, O> {
         if done.is_empty() {
             return self.hosts[host].receive.reuse_completed(pair, done);
         }
-        self.hosts[host].cpu.charge(Operation::CompleteSegment, done.len() as f64, work);
+        self.hosts[host].cpu.charge(CostedOperation::CompleteSegment, done.len() as f64, work);
         // The completed bytes per queue; the byte queue limit receives one sum.
         let mut freed = std::mem::take(&mut self.freed_by_queue);
         let now = work.now();
@@ -79,7 +79,7 @@ impl<O: Observer> World<'_, O> {
             let host = &mut self.hosts[work.host];
             let packet = host.receive.take_packet(queue, now, on_drop);
             if packet.is_some() {
-                host.cpu.charge(Operation::ReceivePacket, 1.0, work);
+                host.cpu.charge(CostedOperation::ReceivePacket, 1.0, work);
             }
             if !dropped.is_empty() {
                 self.forget_dropped(&mut dropped, work);

@@ -1,15 +1,15 @@
 //! The path from a socket to the NIC's rings: queue, qdisc, doorbell; and the release of segments.
 
 use super::World;
-use crate::cost::Operation;
+use crate::cost::CostedOperation;
 use crate::event::Agenda;
 use crate::host::Host;
 use crate::host::cpu::Work;
 use crate::host::qdisc::{Handed, Kernel, Runner};
 use crate::ids::{CoreId, HostId};
-use crate::outcome::{Counters, DropPlace};
+use crate::outcome::{DropPlace, HostCounters};
 use crate::packet::{Body, Outgoing, Skbs};
-use crate::scenario::Doorbells;
+use crate::scenario::DoorbellWrites;
 use crate::segment::Segment;
 use crate::trace::{Observer, PacketEventKind};
 use weft_units::{Counted, Nanos, TxQueueId};
@@ -55,7 +55,7 @@ impl<O: Observer> World<'_, O> {
         while offset < whole.payload {
             let payload = size.min(whole.payload - offset);
             let body = whole.body.after(offset / whole.packet_payload);
-            self.hosts[work.host].cpu.charge(Operation::ResegmentPiece, 1.0, work);
+            self.hosts[work.host].cpu.charge(CostedOperation::ResegmentPiece, 1.0, work);
             self.counters.resegmented += 1;
             offset += payload;
             // All pieces except the last announce more, so the qdisc runs once.
@@ -92,7 +92,7 @@ impl<O: Observer> World<'_, O> {
         self.release_dropped(work.host, queue, work.now());
         let host = &mut self.hosts[work.host];
         if handed.segments > 0 {
-            host.cpu.charge(Operation::TransmitSegment, handed.segments as i64 as f64, work);
+            host.cpu.charge(CostedOperation::TransmitSegment, handed.segments as i64 as f64, work);
             let of_run = (&mut self.counters, &self.skbs, &mut self.agenda);
             Self::doorbell(host, queue, handed, work, of_run);
         }
@@ -106,13 +106,13 @@ impl<O: Observer> World<'_, O> {
         queue: TxQueueId,
         handed: Handed,
         work: &mut Work,
-        (counters, skbs, agenda): (&mut Counters, &Skbs, &mut Agenda),
+        (counters, skbs, agenda): (&mut HostCounters, &Skbs, &mut Agenda),
     ) {
         counters.segments += handed.segments;
         let writes = handed.doorbells(host.settings.doorbells);
         counters.doorbells += writes;
-        counters.doorbells_unbatched += handed.doorbells(Doorbells::PerFlow);
-        host.cpu.charge(Operation::RegisterWrite, writes as i64 as f64, work);
+        counters.doorbells_unbatched += handed.doorbells(DoorbellWrites::PerFlow);
+        host.cpu.charge(CostedOperation::RegisterWrite, writes as i64 as f64, work);
         host.transmit.doorbell(queue, (work.event_time(), work.now()), skbs, agenda);
     }
 

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::send::QdiscRun;
-use crate::cost::Operation;
+use crate::cost::CostedOperation;
 use crate::host::cpu::{Task, Work};
 use crate::host::nic::Merged;
 use crate::host::tcp_receiver::Acknowledge;
@@ -32,7 +32,7 @@ impl<O: Observer> World<'_, O> {
 
     fn send_data(&mut self, stream: StreamId, payload: u32, run: QdiscRun, work: &mut Work) -> TxQueueId {
         let cpu = &mut self.hosts[work.host].cpu;
-        cpu.charge(Operation::SendSegment, 1.0, work);
+        cpu.charge(CostedOperation::SendSegment, 1.0, work);
         cpu.touch_socket(&mut self.sockets[stream].touched, work);
         let outgoing = self.senders[stream].take(payload, work.now(), &mut self.agenda);
         self.send_tcp(&outgoing, run, work)
@@ -66,7 +66,7 @@ impl<O: Observer> World<'_, O> {
     pub(super) fn receive_ack(&mut self, stream: StreamId, content: AckId, work: &mut Work) {
         let ack = self.acks.remove(content);
         let cpu = &mut self.hosts[work.host].cpu;
-        cpu.charge(Operation::ReceiveAcknowledgement, 1.0, work);
+        cpu.charge(CostedOperation::ReceiveAcknowledgement, 1.0, work);
         cpu.touch_socket(&mut self.sockets[stream].touched, work);
         let now = work.now();
         self.senders[stream].on_ack(&ack, now);
@@ -98,7 +98,7 @@ impl<O: Observer> World<'_, O> {
     /// Passes merged packets of a stream through IP and TCP.
     pub(super) fn receive_data(&mut self, data: &Merged, work: &mut Work) {
         let stream = data.stream;
-        self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
+        self.hosts[work.host].cpu.charge(CostedOperation::ReceiveSegment, 1.0, work);
         self.counters.count_receive_skb(data.payload);
         let received = self.receivers[stream].on_data(data, self.senders[stream].written());
         self.counters.reordered += u64::from(received.reordered);
@@ -113,7 +113,7 @@ impl<O: Observer> World<'_, O> {
 
     /// Acknowledges the received data of a stream.
     pub(super) fn send_ack(&mut self, stream: StreamId, work: &mut Work) {
-        self.hosts[work.host].cpu.charge(Operation::SendAcknowledgement, 1.0, work);
+        self.hosts[work.host].cpu.charge(CostedOperation::SendAcknowledgement, 1.0, work);
         self.counters.acknowledgements += 1;
         let content = self.acks.insert(self.receivers[stream].acknowledge());
         let ack = Outgoing::single(stream.reverse(), Body::Ack { content }, 0);

@@ -2,7 +2,7 @@
 
 use super::World;
 use super::send::QdiscRun;
-use crate::cost::Operation;
+use crate::cost::CostedOperation;
 use crate::host::application::Action;
 use crate::host::cpu::{Placement, Task, Work};
 use crate::host::pinger::Handling;
@@ -21,11 +21,11 @@ impl<O: Observer> World<'_, O> {
             Task::Read { stream } => self.read(stream, work),
             Task::Datagram { stream } => self.send_datagram(stream, work),
             Task::Ping { probe, way, asked } => {
-                self.hosts[work.host].cpu.charge(Operation::WakeUp, 1.0, work);
+                self.hosts[work.host].cpu.charge(CostedOperation::WakeUp, 1.0, work);
                 self.send_ping(probe, way, asked, work);
             }
             Task::PingDone { probe, asked } => {
-                self.hosts[work.host].cpu.charge(Operation::WakeUp, 1.0, work);
+                self.hosts[work.host].cpu.charge(CostedOperation::WakeUp, 1.0, work);
                 self.ping_done(probe, asked, work);
             }
         }
@@ -111,8 +111,8 @@ impl<O: Observer> World<'_, O> {
         let host = &mut self.hosts[work.host];
         let sender = &mut self.senders[stream];
         let Some(bytes) = sender.writable(host.settings.write_size) else { return };
-        host.cpu.charge(Operation::SystemCall, 1.0, work);
-        host.cpu.charge_copy(Operation::CopyIn, bytes, work);
+        host.cpu.charge(CostedOperation::SystemCall, 1.0, work);
+        host.cpu.charge_copy(CostedOperation::CopyIn, bytes, work);
         host.cpu.touch_socket(&mut self.sockets[stream].touched, work);
         sender.append(bytes);
         self.push_now(stream, work);
@@ -125,8 +125,8 @@ impl<O: Observer> World<'_, O> {
     fn read(&mut self, stream: StreamId, work: &mut Work) {
         let bytes = self.receivers[stream].read();
         let cpu = &mut self.hosts[work.host].cpu;
-        cpu.charge(Operation::SystemCall, 1.0, work);
-        cpu.charge_copy(Operation::CopyOut, bytes, work);
+        cpu.charge(CostedOperation::SystemCall, 1.0, work);
+        cpu.charge_copy(CostedOperation::CopyOut, bytes, work);
         let read = self.receivers[stream].end_read();
         if read.reads_on {
             cpu.continue_thread(work, Task::Read { stream });
@@ -146,9 +146,9 @@ impl<O: Observer> World<'_, O> {
     fn send_datagram(&mut self, stream: StreamId, work: &mut Work) {
         let Some((number, size)) = self.applications[stream.flow()].next_datagram() else { return };
         let host = &mut self.hosts[work.host];
-        host.cpu.charge(Operation::SystemCall, 1.0, work);
-        host.cpu.charge_copy(Operation::CopyIn, size.0, work);
-        host.cpu.charge(Operation::SendSegment, 1.0, work);
+        host.cpu.charge(CostedOperation::SystemCall, 1.0, work);
+        host.cpu.charge_copy(CostedOperation::CopyIn, size.0, work);
+        host.cpu.charge(CostedOperation::SendSegment, 1.0, work);
         if self.sockets[stream].charged > host.settings.send_buffer.0 {
             self.counters.socket_drops += 1;
             return;
@@ -160,7 +160,7 @@ impl<O: Observer> World<'_, O> {
     /// Passes a datagram up the stack to its application.
     pub(super) fn receive_datagram(&mut self, number: u64, packet: &Packet, work: &mut Work) {
         let stream = packet.stream;
-        self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
+        self.hosts[work.host].cpu.charge(CostedOperation::ReceiveSegment, 1.0, work);
         let received = self.receivers[stream].on_datagram(number, packet.payload);
         self.counters.reordered += u64::from(received.reordered);
         self.counters.socket_drops += u64::from(received.refused);
@@ -181,15 +181,15 @@ impl<O: Observer> World<'_, O> {
     /// Sends a probe's question or answer.
     fn send_ping(&mut self, probe: ProbeId, way: Way, asked: Nanos, work: &mut Work) {
         let cpu = &mut self.hosts[work.host].cpu;
-        cpu.charge(Operation::SystemCall, 1.0, work);
-        cpu.charge(Operation::SendSegment, 1.0, work);
+        cpu.charge(CostedOperation::SystemCall, 1.0, work);
+        cpu.charge(CostedOperation::SendSegment, 1.0, work);
         let message = self.pingers[probe].message(way, asked);
         self.send_down(&message, QdiscRun::Now, work);
     }
 
     /// Handles a probe's message that passed the stack.
     pub(super) fn receive_ping(&mut self, probe: ProbeId, way: Way, asked: Nanos, work: &mut Work) {
-        self.hosts[work.host].cpu.charge(Operation::ReceiveSegment, 1.0, work);
+        self.hosts[work.host].cpu.charge(CostedOperation::ReceiveSegment, 1.0, work);
         match self.pingers[probe].on_message(way, asked) {
             Handling::Answer => self.send_ping(probe, Way::Reply, asked, work),
             Handling::Done => self.ping_done(probe, asked, work),

@@ -9,7 +9,7 @@ use crate::nic::scheduler::Pick;
 use crate::outcome::DropPlace;
 use crate::packet::{Body, Packet};
 use crate::trace::{Observer, PacketEventKind};
-use weft_sched::Verdict;
+use weft_sched::LeafVerdict;
 use weft_units::{Counted, Nanos, TxQueueId};
 
 impl<O: Observer> World<'_, O> {
@@ -40,10 +40,11 @@ impl<O: Observer> World<'_, O> {
             let Some(fetched) = state.transmit.fetch(queue, self.now, &mut self.skbs) else {
                 return state.transmit.end_turn(queue, self.now, &self.skbs);
             };
-            let marked = fetched.verdict == Verdict::Mark && self.senders[fetched.packet.stream].uses_ecn();
+            let marked =
+                fetched.verdict == LeafVerdict::Mark && self.senders[fetched.packet.stream].uses_ecn();
             let packet = Packet { marked: fetched.packet.marked || marked, ..fetched.packet };
             let fetched = Fetched { packet, ..fetched };
-            if fetched.verdict == Verdict::Drop {
+            if fetched.verdict == LeafVerdict::Drop {
                 self.dropped_by_policy(host, queue, &packet);
             } else {
                 self.put_on_wire(host, queue, &fetched);

@@ -1,12 +1,12 @@
 //! Congestion control in closed loops over a path of fixed round-trip time, against closed forms in floating point.
 
-use weft_sim::congestion::{self, Acknowledged, CongestionControl, Cubic, Dctcp, Reno, Window};
+use weft_sim::congestion::{self, Acknowledged, CongestionControl, CongestionWindow, Cubic, Dctcp, Reno};
 use weft_units::Nanos;
 
 /// A sender that always has data.
 struct Sender {
     control: Box<dyn CongestionControl>,
-    window: Window,
+    window: CongestionWindow,
     now: Nanos,
     delivered: u64,
     limited: bool,
@@ -18,7 +18,7 @@ impl Sender {
     }
 
     fn of(control: Box<dyn CongestionControl>) -> Self {
-        Self { control, window: Window::INITIAL, now: Nanos::ZERO, delivered: 0, limited: true }
+        Self { control, window: CongestionWindow::INITIAL, now: Nanos::ZERO, delivered: 0, limited: true }
     }
 
     /// Acknowledges `packets`, `marked` of them marked, `after` the last acknowledgement.
@@ -84,13 +84,13 @@ fn reno_doubles_in_slow_start_and_grows_by_one_per_round_after_it() {
         assert_eq!(sender.window.cwnd, expected);
     }
     sender.lose();
-    assert_eq!(sender.window, Window { cwnd: 80, ssthresh: 80 });
+    assert_eq!(sender.window, CongestionWindow { cwnd: 80, ssthresh: 80 });
     for expected in 81..120 {
         sender.round(RTT);
         assert_eq!(sender.window.cwnd, expected);
     }
     sender.control.on_timeout(sender.now, &mut sender.window);
-    assert_eq!(sender.window, Window { cwnd: 1, ssthresh: 59 });
+    assert_eq!(sender.window, CongestionWindow { cwnd: 1, ssthresh: 59 });
     for expected in [2, 4, 8, 16, 32] {
         sender.round(RTT);
         assert_eq!(sender.window.cwnd, expected);
@@ -118,7 +118,7 @@ fn growth_keeps_what_is_left_over() {
 fn cubic_forgets_its_maximum_at_a_timeout() {
     let mut sender = cubic_after_loss(1000, RTT);
     sender.control.on_timeout(sender.now, &mut sender.window);
-    assert_eq!(sender.window, Window { cwnd: 1, ssthresh: 490 });
+    assert_eq!(sender.window, CongestionWindow { cwnd: 1, ssthresh: 490 });
     (0..9).for_each(|_| sender.burst(RTT, Nanos(10)));
     let before = sender.window.cwnd;
     assert!((490..520).contains(&before), "{before}");
@@ -133,9 +133,9 @@ fn windows_and_thresholds_have_a_least_value() {
         for _ in 0..20 {
             sender.lose();
         }
-        assert_eq!(sender.window, Window { cwnd: 2, ssthresh: 2 }, "{name}");
+        assert_eq!(sender.window, CongestionWindow { cwnd: 2, ssthresh: 2 }, "{name}");
         sender.control.on_timeout(sender.now, &mut sender.window);
-        assert_eq!(sender.window, Window { cwnd: 1, ssthresh: 2 }, "{name}");
+        assert_eq!(sender.window, CongestionWindow { cwnd: 1, ssthresh: 2 }, "{name}");
     }
 }
 
@@ -160,7 +160,7 @@ fn nothing_grows_while_the_window_is_not_what_limits() {
 /// Returns a CUBIC sender after a loss at this window.
 fn cubic_after_loss(window: u32, rtt: Nanos) -> Sender {
     let mut sender = Sender::new(Cubic::default());
-    sender.window = Window { cwnd: window, ssthresh: window / 2 };
+    sender.window = CongestionWindow { cwnd: window, ssthresh: window / 2 };
     // One round-trip time is measured.
     sender.limited = false;
     sender.acknowledge(1, 0, rtt, rtt);
@@ -231,9 +231,9 @@ fn hystart_ends_slow_start_when_round_trips_grow() {
         let mut sender = Sender::new(Cubic::default());
         sender.burst(least, Nanos(10));
         sender.burst(small, Nanos(10));
-        assert_eq!(sender.window, Window { cwnd: 40, ssthresh: u32::MAX }, "a small rise is none");
+        assert_eq!(sender.window, CongestionWindow { cwnd: 40, ssthresh: u32::MAX }, "a small rise is none");
         sender.burst(small, Nanos(10));
-        assert_eq!(sender.window, Window { cwnd: 80, ssthresh: u32::MAX });
+        assert_eq!(sender.window, CongestionWindow { cwnd: 80, ssthresh: u32::MAX });
         sender.burst(large, Nanos(10));
         // The first acknowledgement still belongs to the previous round; then eight samples and the deciding one follow.
         let found = sender.window.ssthresh;
@@ -252,7 +252,7 @@ fn hystart_ends_slow_start_when_a_train_fills_the_pipe() {
         sender.window
     };
     // 40 acknowledgements: 20 ms at 500 us, 31 ms at 800 us, for a one-way pipe of 25 ms.
-    assert_eq!(run(Nanos::from_micros(500)), Window { cwnd: 80, ssthresh: u32::MAX });
+    assert_eq!(run(Nanos::from_micros(500)), CongestionWindow { cwnd: 80, ssthresh: u32::MAX });
     let window = run(Nanos::from_micros(800));
     assert!((70..76).contains(&window.ssthresh) && window.cwnd < 80, "{window:?}");
     // Acknowledgements more than 2 ms apart never form a train.
@@ -263,7 +263,7 @@ fn hystart_ends_slow_start_when_a_train_fills_the_pipe() {
 fn dctcp_finds_the_marked_fraction() {
     for fraction in [0.05, 0.25, 0.5, 1.0] {
         let mut control = Dctcp::default();
-        let (mut window, mut delivered) = (Window { cwnd: 100, ssthresh: 50 }, 0);
+        let (mut window, mut delivered) = (CongestionWindow { cwnd: 100, ssthresh: 50 }, 0);
         for round in 0..200 {
             // 100 packets per window, acknowledged in pairs; the marked ones last.
             for pair in 0..50 {
@@ -301,9 +301,13 @@ fn dctcp_finds_the_marked_fraction() {
 #[test]
 fn dctcp_shrinks_by_half_of_alpha_once_per_window() {
     let mut sender = Sender::new(Dctcp::default());
-    sender.window = Window { cwnd: 100, ssthresh: 50 };
+    sender.window = CongestionWindow { cwnd: 100, ssthresh: 50 };
     sender.acknowledge(1, 1, RTT, RTT);
-    assert_eq!(sender.window, Window { cwnd: 50, ssthresh: 50 }, "alpha is 1 before anything is known");
+    assert_eq!(
+        sender.window,
+        CongestionWindow { cwnd: 50, ssthresh: 50 },
+        "alpha is 1 before anything is known"
+    );
     // The other 99 of that window have no effect, marked or not.
     (0..98).for_each(|i| sender.acknowledge(1, i % 2, RTT, Nanos(1)));
     assert_eq!(sender.window.cwnd, 50);
@@ -313,7 +317,7 @@ fn dctcp_shrinks_by_half_of_alpha_once_per_window() {
     assert!(sender.window.cwnd.abs_diff(before + 150) <= 1, "{:?}", sender.window);
     let before = sender.window.cwnd;
     sender.acknowledge(1, 1, RTT, RTT);
-    assert_eq!(sender.window, Window { cwnd: before, ssthresh: before });
+    assert_eq!(sender.window, CongestionWindow { cwnd: before, ssthresh: before });
     // A loss still halves the window.
     sender.lose();
     assert_eq!(sender.window.cwnd, before / 2);

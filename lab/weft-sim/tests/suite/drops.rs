@@ -1,6 +1,6 @@
 //! Rare events of whole runs: drops behind the qdiscs, as observers see them, and the senders' timers.
 
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::{simulate, simulate_observed};
 use weft_sim::scenario::{Scenario, read};
 use weft_sim::trace::{Observer, PacketEvent, PacketEventKind};
@@ -30,7 +30,7 @@ impl Observer for Dropped {
 }
 
 /// Returns what stages behind the qdiscs dropped. The network's balance includes its switch ports.
-fn counted(outcome: &Outcome) -> Counted {
+fn counted(outcome: &RunOutcome) -> Counted {
     let mut sum = Counted::ZERO;
     for stage in &outcome.balances {
         if stage.name == "network" || stage.name.ends_with(" receive rings") {

@@ -6,8 +6,8 @@ pub mod lowest_queue;
 use fixed_window::FixedWindow;
 use lowest_queue::LowestQueue;
 use weft_sim::assignment;
-use weft_sim::congestion::{Acknowledged, CongestionControl, Window};
-use weft_sim::nic::scheduler::{After, NicScheduler, Pick};
+use weft_sim::congestion::{Acknowledged, CongestionControl, CongestionWindow};
+use weft_sim::nic::scheduler::{AfterTurn, NicScheduler, Pick};
 use weft_sim::run::simulate;
 use weft_sim::scenario;
 use weft_units::{Bytes, Nanos, TxQueueId};
@@ -72,16 +72,16 @@ fn the_lowest_queue_goes_first() {
     scheduler.activate(TxQueueId(3), now);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
     scheduler.activate(TxQueueId(1), now);
-    scheduler.finish(TxQueueId(3), Bytes(1500), After::Backlogged, now);
+    scheduler.finish(TxQueueId(3), Bytes(1500), AfterTurn::Backlogged, now);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(1)));
-    scheduler.finish(TxQueueId(1), Bytes(1500), After::Empty, now);
+    scheduler.finish(TxQueueId(1), Bytes(1500), AfterTurn::Empty, now);
     scheduler.set_weight(TxQueueId(1), 9);
     assert_eq!(scheduler.next(now), Pick::Queue(TxQueueId(3)));
 }
 
 #[test]
 fn the_window_stays_as_it_is() {
-    let mut window = Window::INITIAL;
+    let mut window = CongestionWindow::INITIAL;
     let mut control = FixedWindow { packets: 64 };
     let ack = Acknowledged {
         now: Nanos(1),
@@ -94,11 +94,11 @@ fn the_window_stays_as_it_is() {
         delivered: 10,
         window_limited: true,
     };
-    let fixed = Window { cwnd: 64, ssthresh: 64 };
+    let fixed = CongestionWindow { cwnd: 64, ssthresh: 64 };
     control.on_acknowledged(&ack, &mut window);
     assert_eq!(window, fixed);
     control.on_timeout(Nanos(2), &mut window);
-    assert_eq!(window, Window { cwnd: 1, ..fixed });
+    assert_eq!(window, CongestionWindow { cwnd: 1, ..fixed });
     control.on_loss(Nanos(3), &mut window);
     assert_eq!(window, fixed);
 }

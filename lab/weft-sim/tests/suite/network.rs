@@ -9,21 +9,21 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use weft_sim::ids::HostId;
 use weft_sim::network::{Fabric, Forward, Hop, SwitchId};
 use weft_sim::run::RunError;
-use weft_sim::scenario::{Network, Switch, Topology};
+use weft_sim::scenario::{NetworkSpec, SwitchSpec, Topology};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const DELAY: u64 = 700;
 
-fn network(topology: Topology, rate: u64, trunk_rate: u64, switch: Switch) -> Network {
+fn network(topology: Topology, rate: u64, trunk_rate: u64, switch: SwitchSpec) -> NetworkSpec {
     let (rate, trunk_rate) = (BitsPerSec(rate), BitsPerSec(trunk_rate));
-    Network { topology, rate, delay: Nanos(DELAY), trunk_rate, switch, loss: 0.0 }
+    NetworkSpec { topology, rate, delay: Nanos(DELAY), trunk_rate, switch, loss: 0.0 }
 }
 
-fn roomy() -> Switch {
-    Switch { buffer: Bytes::MAX, alpha: 1.0, ecn_threshold: None }
+fn roomy() -> SwitchSpec {
+    SwitchSpec { buffer: Bytes::MAX, alpha: 1.0, ecn_threshold: None }
 }
 
-fn star(rate: u64, hosts: u32, switch: Switch) -> Fabric {
+fn star(rate: u64, hosts: u32, switch: SwitchSpec) -> Fabric {
     Fabric::new(&network(Topology::Star, rate, 0, switch), hosts).expect("a possible network")
 }
 
@@ -64,7 +64,7 @@ fn poisson_arrivals_wait_as_in_theory() {
 #[test]
 fn a_full_buffer_drops_and_takes_again_when_a_packet_has_left() {
     // Alpha is so large that only the buffer's size matters: three frames, including the one being sent.
-    let switch = Switch { buffer: Bytes(3000), alpha: 1e9, ecn_threshold: None };
+    let switch = SwitchSpec { buffer: Bytes(3000), alpha: 1e9, ecn_threshold: None };
     let mut fabric = star(EASY_RATE, 2, switch);
     let mut send = |now| arrival(fabric.forward(SwitchId(0), HostId(1), 0, Bytes(1000), true, Nanos(now)));
     assert_eq!(send(0), Some((1000 + DELAY, false)));
@@ -80,7 +80,7 @@ fn a_full_buffer_drops_and_takes_again_when_a_packet_has_left() {
 fn congested_ports_share_the_buffer_by_alpha() {
     for (alpha, congested) in [(1.0, 1), (1.0, 2), (0.5, 2), (4.0, 3), (0.0625, 5)] {
         let buffer = 1_000_000;
-        let switch = Switch { buffer: Bytes(buffer), alpha, ecn_threshold: None };
+        let switch = SwitchSpec { buffer: Bytes(buffer), alpha, ecn_threshold: None };
         let mut fabric = star(EASY_RATE, 6, switch);
         let mut now = 0;
         // Each port gets a frame every 500 ns, twice its rate.
@@ -108,7 +108,7 @@ fn congested_ports_share_the_buffer_by_alpha() {
 
 #[test]
 fn marks_begin_exactly_above_the_threshold() {
-    let switch = Switch { buffer: Bytes(1 << 30), alpha: 1.0, ecn_threshold: Some(Bytes(3000)) };
+    let switch = SwitchSpec { buffer: Bytes(1 << 30), alpha: 1.0, ecn_threshold: Some(Bytes(3000)) };
     let mut fabric = star(EASY_RATE, 3, switch);
     let mut send = |to, capable, now| {
         let answer = fabric.forward(SwitchId(0), HostId(to), 0, Bytes(1000), capable, Nanos(now));
@@ -158,7 +158,7 @@ fn a_path_takes_its_delays_and_frame_times() {
 
 #[test]
 fn impossible_networks_are_refused() {
-    let refuse = |network: &Network, hosts| match Fabric::new(network, hosts) {
+    let refuse = |network: &NetworkSpec, hosts| match Fabric::new(network, hosts) {
         Err(RunError::Impossible { what, .. }) => what,
         other => panic!("{other:?}"),
     };
@@ -194,9 +194,9 @@ fn impossible_networks_are_refused() {
     assert!(refuse(&network(Topology::Star, 0, 1, roomy()), 2).contains("rate zero"));
     assert!(refuse(&network(Topology::Dumbbell { left: 1 }, 1, 0, roomy()), 2).contains("rate zero"));
     for alpha in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-        assert!(refuse(&network(Topology::Star, 1, 1, Switch { alpha, ..roomy() }), 2).contains("alpha"));
+        assert!(refuse(&network(Topology::Star, 1, 1, SwitchSpec { alpha, ..roomy() }), 2).contains("alpha"));
     }
-    let no_buffer = Switch { buffer: Bytes::ZERO, ..roomy() };
+    let no_buffer = SwitchSpec { buffer: Bytes::ZERO, ..roomy() };
     assert!(refuse(&network(Topology::Star, 1, 1, no_buffer), 2).contains("buffer"));
 }
 
@@ -291,7 +291,7 @@ proptest! {
         (buffer, alpha) in (1500..20_000_u64, 0.1..8.0_f64),
         packets in prop::collection::vec((0..300_u64, any::<u32>(), any::<u32>(), 0..5_u32, 60..1500_u64), 1..300),
     ) {
-        let switch = Switch { buffer: Bytes(buffer), alpha, ecn_threshold: None };
+        let switch = SwitchSpec { buffer: Bytes(buffer), alpha, ecn_threshold: None };
         let net = network(topology, 10_000_000_000, 25_000_000_000, switch);
         let mut run = Driver::new(Fabric::new(&net, hosts).expect("possible"));
         let (mut now, mut bytes) = (0, 0);
@@ -379,7 +379,7 @@ struct SlowPort {
 struct SlowSwitch {
     ports: Vec<SlowPort>,
     rate: u128,
-    switch: Switch,
+    switch: SwitchSpec,
     /// By packet: its departure and whether it was marked; `None` if dropped.
     answers: Vec<Option<(u64, bool)>>,
 }
@@ -443,7 +443,7 @@ proptest! {
         scale in prop_oneof![Just(1), Just(100), Just(800)],
         packets in prop::collection::vec((0..4_u64, any::<usize>(), 40..9000_u64, any::<bool>()), 1..300),
     ) {
-        let switch = Switch { buffer: Bytes(buffer), alpha, ecn_threshold: threshold.map(Bytes) };
+        let switch = SwitchSpec { buffer: Bytes(buffer), alpha, ecn_threshold: threshold.map(Bytes) };
         let ports = vec![SlowPort::default(); hosts];
         let mut slow = SlowSwitch { ports, rate: rate.into(), switch, answers: vec![None; packets.len()] };
         let mut fabric = star(rate, hosts as u32, switch);

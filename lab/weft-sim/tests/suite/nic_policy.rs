@@ -6,8 +6,8 @@ use rand_pcg::rand_core::SeedableRng as _;
 use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
-use weft_sim::nic::scheduler::{After, NicScheduler, Pick, PolicyScheduler, QueueError};
-use weft_sim::outcome::{DropPlace, Outcome, PolicyPhase};
+use weft_sim::nic::scheduler::{AfterTurn, NicScheduler, Pick, PolicyQueueError, PolicyScheduler};
+use weft_sim::outcome::{DropPlace, PolicyPhase, RunOutcome};
 use weft_sim::run::{policy_diagnostics, simulate};
 use weft_sim::scenario::{Scenario, read};
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
@@ -77,7 +77,7 @@ proptest! {
                         if flow != turn.flow() && tree.activate(flow) {
                             scheduler.activate(number(queue), now);
                         }
-                        scheduler.finish(picked, Bytes(len), After::holding(usize::from(more)), now);
+                        scheduler.finish(picked, Bytes(len), AfterTurn::holding(usize::from(more)), now);
                         prop_assert_eq!(tree.finish(turn, Bytes(len), more, Instant::after_epoch(now)), Ok(()));
                     }
                     (Pick::Wait(time), Next::Wait(expected)) => prop_assert_eq!(time, expected.since_epoch()),
@@ -95,7 +95,7 @@ fn turns(scheduler: &mut PolicyScheduler, count: usize) -> [u32; 2] {
     for _ in 0..count {
         let Pick::Queue(queue) = scheduler.next(NOW) else { panic!("both are active") };
         had[queue.index()] += 1;
-        scheduler.finish(queue, Bytes(1000), After::Backlogged, NOW);
+        scheduler.finish(queue, Bytes(1000), AfterTurn::Backlogged, NOW);
     }
     had
 }
@@ -123,16 +123,19 @@ fn a_weight_counts_from_the_next_charge_on() {
 fn queues_come_and_go() {
     let mut scheduler = empty();
     let queue = TxQueueId(5);
-    assert_eq!(scheduler.remove_queue(queue), Err(QueueError::Unknown { given: queue }));
+    assert_eq!(scheduler.remove_queue(queue), Err(PolicyQueueError::Unknown { given: queue }));
     assert_eq!(scheduler.add_queue(queue, LaneId(1), Weight::ONE), Ok(()));
-    assert_eq!(scheduler.add_queue(queue, LaneId(1), Weight::ONE), Err(QueueError::Exists { given: queue }));
+    assert_eq!(
+        scheduler.add_queue(queue, LaneId(1), Weight::ONE),
+        Err(PolicyQueueError::Exists { given: queue })
+    );
     scheduler.activate(queue, NOW);
     let flow = scheduler.flow_of(queue).expect("added");
-    let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
+    let backlogged = PolicyQueueError::Tree(FlowError::Backlogged { given: flow });
     assert_eq!(scheduler.remove_queue(queue), Err(backlogged));
     assert_eq!(scheduler.next(NOW), Pick::Queue(queue));
-    scheduler.finish(TxQueueId(4), Bytes(1), After::Empty, NOW);
-    scheduler.finish(queue, Bytes(1), After::Empty, NOW);
+    scheduler.finish(TxQueueId(4), Bytes(1), AfterTurn::Empty, NOW);
+    scheduler.finish(queue, Bytes(1), AfterTurn::Empty, NOW);
     assert_eq!(scheduler.next(NOW), Pick::Idle);
     assert_eq!(scheduler.remove_queue(queue), Ok(()));
     scheduler.activate(queue, NOW);
@@ -142,9 +145,9 @@ fn queues_come_and_go() {
     let high = TxQueueId(QUEUES_MAX);
     assert_eq!(
         scheduler.add_queue(high, LaneId(0), Weight::ONE),
-        Err(QueueError::NumberTooHigh { given: high })
+        Err(PolicyQueueError::NumberTooHigh { given: high })
     );
-    let unknown = QueueError::Tree(FlowError::UnknownLane { given: LaneId(9), count: 2 });
+    let unknown = PolicyQueueError::Tree(FlowError::UnknownLane { given: LaneId(9), count: 2 });
     assert_eq!(scheduler.add_queue(TxQueueId(1), LaneId(9), Weight::ONE), Err(unknown));
     assert_eq!(scheduler.tree().active_flows(), 0);
 }
@@ -157,14 +160,14 @@ fn flows_that_do_not_fit_are_refused() {
         (tree, flow)
     };
     let (with, flow) = tree();
-    let taken = QueueError::FlowTaken { flow, other: TxQueueId(0) };
+    let taken = PolicyQueueError::FlowTaken { flow, other: TxQueueId(0) };
     assert_eq!(PolicyScheduler::with_flows(with, vec![flow, flow]).err(), Some(taken));
     let (with, _) = tree();
-    let unknown = QueueError::Tree(FlowError::UnknownFlow { given: FlowId(u32::MAX) });
+    let unknown = PolicyQueueError::Tree(FlowError::UnknownFlow { given: FlowId(u32::MAX) });
     assert_eq!(PolicyScheduler::with_flows(with, vec![FlowId(u32::MAX)]).err(), Some(unknown));
     let (mut with, flow) = tree();
     with.activate(flow);
-    let backlogged = QueueError::Tree(FlowError::Backlogged { given: flow });
+    let backlogged = PolicyQueueError::Tree(FlowError::Backlogged { given: flow });
     assert_eq!(PolicyScheduler::with_flows(with, vec![flow]).err(), Some(backlogged));
     // A backlogged flow without a queue never gets a turn.
     let (mut with, flow) = tree();
@@ -248,7 +251,7 @@ fn tenants(changes: &str) -> Scenario {
     scenario.unwrap_or_else(|error| panic!("{error}"))
 }
 
-fn ran(scenario: &Scenario, seed: u64) -> Outcome {
+fn ran(scenario: &Scenario, seed: u64) -> RunOutcome {
     let outcome = simulate(scenario, seed).unwrap_or_else(|error| panic!("{error}"));
     outcome.balances.iter().for_each(|stage| assert!(stage.balance.is_balanced(), "{stage:?}"));
     // The classes of all phases have what left the hosts' NICs, which other counters have.
@@ -417,7 +420,7 @@ fn random_changes_lose_nothing() {
 
 /// The run of a sender to one receiver, at 100 Mb/s, whose NIC has `dropper` in front of class `web`: its text, and its use. Both hosts
 /// have `stack` in addition, and the flows of the class are `flows`.
-fn web((dropper, used): (&str, &str), stack: &str, flows: &str) -> Outcome {
+fn web((dropper, used): (&str, &str), stack: &str, flows: &str) -> RunOutcome {
     let text = format!(
         r#"
 warm_up = "0s"
@@ -451,7 +454,7 @@ const CODEL: (&str, &str) = ("", "codel target 1ms interval 10ms of");
 const MARKS: (&str, &str) = ("dropper late() { fetched { if now - p.arrived > 200us { mark } } }", "late of");
 
 /// The packets of class `web` that were sent, and those that were dropped.
-fn of_web(outcome: &Outcome) -> (u64, u64) {
+fn of_web(outcome: &RunOutcome) -> (u64, u64) {
     let class = outcome.policies[0].classes.iter().find(|class| class.class == "web").expect("the class");
     let rings = outcome.balances.iter().find(|stage| stage.name == "host 0 rings").expect("the rings");
     let dropped = class.dropped.at(DropPlace::Dropper);
@@ -460,7 +463,7 @@ fn of_web(outcome: &Outcome) -> (u64, u64) {
 }
 
 /// The mean number of bytes that wait in the sender.
-fn backlog(outcome: &Outcome) -> u64 {
+fn backlog(outcome: &RunOutcome) -> u64 {
     outcome.counters.backlog_bytes[0].get()
 }
 

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weft_sim::nic::scheduler::dcb::CLASS_CREDIT;
-use weft_sim::nic::scheduler::{After, NicScheduler, Pick, build};
+use weft_sim::nic::scheduler::{AfterTurn, NicScheduler, Pick, build};
 use weft_sim::scenario::SchedulerKind;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
@@ -187,7 +187,7 @@ fn compare<R: Rule>(mut fast: Box<dyn NicScheduler>, rule: R, events: &[Event]) 
                 fast.finish(
                     TxQueueId(queue as u32),
                     Bytes(u64::from(sent)),
-                    After::holding(usize::from(more)),
+                    AfterTurn::holding(usize::from(more)),
                     NOW,
                 );
                 slow.active.retain(|other| *other != queue);
@@ -245,7 +245,7 @@ proptest! {
         let mut sums = vec![[0_u64; 3]];
         for size in sizes.iter().cycle().take(250) {
             let Pick::Queue(queue) = deficit.next(NOW) else { panic!("all are active") };
-            deficit.finish(queue, Bytes(*size), After::Backlogged, NOW);
+            deficit.finish(queue, Bytes(*size), AfterTurn::Backlogged, NOW);
             let mut sum = *sums.last().expect("begins with one");
             sum[queue.index()] += size;
             sums.push(sum);
@@ -269,7 +269,7 @@ fn turns(deficit: &mut dyn NicScheduler, count: usize, len: u64) -> [u32; 2] {
     for _ in 0..count {
         let Pick::Queue(queue) = deficit.next(NOW) else { panic!("both are active") };
         had[queue.index()] += 1;
-        deficit.finish(queue, Bytes(len), After::Backlogged, NOW);
+        deficit.finish(queue, Bytes(len), AfterTurn::Backlogged, NOW);
     }
     had
 }
@@ -295,7 +295,7 @@ fn an_emptied_queue_has_neither_credit_nor_debt() {
     deficit.activate(TxQueueId(0), NOW);
     deficit.activate(TxQueueId(1), NOW);
     assert_eq!(deficit.next(NOW), Pick::Queue(TxQueueId(0)));
-    deficit.finish(TxQueueId(0), Bytes(64_000), After::Empty, NOW);
+    deficit.finish(TxQueueId(0), Bytes(64_000), AfterTurn::Empty, NOW);
     deficit.activate(TxQueueId(0), NOW);
     assert_eq!(turns(&mut *deficit, 20, 100), [10, 10]);
 }
@@ -325,7 +325,12 @@ fn a_hundred_thousand_queues_take_turns() {
         let mut had = vec![0; queues as usize];
         while let Pick::Queue(queue) = scheduler.next(NOW) {
             had[queue.index()] += 1;
-            scheduler.finish(queue, Bytes(1500), After::holding(usize::from(had[queue.index()] < 2)), NOW);
+            scheduler.finish(
+                queue,
+                Bytes(1500),
+                AfterTurn::holding(usize::from(had[queue.index()] < 2)),
+                NOW,
+            );
         }
         assert!(had.iter().all(|turns| *turns == 2), "{kind:?}");
     }
@@ -345,17 +350,17 @@ fn queues_beyond_and_turns_that_are_not_outstanding_are_ignored() {
             for queue in [2, u32::MAX - 1, u32::MAX] {
                 scheduler.activate(TxQueueId(queue), NOW);
                 scheduler.set_weight(TxQueueId(queue), 7);
-                scheduler.finish(TxQueueId(queue), Bytes(1), After::Backlogged, NOW);
+                scheduler.finish(TxQueueId(queue), Bytes(1), AfterTurn::Backlogged, NOW);
             }
             assert_eq!(scheduler.next(NOW), Pick::Idle, "{kind:?}");
         }
         let mut scheduler = scheduler(&kind, 2);
         scheduler.activate(TxQueueId(1), NOW);
-        scheduler.finish(TxQueueId(1), Bytes(1), After::Empty, NOW);
+        scheduler.finish(TxQueueId(1), Bytes(1), AfterTurn::Empty, NOW);
         assert_eq!(scheduler.next(NOW), Pick::Queue(TxQueueId(1)), "{kind:?}");
-        scheduler.finish(TxQueueId(0), Bytes(1), After::Empty, NOW);
+        scheduler.finish(TxQueueId(0), Bytes(1), AfterTurn::Empty, NOW);
         scheduler.activate(TxQueueId(1), NOW);
-        scheduler.finish(TxQueueId(1), Bytes(1), After::Empty, NOW);
+        scheduler.finish(TxQueueId(1), Bytes(1), AfterTurn::Empty, NOW);
         assert_eq!(scheduler.next(NOW), Pick::Idle, "{kind:?}");
     }
     assert!(build(&SchedulerKind::PolicyTree, 2).is_none());

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
-use weft_sim::qdisc::{self, Drr, FqCodel, Htb, Pfifo, PfifoFast, Prio, Qdisc, Sfq, SfqParameters, Tbf};
+use weft_sim::qdisc::{
+    self, Drr, FqCodel, HtbQdisc, Pfifo, PfifoFast, Prio, Qdisc, Sfq, SfqParameters, TbfQdisc,
+};
 use weft_sim::scenario::config::QdiscKind;
 use weft_sim::segment::{Backlog, Dequeued, Segment, SkbId, StreamId};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -48,7 +50,7 @@ fn every_kind_is_tried() {
 fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
     let quantum = Bytes(1514);
     let small = SfqParameters { limit: 12, depth: 4, flows: 5, divisor: 7, ..SfqParameters::new(quantum) };
-    let shaped = || boxed(Tbf::new(BitsPerSec(30_000_000), Bytes(3000), 6));
+    let shaped = || boxed(TbfQdisc::new(BitsPerSec(30_000_000), Bytes(3000), 6));
     let limited = vec![
         ("small pfifo", boxed(Pfifo::new(7))),
         ("small pfifo_fast", boxed(PfifoFast::new(7))),
@@ -57,9 +59,9 @@ fn all() -> Vec<(&'static str, Box<dyn Qdisc>)> {
         ("small fq_codel", boxed(FqCodel::with_limit(9, 2))),
         ("prio of shaped", boxed(Prio::new([shaped(), boxed(Pfifo::new(5)), shaped()]))),
         ("drr of shaped", boxed(Drr::new(quantum, [shaped(), boxed(Pfifo::new(5)), shaped()]))),
-        ("htb of shaped", boxed(Htb::new(GIGABIT, [shaped(), boxed(Sfq::new(small, 3)), shaped()]))),
+        ("htb of shaped", boxed(HtbQdisc::new(GIGABIT, [shaped(), boxed(Sfq::new(small, 3)), shaped()]))),
         ("no children", boxed(Drr::new(quantum, []))),
-        ("no classes", boxed(Htb::new(GIGABIT, []))),
+        ("no classes", boxed(HtbQdisc::new(GIGABIT, []))),
         ("no bands", boxed(Prio::new([]))),
     ];
     kinds().into_iter().map(|(name, kind)| (name, qdisc::build(&kind, 3, 42))).chain(limited).collect()

@@ -1,6 +1,6 @@
 //! The rules of single queueing disciplines: rates against closed forms, and the order of sending and dropping.
 
-use weft_sim::qdisc::{self, Drr, FqCodel, Htb, Pfifo, Prio, Qdisc, Sfq, SfqParameters, Tbf};
+use weft_sim::qdisc::{self, Drr, FqCodel, HtbQdisc, Pfifo, Prio, Qdisc, Sfq, SfqParameters, TbfQdisc};
 use weft_sim::scenario::config::QdiscKind;
 use weft_sim::segment::{Dequeued, Segment, SkbId, StreamId};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -49,7 +49,7 @@ fn htb_guarantees_equal_rates_and_lends_what_is_not_used() {
     for (active, len) in
         [(1, 1514), (2, 1514), (3, 1514), (4, 1514), (1, 65_536), (2, 65_536), (3, 65_536), (4, 65_536)]
     {
-        let mut htb = Htb::new(GIGABIT, (0..4).map(|_| boxed(Pfifo::new(100))));
+        let mut htb = HtbQdisc::new(GIGABIT, (0..4).map(|_| boxed(Pfifo::new(100))));
         let classes: Vec<u16> = (0..active).collect();
         let bytes = shaped(&mut htb, &classes, len, (Nanos::ZERO, Nanos::from_secs(1)));
         let total: u64 = bytes.iter().sum();
@@ -67,7 +67,7 @@ fn htb_guarantees_equal_rates_and_lends_what_is_not_used() {
 #[test]
 fn tbf_sends_its_burst_and_then_its_rate() {
     for len in [1500, 10_000, 65_536] {
-        let mut tbf = Tbf::new(GIGABIT, Bytes(15_000), 10);
+        let mut tbf = TbfQdisc::new(GIGABIT, Bytes(15_000), 10);
         let total: u64 = shaped(&mut tbf, &[0], len, (Nanos::ZERO, Nanos::from_millis(100))).iter().sum();
         let expected = 12_500_000 + 15_000;
         assert!(
@@ -76,7 +76,7 @@ fn tbf_sends_its_burst_and_then_its_rate() {
         );
     }
     // Exactly the burst leaves at once.
-    let mut tbf = Tbf::new(GIGABIT, Bytes(15_000), 20);
+    let mut tbf = TbfQdisc::new(GIGABIT, Bytes(15_000), 20);
     (0..20).for_each(|id| tbf.enqueue(segment(id, 0, 1500), Nanos::ZERO, &mut Vec::new()));
     let at_once =
         (0..20).take_while(|_| matches!(tbf.dequeue(Nanos::ZERO, &mut Vec::new()), Dequeued::Segment(_)));
@@ -208,13 +208,13 @@ fn fq_codel_lets_a_flow_that_returns_wait_for_the_old_ones() {
 /// Both wait for the segment that may leave first, and neither delays a class that need not wait.
 #[test]
 fn a_class_that_must_wait_holds_back_no_other() {
-    let slow = || boxed(Tbf::new(BitsPerSec(1_000_000), Bytes(1000), 10));
-    let fast = || boxed(Tbf::new(BitsPerSec(8_000_000), Bytes(1000), 10));
+    let slow = || boxed(TbfQdisc::new(BitsPerSec(1_000_000), Bytes(1000), 10));
+    let fast = || boxed(TbfQdisc::new(BitsPerSec(8_000_000), Bytes(1000), 10));
     let children = || [slow(), fast(), slow(), boxed(Pfifo::new(10))];
     let mut qdiscs = [
         boxed(Prio::new(children())),
         boxed(Drr::new(Bytes(1514), children())),
-        boxed(Htb::new(GIGABIT, children())),
+        boxed(HtbQdisc::new(GIGABIT, children())),
     ];
     for qdisc in &mut qdiscs {
         let dequeue = |qdisc: &mut Box<dyn Qdisc>, now| qdisc.dequeue(Nanos(now), &mut Vec::new());
@@ -244,7 +244,7 @@ fn drr_gives_a_new_class_its_quantum_at_once() {
 /// Borrowing is not charged to the borrower: within its own rate it precedes another class that borrows now.
 #[test]
 fn htb_does_not_charge_what_is_borrowed_to_the_borrower() {
-    let mut htb = Htb::new(GIGABIT, (0..2).map(|_| boxed(Pfifo::new(100))));
+    let mut htb = HtbQdisc::new(GIGABIT, (0..2).map(|_| boxed(Pfifo::new(100))));
     let (second, turn) = (Nanos::from_secs(1), Nanos::from_millis(3));
     shaped(&mut htb, &[0], 10_000, (Nanos::ZERO, second));
     for i in 0..20 {

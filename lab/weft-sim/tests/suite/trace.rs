@@ -6,7 +6,7 @@ use std::io::{Error, Write};
 use std::process::{Command, Stdio};
 use weft_sim::ids::{GroupId, HostId, StreamId};
 use weft_sim::trace::csv::COLUMNS;
-use weft_sim::trace::{CsvTrace, Ends, Observer, PacketEvent, PacketEventKind, PcapTrace, Point};
+use weft_sim::trace::{CapturePoint, CsvTrace, Ends, Observer, PacketEvent, PacketEventKind, PcapTrace};
 use weft_units::testing::skip;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
@@ -73,7 +73,7 @@ fn tables_have_what_happened() {
     assert_eq!(count, 1000);
 }
 
-fn capture(point: Point, snaplen: u16) -> Vec<u8> {
+fn capture(point: CapturePoint, snaplen: u16) -> Vec<u8> {
     let mut trace = PcapTrace::new(Vec::new(), GROUPS.to_vec(), point, snaplen).expect("memory");
     events().iter().for_each(|event| trace.packet(event));
     trace.finish().expect("memory")
@@ -91,7 +91,7 @@ fn address(host: u32) -> [u8; 4] {
 
 #[test]
 fn captures_satisfy_an_independent_parser() {
-    let file = capture(Point::Both, u16::MAX);
+    let file = capture(CapturePoint::Both, u16::MAX);
     let mut reader = PcapReader::new(&file[..]).expect("a pcap file");
     let mut captured = events().into_iter().filter(is_captured);
     while let Some(packet) = reader.next_packet() {
@@ -127,7 +127,9 @@ fn captures_satisfy_an_independent_parser() {
 
 #[test]
 fn captures_are_cut_and_chosen_by_point() {
-    for (point, count) in [(Point::Senders, 200), (Point::Receivers, 200), (Point::Both, 400)] {
+    for (point, count) in
+        [(CapturePoint::Senders, 200), (CapturePoint::Receivers, 200), (CapturePoint::Both, 400)]
+    {
         let file = capture(point, 60);
         let mut reader = PcapReader::new(&file[..]).expect("a pcap file");
         let mut packets = 0;
@@ -163,7 +165,7 @@ fn tshark_finds_nothing_malformed() {
             return skip("tshark_finds_nothing_malformed", "no tshark (Debian package tshark)");
         };
         let mut stdin = child.stdin.take().expect("piped");
-        let writer = std::thread::spawn(move || stdin.write_all(&capture(Point::Both, snaplen)));
+        let writer = std::thread::spawn(move || stdin.write_all(&capture(CapturePoint::Both, snaplen)));
         let output = child.wait_with_output().expect("it ran");
         writer.join().expect("no panic").expect("it reads");
         let text = String::from_utf8_lossy(&output.stdout);
@@ -188,7 +190,7 @@ fn errors_are_kept_until_the_end() {
     }
     let mut table = CsvTrace::new(Full(10_000));
     let mut file =
-        PcapTrace::new(Full(10_000), GROUPS.to_vec(), Point::Both, 60).expect("room for the header");
+        PcapTrace::new(Full(10_000), GROUPS.to_vec(), CapturePoint::Both, 60).expect("room for the header");
     for event in events() {
         table.packet(&event);
         file.packet(&event);
@@ -199,7 +201,7 @@ fn errors_are_kept_until_the_end() {
 
     let sent = events().into_iter().find(|event| event.kind == PacketEventKind::Sent).expect("one");
     let refuse = |event: PacketEvent| {
-        let mut trace = PcapTrace::new(Vec::new(), GROUPS.to_vec(), Point::Both, 60).expect("memory");
+        let mut trace = PcapTrace::new(Vec::new(), GROUPS.to_vec(), CapturePoint::Both, 60).expect("memory");
         trace.packet(&event);
         trace.finish().expect_err("impossible").to_string()
     };
@@ -209,6 +211,9 @@ fn errors_are_kept_until_the_end() {
     assert!(refuse(PacketEvent { at: Nanos::MAX, ..sent }).contains("32 bits"));
     let far = vec![Ends { from: HostId(0), to: HostId(762), mss: 1 }];
     assert!(
-        PcapTrace::new(Vec::new(), far, Point::Both, 60).expect_err("no address").to_string().contains("762")
+        PcapTrace::new(Vec::new(), far, CapturePoint::Both, 60)
+            .expect_err("no address")
+            .to_string()
+            .contains("762")
     );
 }

@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use weft_sim::ids::HostId;
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::{simulate, simulate_observed};
 use weft_sim::scenario::{Scenario, read};
 use weft_sim::trace::departures::Group;
 use weft_sim::trace::{DepartureTrace, Ends, Observer, PacketEvent, PacketEventKind, PerfettoTrace};
-use weft_trace::table::Format;
+use weft_trace::table::TableFormat;
 use weft_trace::testing::{self, Seen};
 
 /// All traces of a run.
@@ -43,7 +43,7 @@ impl Observer for Both {
 }
 
 struct Traced {
-    outcome: Outcome,
+    outcome: RunOutcome,
     seen: Seen,
     rows: Vec<BTreeMap<String, String>>,
     kinds: BTreeMap<&'static str, u64>,
@@ -68,7 +68,7 @@ fn traced(scenario: &Scenario, seed: u64) -> Traced {
     let names = groups.iter().map(|group| group.name.clone()).collect();
     let both = Both {
         perfetto: PerfettoTrace::new(Vec::new(), names),
-        table: DepartureTrace::new(Vec::new(), Format::Csv, groups).expect("memory"),
+        table: DepartureTrace::new(Vec::new(), TableFormat::Csv, groups).expect("memory"),
         kinds: BTreeMap::new(),
         last: 0,
         in_rings: 0,

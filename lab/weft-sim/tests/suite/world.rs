@@ -4,15 +4,15 @@ use expect_test::expect;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use weft_sim::cost::Costs;
-use weft_sim::outcome::Outcome;
+use weft_sim::outcome::RunOutcome;
 use weft_sim::run::simulate;
 use weft_sim::scenario::{
-    ByteQueueLimit, FlowGroup, Host, Probe, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, Topology,
-    Traffic,
+    ByteQueueLimit, FlowGroup, FlowTraffic, HostSpec, ProbeSpec, QdiscKind, ReceiveSteering, Scenario,
+    SchedulerKind, Topology,
 };
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
-fn run(scenario: &Scenario, seed: u64) -> Outcome {
+fn run(scenario: &Scenario, seed: u64) -> RunOutcome {
     simulate(scenario, seed).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -33,12 +33,12 @@ fn bulk(count: u32) -> Scenario {
     }
 }
 
-fn bits(outcome: &Outcome) -> f64 {
+fn bits(outcome: &RunOutcome) -> f64 {
     let received: u64 = outcome.flows.iter().map(|flow| flow.received.0).sum();
     received as f64 * 8.0 / outcome.measured.as_secs_f64()
 }
 
-fn check_balances(outcome: &Outcome, name: &str) {
+fn check_balances(outcome: &RunOutcome, name: &str) {
     for stage in &outcome.balances {
         assert!(stage.balance.is_balanced(), "{name}: {stage:?}");
     }
@@ -48,8 +48,8 @@ fn pick<T: Clone>(random: &mut Pcg64Mcg, of: &[T]) -> T {
     of[random.next_u64() as usize % of.len()].clone()
 }
 
-fn random_host(random: &mut Pcg64Mcg) -> Host {
-    let mut host = Host { cores: pick(random, &[1, 2, 5, 8]), ..Host::default() };
+fn random_host(random: &mut Pcg64Mcg) -> HostSpec {
+    let mut host = HostSpec { cores: pick(random, &[1, 2, 5, 8]), ..HostSpec::default() };
     let stack = &mut host.stack;
     stack.congestion_control = pick(random, &["reno", "cubic", "dctcp"]).to_owned();
     stack.mtu = pick(random, &[Bytes(1500), Bytes(9000)]);
@@ -132,16 +132,16 @@ fn random_scenario(seed: u64) -> Scenario {
     scenario.hosts = (0..hosts).map(|_| random_host(&mut random)).collect();
     scenario.costs = if pick(&mut random, &[true, false]) { titan_costs() } else { Costs::FREE };
     let kinds = [
-        Traffic::Bulk,
-        Traffic::Transfer { size: Bytes(300_000) },
-        Traffic::RequestResponse {
+        FlowTraffic::Bulk,
+        FlowTraffic::Transfer { size: Bytes(300_000) },
+        FlowTraffic::RequestResponse {
             request: Bytes(100),
             response: Bytes(20_000),
             outstanding: 2,
             think: Nanos(20_000),
         },
-        Traffic::Short { size: Bytes(15_000), interval: Nanos(500_000) },
-        Traffic::Udp { size: Bytes(1000), rate: BitsPerSec(300_000_000), poisson: true },
+        FlowTraffic::Short { size: Bytes(15_000), interval: Nanos(500_000) },
+        FlowTraffic::Udp { size: Bytes(1000), rate: BitsPerSec(300_000_000), poisson: true },
     ];
     for _ in 0..4 {
         let from = random.next_u64() as u32 % hosts as u32;
@@ -158,10 +158,10 @@ fn random_scenario(seed: u64) -> Scenario {
             ..FlowGroup::default()
         });
     }
-    scenario.probes = vec![Probe {
+    scenario.probes = vec![ProbeSpec {
         closed_loop: pick(&mut random, &[true, false]),
         in_kernel: pick(&mut random, &[true, false]),
-        ..Probe::default()
+        ..ProbeSpec::default()
     }];
     scenario
 }
@@ -281,7 +281,7 @@ fn poisson_datagrams_wait_for_the_wire_as_theory_says() {
         let size = Bytes(1472);
         let wire = 1538.0 * 8.0 / 10e9;
         let rate = BitsPerSec((rho * 1472.0 * 8.0 / wire) as u64);
-        let traffic = Traffic::Udp { size, rate, poisson: true };
+        let traffic = FlowTraffic::Udp { size, rate, poisson: true };
         scenario.flows = vec![FlowGroup { name: "udp".to_owned(), traffic, ..FlowGroup::default() }];
         scenario.duration = Nanos::from_secs(2);
         for host in &mut scenario.hosts {
@@ -330,7 +330,7 @@ fn a_transfer_arrives_whole_under_loss() {
         let size = Bytes(1_000_000);
         scenario.network.loss = 0.02;
         scenario.flows =
-            vec![FlowGroup { count: 3, traffic: Traffic::Transfer { size }, ..FlowGroup::default() }];
+            vec![FlowGroup { count: 3, traffic: FlowTraffic::Transfer { size }, ..FlowGroup::default() }];
         (scenario.warm_up, scenario.duration) = (Nanos::ZERO, Nanos::from_secs(60));
         let outcome = run(&scenario, seed);
         check_balances(&outcome, "transfer");
@@ -346,7 +346,7 @@ fn a_transfer_arrives_whole_under_loss() {
 fn dctcp_keeps_the_queue_short() {
     let rtt = |control: &str, threshold| {
         let mut scenario = bulk(0);
-        scenario.hosts = vec![Host::default(); 4];
+        scenario.hosts = vec![HostSpec::default(); 4];
         scenario.network.topology = Topology::Star;
         scenario.network.switch.ecn_threshold = threshold;
         scenario.flows =
@@ -354,8 +354,10 @@ fn dctcp_keeps_the_queue_short() {
         for host in &mut scenario.hosts {
             host.stack.congestion_control = control.to_owned();
         }
-        scenario.probes =
-            vec![Probe { from: 0, to: 1, ..Probe::default() }, Probe { from: 1, to: 0, ..Probe::default() }];
+        scenario.probes = vec![
+            ProbeSpec { from: 0, to: 1, ..ProbeSpec::default() },
+            ProbeSpec { from: 1, to: 0, ..ProbeSpec::default() },
+        ];
         let outcome = run(&scenario, 1);
         check_balances(&outcome, control);
         (outcome.probes[1].mean_s().unwrap_or(f64::NAN), bits(&outcome))
@@ -375,7 +377,7 @@ fn nothing_overtakes_within_a_flow() {
         scenario.flows.push(FlowGroup {
             name: "short".to_owned(),
             count: 50,
-            traffic: Traffic::Short { size: Bytes(20_000), interval: Nanos::from_millis(1) },
+            traffic: FlowTraffic::Short { size: Bytes(20_000), interval: Nanos::from_millis(1) },
             ..FlowGroup::default()
         });
         for host in &mut scenario.hosts {
@@ -406,7 +408,7 @@ fn a_full_receive_ring_drops_and_counts() {
 #[test]
 fn limits_by_destination_hold_for_their_destinations_only() {
     let mut scenario = bulk(0);
-    scenario.hosts = vec![Host::default(); 4];
+    scenario.hosts = vec![HostSpec::default(); 4];
     scenario.network.topology = Topology::Star;
     scenario.classes = vec!["a".to_owned()];
     scenario.flows = (1..4)
@@ -438,7 +440,7 @@ fn limits_by_destination_hold_for_their_destinations_only() {
 #[test]
 fn conditions_of_a_policy_are_tested() {
     let mut scenario = bulk(0);
-    scenario.hosts = vec![Host::default(); 3];
+    scenario.hosts = vec![HostSpec::default(); 3];
     scenario.network.topology = Topology::Star;
     scenario.classes = vec!["a".to_owned()];
     scenario.flows = (1..3)

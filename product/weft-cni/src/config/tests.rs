@@ -19,9 +19,9 @@ const EXAMPLE: &str = r#"{
 
 #[test]
 fn the_specifications_example_is_read() {
-    let config = Config::read(EXAMPLE.as_bytes()).expect("valid");
+    let config = PluginConfig::read(EXAMPLE.as_bytes()).expect("valid");
     assert_eq!((config.version, config.network.as_str()), (Version::V1_1_0, "dbnet"));
-    assert_eq!((config.role, config.ipam.as_deref()), (Role::Port, Some("host-local")));
+    assert_eq!((config.role, config.ipam.as_deref()), (PluginRole::Port, Some("host-local")));
     assert_eq!(config.mac.map(|m| m.to_string()).as_deref(), Some("00:11:22:33:44:66"));
     let (ingress, egress) =
         (config.bandwidth.ingress.expect("a limit"), config.bandwidth.egress.expect("a limit"));
@@ -33,9 +33,9 @@ fn the_specifications_example_is_read() {
 fn a_chained_configuration_is_read() {
     let text = r#"{ "cniVersion": "0.4.0", "name": "n", "type": "weft", "mark": "0x10/0xff", "socket": "/run/x",
         "prevResult": { "interfaces": [] } }"#;
-    let config = Config::read(text.as_bytes()).expect("valid");
+    let config = PluginConfig::read(text.as_bytes()).expect("valid");
     assert_eq!(config.mark, Some(Mark { value: 0x10, mask: 0xff }));
-    assert_eq!(config.role, Role::Chained);
+    assert_eq!(config.role, PluginRole::Chained);
     assert!(config.previous.is_some() && config.socket == Path::new("/run/x"));
 }
 
@@ -43,14 +43,14 @@ fn a_chained_configuration_is_read() {
 fn the_attachments_that_gc_keeps_are_read() {
     let text = r#"{ "cniVersion": "1.1.0", "name": "n", "type": "weft",
         "cni.dev/valid-attachments": [ { "containerID": "a", "ifname": "eth0" } ] }"#;
-    let valid = Config::read(text.as_bytes()).expect("valid").valid.expect("a list");
+    let valid = PluginConfig::read(text.as_bytes()).expect("valid").valid.expect("a list");
     assert_eq!(valid, [Attachment { container: "a".to_owned(), interface: "eth0".to_owned() }]);
 }
 
 /// The code of the error of a configuration with `more` keys.
 fn code(more: &str) -> u32 {
     let text = format!(r#"{{ "cniVersion": "1.1.0", "name": "n", "type": "weft", {more} }}"#);
-    Config::read(text.as_bytes()).expect_err(more).code
+    PluginConfig::read(text.as_bytes()).expect_err(more).code
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn texts_that_are_no_configuration_are_refused() {
         (r#"{ "cniVersion": "1.1.0", "type": "weft" }"#, 7),
         (r#"{ "cniVersion": "1.1.0", "name": "-n" }"#, 7),
     ] {
-        assert_eq!(Config::read(text.as_bytes()).expect_err(text).code, expected, "{text}");
+        assert_eq!(PluginConfig::read(text.as_bytes()).expect_err(text).code, expected, "{text}");
     }
 }
 
@@ -99,5 +99,5 @@ fn an_error_has_the_version_of_its_configuration() {
 fn keys_of_runtimes_are_left_alone() {
     let text = r#"{ "cniVersion": "1.1.0", "name": "n", "type": "weft", "loadOnlyInlinedPlugins": true,
         "io.kubernetes.cri/pod": {} }"#;
-    assert!(Config::read(text.as_bytes()).is_ok());
+    assert!(PluginConfig::read(text.as_bytes()).is_ok());
 }

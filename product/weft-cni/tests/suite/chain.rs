@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
-use weft_cni::plugin::{Outcome, run};
+use weft_cni::plugin::{PluginOutcome, run};
 use weft_host::link::{self, VethOptions};
 use weft_host::tc::{Device, Handle, Place};
 use weft_host::{NetNs, testing};
@@ -53,7 +53,7 @@ impl Pair {
     }
 
     /// Runs a call in the host's namespace, as a runtime does.
-    fn call(&self, verb: &str, config: &Value) -> Outcome {
+    fn call(&self, verb: &str, config: &Value) -> PluginOutcome {
         let get = |name: &str| match name {
             "CNI_COMMAND" => Some(verb.to_owned()),
             "CNI_CONTAINERID" => Some("c1".to_owned()),
@@ -67,11 +67,11 @@ impl Pair {
     }
 }
 
-fn done(outcome: Outcome) -> Value {
+fn done(outcome: PluginOutcome) -> Value {
     match outcome {
-        Outcome::Done(text) if text.is_empty() => Value::Null,
-        Outcome::Done(text) => serde_json::from_str(&text).expect("JSON"),
-        Outcome::Failed(text) => panic!("failed: {text}"),
+        PluginOutcome::Done(text) if text.is_empty() => Value::Null,
+        PluginOutcome::Done(text) => serde_json::from_str(&text).expect("JSON"),
+        PluginOutcome::Failed(text) => panic!("failed: {text}"),
     }
 }
 
@@ -94,7 +94,7 @@ fn packets_of_the_container_are_marked() {
     }
     let pair = Pair::new();
     let config = pair.config(json!({ "mark": "0x10/0xff" }));
-    assert!(matches!(pair.call("CHECK", &config), Outcome::Failed(_)), "not yet");
+    assert!(matches!(pair.call("CHECK", &config), PluginOutcome::Failed(_)), "not yet");
     done(pair.call("ADD", &config));
     assert_eq!(done(pair.call("CHECK", &config)), Value::Null);
     assert!(
@@ -151,7 +151,7 @@ fn limits_are_buckets_of_some_milliseconds() {
     Device::open(&pair.host, "veth1")
         .and_then(|mut device| device.delete_qdisc(Place::root(Handle::FIRST)))
         .expect("it is there");
-    assert!(matches!(pair.call("CHECK", &config), Outcome::Failed(_)), "the limit is gone");
+    assert!(matches!(pair.call("CHECK", &config), PluginOutcome::Failed(_)), "the limit is gone");
 }
 
 #[test]
@@ -163,9 +163,9 @@ fn a_chain_without_a_veth_is_refused() {
     let mut config = pair.config(json!({ "mark": 1 }));
     config["prevResult"]["interfaces"] =
         json!([ { "name": "veth2" }, { "name": "eth0", "sandbox": pair.sandbox() } ]);
-    let Outcome::Failed(text) = pair.call("ADD", &config) else { panic!("refused") };
+    let PluginOutcome::Failed(text) = pair.call("ADD", &config) else { panic!("refused") };
     assert!(text.contains("\"code\":7") && text.contains("bridge"), "{text}");
     config["prevResult"] = Value::Null;
-    let Outcome::Failed(text) = pair.call("ADD", &config) else { panic!("refused") };
+    let PluginOutcome::Failed(text) = pair.call("ADD", &config) else { panic!("refused") };
     assert!(text.contains("prevResult"), "{text}");
 }

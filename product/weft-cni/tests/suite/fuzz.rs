@@ -1,6 +1,6 @@
 //! Mutated configurations: nothing panics, and every error is an object of the specification.
 
-use weft_cni::{config::Config, fuzz_cni};
+use weft_cni::{config::PluginConfig, fuzz_cni};
 use weft_packet::mutation::mutate;
 
 /// Configurations and results from which mutation starts.
@@ -30,7 +30,7 @@ fn mutated_configurations_never_panic() {
 #[test]
 fn the_loop_finds_a_fault_that_was_put_in() {
     let canary = |data: &[u8]| {
-        let fault = Config::read(data).is_err_and(|error| error.message.contains("mark"));
+        let fault = PluginConfig::read(data).is_err_and(|error| error.message.contains("mark"));
         assert!(!fault, "as if the reader broke on an invalid mark");
     };
     assert!(mutate(1, &CORPUS.map(str::as_bytes), 20_000, canary).is_err(), "the canary must be found");

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::rc::Rc;
-use weft_cni::daemon::{Connected, Daemon, DaemonError, NewPort, State};
-use weft_cni::plugin::{Outcome, run};
+use weft_cni::daemon::{Connected, Daemon, DaemonCallError, DaemonState, NewPort};
+use weft_cni::plugin::{PluginOutcome, run};
 use weft_host::link::{self, VethOptions};
 use weft_host::{NetNs, testing};
 
@@ -15,7 +15,7 @@ use weft_host::{NetNs, testing};
 #[derive(Debug, Default)]
 struct Ports {
     there: BTreeMap<String, NewPort>,
-    refuse: Option<DaemonError>,
+    refuse: Option<DaemonCallError>,
     ended: bool,
     away: bool,
 }
@@ -24,13 +24,13 @@ struct Ports {
 struct Fake(Rc<RefCell<Ports>>);
 
 impl Daemon for Fake {
-    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonError> {
+    fn add_port(&mut self, port: &NewPort) -> Result<(), DaemonCallError> {
         let mut ports = self.0.borrow_mut();
         if let Some(error) = &ports.refuse {
             return Err(error.clone());
         }
         if ports.there.contains_key(&port.name) {
-            return Err(DaemonError::PortExists(port.name.clone()));
+            return Err(DaemonCallError::PortExists(port.name.clone()));
         }
         let ns = NetNs::named(&port.netns).expect("the namespace");
         let far = format!("{}f", &port.name[..10]);
@@ -41,24 +41,24 @@ impl Daemon for Fake {
         Ok(())
     }
 
-    fn remove_port(&mut self, name: &str) -> Result<(), DaemonError> {
+    fn remove_port(&mut self, name: &str) -> Result<(), DaemonCallError> {
         let removed = self.0.borrow_mut().there.remove(name);
-        let port = removed.ok_or_else(|| DaemonError::NoSuchPort(name.to_owned()))?;
+        let port = removed.ok_or_else(|| DaemonCallError::NoSuchPort(name.to_owned()))?;
         if let Ok(ns) = NetNs::named(&port.netns) {
             let _ = link::delete(&ns, &format!("{}f", &port.name[..10]));
         }
         Ok(())
     }
 
-    fn ports(&mut self) -> Result<Vec<String>, DaemonError> {
+    fn ports(&mut self) -> Result<Vec<String>, DaemonCallError> {
         Ok(self.0.borrow().there.keys().cloned().collect())
     }
 
-    fn state(&mut self) -> Result<State, DaemonError> {
+    fn state(&mut self) -> Result<DaemonState, DaemonCallError> {
         match &self.0.borrow().refuse {
             Some(error) => Err(error.clone()),
-            None if self.0.borrow().ended => Ok(State::Ended),
-            None => Ok(State::Ready),
+            None if self.0.borrow().ended => Ok(DaemonState::Ended),
+            None => Ok(DaemonState::Ready),
         }
     }
 }
@@ -108,11 +108,11 @@ impl World {
         format!("/proc/{}/fd/{}", std::process::id(), self.ns.fd().as_raw_fd())
     }
 
-    fn call(&self, verb: &str, config: &Value) -> Outcome {
+    fn call(&self, verb: &str, config: &Value) -> PluginOutcome {
         self.call_of("c1", verb, config)
     }
 
-    fn call_of(&self, container: &str, verb: &str, config: &Value) -> Outcome {
+    fn call_of(&self, container: &str, verb: &str, config: &Value) -> PluginOutcome {
         let get = |name: &str| match name {
             "CNI_COMMAND" => Some(verb.to_owned()),
             "CNI_CONTAINERID" => Some(container.to_owned()),
@@ -124,7 +124,9 @@ impl World {
         let daemon = self.daemon.clone();
         let mut connect = |socket: &Path| -> Connected {
             match daemon.0.borrow().away {
-                true => Err(DaemonError::Unreachable { socket: socket.into(), reason: "away".to_owned() }),
+                true => {
+                    Err(DaemonCallError::Unreachable { socket: socket.into(), reason: "away".to_owned() })
+                }
                 false => Ok(Box::new(daemon.clone())),
             }
         };
@@ -145,17 +147,17 @@ fn with(mut config: Value, key: &str, value: Value) -> Value {
     config
 }
 
-fn done(outcome: Outcome) -> Value {
+fn done(outcome: PluginOutcome) -> Value {
     match outcome {
-        Outcome::Done(text) if text.is_empty() => Value::Null,
-        Outcome::Done(text) => serde_json::from_str(&text).expect("JSON"),
-        Outcome::Failed(text) => panic!("failed: {text}"),
+        PluginOutcome::Done(text) if text.is_empty() => Value::Null,
+        PluginOutcome::Done(text) => serde_json::from_str(&text).expect("JSON"),
+        PluginOutcome::Failed(text) => panic!("failed: {text}"),
     }
 }
 
 /// The code of an error and its texts.
-fn failed(outcome: Outcome) -> (u64, String) {
-    let Outcome::Failed(text) = outcome else { panic!("succeeded: {outcome:?}") };
+fn failed(outcome: PluginOutcome) -> (u64, String) {
+    let PluginOutcome::Failed(text) = outcome else { panic!("succeeded: {outcome:?}") };
     let error: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(error["cniVersion"], "1.1.0");
     (error["code"].as_u64().expect("a code"), text)
@@ -194,7 +196,7 @@ fn an_add_that_fails_leaves_nothing() {
         return;
     }
     let world = World::new();
-    world.daemon.0.borrow_mut().refuse = Some(DaemonError::Refused("not now".to_owned()));
+    world.daemon.0.borrow_mut().refuse = Some(DaemonCallError::Refused("not now".to_owned()));
     let (code, text) = failed(world.call("ADD", &config()));
     assert!(code == 100 && text.contains("not now"), "{text}");
     assert_eq!(world.commands(), ["ADD", "DEL"]);
@@ -272,7 +274,7 @@ fn status_says_what_the_daemon_can_do() {
     assert_eq!(done(status(&fake)), Value::Null);
     fake.0.borrow_mut().ended = true;
     assert_eq!(failed(status(&fake)).0, 51);
-    fake.0.borrow_mut().refuse = Some(DaemonError::Busy("much to do".to_owned()));
+    fake.0.borrow_mut().refuse = Some(DaemonCallError::Busy("much to do".to_owned()));
     assert_eq!(failed(status(&fake)).0, 50);
     let socket = folder.path().join("none");
     let absent = run(&get, text.as_bytes(), &mut |_| weft_cni::control::connect(&socket));
@@ -288,7 +290,7 @@ fn versions_are_those_of_the_specification() {
     assert_eq!(answer["supportedVersions"], json!(["0.3.1", "0.4.0", "1.0.0", "1.1.0"]));
     let old = json!({ "cniVersion": "0.4.0", "name": "n", "type": "weft" }).to_string();
     let get = |name: &str| (name == "CNI_COMMAND").then(|| "STATUS".to_owned());
-    let Outcome::Failed(text) = run(&get, old.as_bytes(), &mut |_| unreachable!("too old")) else {
+    let PluginOutcome::Failed(text) = run(&get, old.as_bytes(), &mut |_| unreachable!("too old")) else {
         panic!("STATUS is of version 1.1.0")
     };
     assert!(text.contains("\"cniVersion\":\"0.4.0\"") && text.contains("\"code\":1"), "{text}");
@@ -303,7 +305,7 @@ fn a_removal_without_a_daemon_is_tried_again() {
     done(world.call("ADD", &config()));
     world.commands();
     world.daemon.0.borrow_mut().away = true;
-    let Outcome::Failed(text) = world.call("DEL", &config()) else { panic!("the port is still there") };
+    let PluginOutcome::Failed(text) = world.call("DEL", &config()) else { panic!("the port is still there") };
     let error: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!((&error["code"], world.port_count()), (&json!(11), 1), "{text}");
     assert!(world.commands().is_empty(), "the port still has the addresses");

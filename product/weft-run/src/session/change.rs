@@ -7,7 +7,7 @@
 //! Classes keep their counts while policies change. A class that is gone keeps its place until a new class takes it; that
 //! starts from zero.
 
-use super::{PolicySource, Session, SessionError};
+use super::{AuthoredPolicy, Session, SessionError};
 use crate::cgroups::{self, Follower};
 use weft_host::OsError;
 use weft_host::cgroup::CgroupError;
@@ -21,13 +21,13 @@ use weft_units::{BitsPerSec, Nanos};
 #[derive(Debug)]
 pub struct PreparedChange {
     nic: PreparedPolicy,
-    source: Option<PolicySource>,
+    source: Option<AuthoredPolicy>,
 }
 
 impl PreparedChange {
     /// The change with the text of its policy, which a session needs that outlives its process.
     #[must_use]
-    pub fn with_source(self, source: PolicySource) -> Self {
+    pub fn with_source(self, source: AuthoredPolicy) -> Self {
         Self { source: Some(source), ..self }
     }
 

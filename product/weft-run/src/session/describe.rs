@@ -1,7 +1,7 @@
 //! The description of a run's devices and programs, before they are created.
 
 use super::settings::place;
-use super::{Inner, PortKind, RING_PACKETS, Receive, Settings};
+use super::{Inner, PortKind, RING_PACKETS, Receive, SessionSettings};
 use core::fmt::Write;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate, PIECE};
 use weft_nic::nic::NicPlan;
@@ -14,7 +14,7 @@ use weft_sched::queues::Service;
 
 /// Describes the policy or the hardware queues, the rings of each, and every device and program that `settings` would
 /// create. Changes nothing.
-pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
+pub fn describe_plan(settings: &SessionSettings, plan: &NicPlan) -> String {
     let plan = plan.rings();
     let mut out = match &plan.queues {
         Some(queues) => multiqueue(settings, queues),
@@ -28,7 +28,7 @@ pub fn describe_plan(settings: &Settings, plan: &NicPlan) -> String {
 }
 
 /// Describes the policy, and the rings of each lane.
-fn lanes(settings: &Settings, plan: &RingPlan) -> String {
+fn lanes(settings: &SessionSettings, plan: &RingPlan) -> String {
     let policy = plan.policy();
     let mut out = describe(policy) + describe_infrastructure(policy);
     let workers = settings.workers.get();
@@ -48,7 +48,7 @@ fn lanes(settings: &Settings, plan: &RingPlan) -> String {
 }
 
 /// Describes the hardware queues, and their service order.
-fn multiqueue(settings: &Settings, plan: &QueuePlan) -> String {
+fn multiqueue(settings: &SessionSettings, plan: &QueuePlan) -> String {
     let mut out = format!("link of {}\n", settings.rate);
     let _ = writeln!(out, "multiqueue NIC, {}", count(plan.queues, "hardware queue"));
     if plan.queues > 1 {
@@ -83,7 +83,7 @@ fn count(number: usize, what: &str) -> String {
 }
 
 /// The carrier of received packets. Only loading the program shows whether the kernel accepts it.
-fn receive(settings: &Settings) -> String {
+fn receive(settings: &SessionSettings) -> String {
     let kernel = "in the kernel (eBPF program `weft_receive` at the uplink's ingress)";
     match (settings.receive, settings.port) {
         (Receive::Thread, _) => "by the thread".to_owned(),
@@ -103,7 +103,7 @@ fn numbers(what: &str, first: usize, count: usize) -> String {
     }
 }
 
-fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
+fn devices(settings: &SessionSettings, plan: &RingPlan) -> Vec<String> {
     let (port, mac) = (&settings.name, settings.mac);
     let here = place(settings.port_netns.as_deref());
     let nic = "that namespace";
@@ -134,7 +134,7 @@ fn devices(settings: &Settings, plan: &RingPlan) -> Vec<String> {
     lines
 }
 
-fn kind_of(settings: &Settings) -> &'static str {
+fn kind_of(settings: &SessionSettings) -> &'static str {
     match settings.port {
         PortKind::Veth | PortKind::Auto => "a veth",
         PortKind::Tap => "a TAP",
@@ -142,7 +142,7 @@ fn kind_of(settings: &Settings) -> &'static str {
 }
 
 /// Describes the devices between a veth and its rings.
-fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
+fn behind_veth(settings: &SessionSettings, rings: usize, nic: &str) -> Vec<String> {
     let stem: String = settings.name.chars().take(11).collect();
     let mut lines = vec![
         format!("its far end {stem}-nic in {nic}"),
@@ -155,7 +155,7 @@ fn behind_veth(settings: &Settings, rings: usize, nic: &str) -> Vec<String> {
 }
 
 /// The rate, and the longest chunk.
-fn pace(settings: &Settings) -> String {
+fn pace(settings: &SessionSettings) -> String {
     let longest = match settings.segments_per_turn() {
         SegmentsPerTurn::Whole => "super-packets left whole".to_owned(),
         SegmentsPerTurn::AtMost(n) => format!("super-packets cut after every {n} segments"),

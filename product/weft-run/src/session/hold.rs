@@ -17,7 +17,7 @@
 
 use super::arp::Arp;
 use super::settings::namespace;
-use super::{NicSettings, PolicySource, PortKind, PortSettings, Session, SessionError, SessionPort};
+use super::{AuthoredPolicy, NicSettings, PortKind, PortSettings, Session, SessionError, SessionPort};
 use crate::cgroups::{self, Follower};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,7 +54,7 @@ struct State {
     arp: Option<Vec<(String, String)>>,
     made: u32,
     /// The policy in force.
-    policy: PolicySource,
+    policy: AuthoredPolicy,
     /// Its numbers.
     numbers: Numbers,
     ports: Vec<PortState>,
@@ -82,7 +82,7 @@ struct PortState {
 pub(super) struct Hold {
     store: Box<dyn Store>,
     run: RunId,
-    policy: PolicySource,
+    policy: AuthoredPolicy,
     numbers: Numbers,
     note: serde_json::Value,
     /// The proof that the run lives, if another process began it.
@@ -95,7 +95,7 @@ pub struct AdoptedSession {
     /// The session.
     pub session: Session,
     /// The policy in force.
-    pub source: PolicySource,
+    pub source: AuthoredPolicy,
     /// The user's own part of the state.
     pub note: serde_json::Value,
     /// The differences from before, one line each.
@@ -168,7 +168,7 @@ impl Hold {
     /// Stores a changed policy with its numbers.
     fn store_policy(
         &mut self,
-        source: Option<PolicySource>,
+        source: Option<AuthoredPolicy>,
         nic: &SoftwareNic,
         rest: &Rest<'_>,
     ) -> Result<(), SessionError> {
@@ -189,7 +189,7 @@ impl Session {
     pub fn hold(
         &mut self,
         mut store: Box<dyn Store>,
-        source: PolicySource,
+        source: AuthoredPolicy,
         note: serde_json::Value,
     ) -> Result<(), SessionError> {
         let run = RunId::current();
@@ -288,7 +288,7 @@ impl Session {
         &mut self,
         change: PreparedPolicy,
         cgroups: &[Option<CgroupEntry>],
-        source: Option<PolicySource>,
+        source: Option<AuthoredPolicy>,
     ) -> Result<Nanos, NicError> {
         let rest = Rest { uplink: &self.uplink, arp: self.arp.as_ref(), made: self.made, ports: &self.ports };
         let (hold, mut stored) = (self.hold.as_mut(), Ok(()));
@@ -337,7 +337,7 @@ impl Session {
     pub fn adopt(
         mut store: Box<dyn Store>,
         mut kept: Kept,
-        compile: impl Fn(&PolicySource) -> Option<CompiledPolicy>,
+        compile: impl Fn(&AuthoredPolicy) -> Option<CompiledPolicy>,
         settings: impl Fn(&CompiledPolicy) -> NicSettings,
     ) -> Result<AdoptedSession, Abandoned> {
         let namespace = kept.descriptors.remove(NAMESPACE).map(|fd| NetNs::received(fd, "(kept)"));
@@ -400,7 +400,7 @@ struct Taken {
 fn take_over(
     namespace: &NetNs,
     kept: &mut Kept,
-    compile: &impl Fn(&PolicySource) -> Option<CompiledPolicy>,
+    compile: &impl Fn(&AuthoredPolicy) -> Option<CompiledPolicy>,
     settings: &impl Fn(&CompiledPolicy) -> NicSettings,
 ) -> Result<Taken, SessionError> {
     let state = read_state(&kept.state)?;

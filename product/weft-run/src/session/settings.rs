@@ -141,7 +141,7 @@ impl PortSettings {
 
 /// The settings of a session with one port.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct SessionSettings {
     /// The name of the port.
     pub name: String,
     /// The namespace of the port's near end; `None` for the caller's.
@@ -197,7 +197,7 @@ pub(super) fn place(name: Option<&str>) -> String {
     name.map_or_else(|| "this network namespace".to_owned(), |name| format!("network namespace {name}"))
 }
 
-impl Settings {
+impl SessionSettings {
     /// Plans the rings. Changes nothing and needs no privilege.
     ///
     /// # Errors

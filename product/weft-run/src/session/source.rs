@@ -6,7 +6,7 @@ use weft_facts::tenants::TenantText;
 
 /// A policy as its author wrote it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PolicySource {
+pub struct AuthoredPolicy {
     /// Its name in diagnostics.
     pub name: String,
     /// Its text.

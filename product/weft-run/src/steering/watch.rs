@@ -23,7 +23,7 @@ pub enum WatchError {
 
 /// The changes since the last poll.
 #[derive(Clone, Debug, Default)]
-pub struct Update {
+pub struct FlowChanges {
     /// Flows that appeared.
     pub added: Vec<Flow>,
     /// Flows that disappeared.
@@ -36,7 +36,7 @@ pub struct Update {
 
 /// A watch of a namespace's sockets. A connected socket is a flow of one five-tuple; a UDP socket without a remote
 /// address is a flow with wildcards.
-pub struct Watch {
+pub struct SocketWatch {
     sockets: SockDiag,
     planner: Planner,
     /// The configuration of the NIC.
@@ -44,7 +44,7 @@ pub struct Watch {
     known: BTreeMap<HeaderMatch, (SteeredFlowId, Flow)>,
 }
 
-impl Watch {
+impl SocketWatch {
     /// Starts from the NIC's current configuration.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Watch {
     ///
     /// # Errors
     /// When the kernel does not list its sockets, or planning fails.
-    pub fn look(&mut self) -> Result<Option<Update>, WatchError> {
+    pub fn look(&mut self) -> Result<Option<FlowChanges>, WatchError> {
         let there: BTreeMap<HeaderMatch, Flow> =
             flows(&mut self.sockets)?.into_iter().map(|flow| (flow.headers, flow)).collect();
         let gone: BTreeSet<HeaderMatch> =
@@ -70,7 +70,7 @@ impl Watch {
         if gone.is_empty() && new.is_empty() {
             return Ok(None);
         }
-        let mut update = Update { added: new.clone(), ..Update::default() };
+        let mut update = FlowChanges { added: new.clone(), ..FlowChanges::default() };
         let mut ids = Vec::new();
         for headers in gone {
             if let Some((id, flow)) = self.known.remove(&headers) {

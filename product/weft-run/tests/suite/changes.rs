@@ -15,7 +15,7 @@ use weft_host::testing::{privileged, until, wait_for};
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::nic::NicError;
 use weft_nic::plan::PlanError;
-use weft_run::session::{PolicySource, PortTotals, Session, SessionError, WireCounters};
+use weft_run::session::{AuthoredPolicy, PortTotals, Session, SessionError, WireCounters};
 use weft_units::{BitsPerSec, Nanos};
 
 const LINK: BitsPerSec = BitsPerSec(300_000_000);
@@ -480,7 +480,7 @@ fn a_changed_policy_is_stored_before_any_packet_is_of_its_classes() {
     };
     let (classes, seen) = std::sync::mpsc::channel();
     let store = OnState(Box::new(move || classes.send(probe()).expect("the test")));
-    let source = |text: &str| PolicySource {
+    let source = |text: &str| AuthoredPolicy {
         name: "test".to_owned(),
         text: text.to_owned(),
         rate_bps: None,

@@ -10,7 +10,7 @@ use crate::program::Custom;
 
 /// The verdict of a leaf's programs on a fetched packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
+pub enum LeafVerdict {
     /// Send it.
     Send,
     /// Send it, marked as having experienced congestion.
@@ -19,7 +19,7 @@ pub enum Verdict {
     Drop,
 }
 
-impl Verdict {
+impl LeafVerdict {
     fn of(effects: &[Effects]) -> Self {
         if effects.iter().any(Effects::drops) {
             Self::Drop
@@ -107,9 +107,9 @@ impl ScriptLeaf {
     }
 
     /// The verdict on a fetched packet of flow `id`.
-    pub(crate) fn fetched(&mut self, flows: &mut Children, id: u32, sight: &Sight<'_>) -> Verdict {
+    pub(crate) fn fetched(&mut self, flows: &mut Children, id: u32, sight: &Sight<'_>) -> LeafVerdict {
         let own = self.scheduler.fetched(flows, id, sight);
-        let Some(dropper) = &mut self.dropper else { return Verdict::of(&[own]) };
+        let Some(dropper) = &mut self.dropper else { return LeafVerdict::of(&[own]) };
         let inputs = Inputs {
             queued_bytes: sight.queued.bytes,
             queued_packets: sight.queued.packets,
@@ -122,6 +122,6 @@ impl ScriptLeaf {
         let child = &mut flows.state_mut(id)[first..first + words];
         let Dropper { custom, state, parameters } = dropper;
         let effects = custom.run(Part::Fetched, &inputs, parameters, state, child);
-        Verdict::of(&[own, effects])
+        LeafVerdict::of(&[own, effects])
     }
 }

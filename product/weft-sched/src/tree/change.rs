@@ -98,7 +98,7 @@ pub struct Changed<P = Prepared> {
 /// A change that was refused. The tree runs on as before.
 #[derive(Debug, Error)]
 #[error("{why}")]
-pub struct Refused<P: core::fmt::Debug = Prepared> {
+pub struct RefusedChange<P: core::fmt::Debug = Prepared> {
     /// The reason.
     pub why: ChangeError,
     /// The change, unused.
@@ -195,7 +195,7 @@ impl PolicyTree {
     ///
     /// # Errors
     /// See [`ChangeError`]; the tree is unchanged then.
-    pub fn change(&mut self, prepared: Prepared, now: Instant) -> Result<Changed, Refused> {
+    pub fn change(&mut self, prepared: Prepared, now: Instant) -> Result<Changed, RefusedChange> {
         self.change_with(prepared, now, |_| Default::default())
     }
 
@@ -209,7 +209,7 @@ impl PolicyTree {
         prepared: Prepared,
         now: Instant,
         waiting: impl Fn(FlowId) -> (Metadata, Counted),
-    ) -> Result<Changed, Refused> {
+    ) -> Result<Changed, RefusedChange> {
         let arrival = |entry: &Entry, order| match order {
             LeafOrder::Fifo => entry.rank,
             // A turn takes its arrival number when its reference goes in.
@@ -226,9 +226,9 @@ impl PolicyTree {
         now: Instant,
         arrival: impl Fn(&Entry, LeafOrder) -> u64,
         waiting: impl Fn(FlowId) -> FlowHead,
-    ) -> Result<Changed, Refused> {
+    ) -> Result<Changed, RefusedChange> {
         if let Err(why) = self.check_change(&prepared.0) {
-            return Err(Refused { why, prepared });
+            return Err(RefusedChange { why, prepared });
         }
         let Parts { tree: old, upwards, limits, targets, spare, spent, .. } = &mut *prepared.0;
         *spent = true;

@@ -73,7 +73,7 @@ mod script;
 mod service;
 
 use change::Counterparts;
-pub use change::{ChangeError, Changed, Prepared, Refused};
+pub use change::{ChangeError, Changed, Prepared, RefusedChange};
 pub use inspect::{InvariantError, Place, QueuePosition};
 pub(crate) use script::FlowHead;
 use script::Scripts;

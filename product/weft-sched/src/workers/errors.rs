@@ -2,7 +2,7 @@
 
 use weft_units::{BitsPerSec, Instant, LimitId, Nanos};
 
-use super::simulation::{BUCKET, Outcome, Presence, RateChange, Scene, Way, run};
+use super::simulation::{BUCKET, Presence, RateChange, Scene, SimulatedBytes, Way, run};
 use super::{Settings, SharedError};
 use crate::workload::{limit_lanes, wfq_program};
 
@@ -133,7 +133,7 @@ fn rate_at(bucket: usize) -> BitsPerSec {
     BitsPerSec(in_force.map_or(0, |(_, megabits)| megabits * 1_000_000))
 }
 
-fn error_of_shares(outcome: &Outcome) -> f64 {
+fn error_of_shares(outcome: &SimulatedBytes) -> f64 {
     let error = |lanes: Vec<u64>| {
         let all: u64 = lanes.iter().sum();
         let due = |lane: usize| all as f64 * (lane + 1) as f64 / 36.0;
@@ -143,7 +143,7 @@ fn error_of_shares(outcome: &Outcome) -> f64 {
 }
 
 /// The largest excess and the largest lack of the first class in any span, beside the rates that were in force in its buckets.
-fn errors_of_limit(outcome: &Outcome, rate: impl Fn(usize) -> BitsPerSec) -> (f64, f64) {
+fn errors_of_limit(outcome: &SimulatedBytes, rate: impl Fn(usize) -> BitsPerSec) -> (f64, f64) {
     let allowed = |first: usize| -> u64 {
         let each = (first..first + SPAN).map(|bucket| rate(bucket).bytes_in(BUCKET).get());
         each.sum()

@@ -18,7 +18,7 @@ use crate::packets::{Dequeue, Descriptor, PacketScheduler};
 use crate::program::Program;
 use crate::workload::Rng;
 
-/// The span of a bucket of [`Outcome`].
+/// The span of a bucket of [`SimulatedBytes`].
 pub const BUCKET: Nanos = Nanos::from_millis(1);
 
 /// The packets that a sender has waiting while it is on.
@@ -110,7 +110,7 @@ impl Scene {
 
 /// The bytes of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct SimulatedBytes {
     /// Bytes of each lane in each [`BUCKET`], by bucket.
     pub buckets: Vec<Vec<u64>>,
     /// Packets enqueued, and those dequeued or still held: equal, or packets were lost.
@@ -121,7 +121,7 @@ pub struct Outcome {
     pub forfeited: Vec<Nanos>,
 }
 
-impl Outcome {
+impl SimulatedBytes {
     /// The bytes of a lane in the buckets from `first` on.
     pub fn bytes(&self, lane: usize, first: usize, buckets: usize) -> u64 {
         self.buckets.iter().skip(first).take(buckets).map(|bucket| bucket[lane]).sum()
@@ -182,7 +182,7 @@ struct Run<'a> {
 ///
 /// # Errors
 /// When the program cannot be run, or not be shared.
-pub fn run(scene: &Scene, way: Way) -> Result<Outcome, SharedError> {
+pub fn run(scene: &Scene, way: Way) -> Result<SimulatedBytes, SharedError> {
     let mut run = Run::new(scene, way)?;
     let end = Instant::after_epoch(scene.span);
     loop {
@@ -437,7 +437,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn finish(self) -> Outcome {
+    fn finish(self) -> SimulatedBytes {
         let held: u64 = self.engines.iter().map(|engine| engine.packets.held().get()).sum();
         let limits = self.scene.program.limits.len();
         let unaccounted = (0..limits).map(|limit| self.unaccounted(LimitId::from_index(limit))).collect();
@@ -445,7 +445,7 @@ impl<'a> Run<'a> {
         let of = |limit| handles().filter_map(move |handle| handle.counters(LimitId::from_index(limit)));
         let forfeited = (0..limits).map(|limit| of(limit).map(|counters| counters.forfeited).sum()).collect();
         let packets = [self.enqueued, self.dequeued + held];
-        Outcome { buckets: self.buckets, packets, unaccounted, forfeited }
+        SimulatedBytes { buckets: self.buckets, packets, unaccounted, forfeited }
     }
 
     /// The time that workers took of a limit, at its rate, less what they did with it. Only without changes of the rate.

@@ -1,11 +1,11 @@
 //! A port of the configuration.
 
-use super::PortConfig;
+use super::ConfiguredPort;
 use super::values::{Mistakes, each_key, interface, list, non_empty};
 use std::net::IpAddr;
 use weft_facts::ports::PortLimit;
 use weft_host::Mac;
-use weft_text::toml::Item;
+use weft_text::toml::TomlItem;
 use weft_text::{ParseError, quoted};
 use weft_units::{BitsPerSec, Bytes, ParseUnitError};
 
@@ -15,11 +15,11 @@ const PORT_KEYS: [&str; 7] = ["name", "netns", "addresses", "mac", "uplink", "eg
 pub(crate) const BURST_MAX: Bytes = Bytes(1 << 30);
 
 /// Reads a port; `before` are the file's ports so far.
-pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortConfig, Mistakes> {
+pub(super) fn read_port(item: TomlItem<'_>, before: &[ConfiguredPort]) -> Result<ConfiguredPort, Mistakes> {
     let Some(table) = item.as_table("[[ports]]") else {
         return Err(item.error("a port must be a table", "begin it with [[ports]]").into());
     };
-    let mut port = PortConfig::default();
+    let mut port = ConfiguredPort::default();
     each_key(&table, &PORT_KEYS, |item| {
         match item.key {
             "name" => port.name = interface(item)?,
@@ -42,13 +42,13 @@ pub(super) fn read_port(item: Item<'_>, before: &[PortConfig]) -> Result<PortCon
     Ok(port)
 }
 
-fn mac(item: Item<'_>) -> Result<Mac, ParseError> {
+fn mac(item: TomlItem<'_>) -> Result<Mac, ParseError> {
     let text = item.text()?;
     text.parse()
         .map_err(|_| item.error(format!("{} is no hardware address", quoted(text)), "six bytes with colons"))
 }
 
-fn address(item: Item<'_>) -> Result<(IpAddr, u8), ParseError> {
+fn address(item: TomlItem<'_>) -> Result<(IpAddr, u8), ParseError> {
     let text = item.text()?;
     parse_address(text).ok_or_else(|| {
         let what = format!("{} is not an address with a prefix length", quoted(text));
@@ -65,7 +65,7 @@ pub(crate) fn parse_address(text: &str) -> Option<(IpAddr, u8)> {
     (length <= most).then_some((address, length))
 }
 
-fn limit(item: Item<'_>) -> Result<PortLimit, ParseError> {
+fn limit(item: TomlItem<'_>) -> Result<PortLimit, ParseError> {
     let hint = "such as \"100mbps\", or with its burst \"100mbps,30kb\"";
     match parse_limit(item.text()?) {
         Ok(PortLimit { rate: BitsPerSec::ZERO, .. }) => Err(item.error("a rate of zero sends nothing", hint)),

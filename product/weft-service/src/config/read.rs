@@ -4,14 +4,14 @@ use super::ports::read_port;
 use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
 use super::values::{Mistakes, each, each_key, interface, list, non_empty, not_read, one_of};
-use super::{Config, ConfigError, GROUP, Hold, Metrics, OnFailure, PortConfig, Watchdog};
+use super::{Config, ConfigError, ConfiguredPort, GROUP, Hold, Metrics, OnFailure, Watchdog};
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use weft_nic::nic::WORKERS;
-use weft_text::toml::{self, Item, Table};
+use weft_text::toml::{self, TomlItem, TomlTable};
 use weft_text::{LocatedError, ParseError, quoted};
 use weft_units::BitsPerSec;
 
@@ -59,7 +59,7 @@ pub(super) struct Layer {
     on_failure: Option<OnFailure>,
     watchdog: Option<Watchdog>,
     steer: Option<SteerLayer>,
-    ports: Vec<PortConfig>,
+    ports: Vec<ConfiguredPort>,
 }
 
 impl Layer {
@@ -115,11 +115,13 @@ pub(super) fn read(text: &str, file: &Path, policies: &Path) -> Result<Layer, Ve
 fn parse(text: &str, file: &Path, policies: &Path) -> Result<Layer, Mistakes> {
     let map = toml::parse(text, "write texts in quotes; a port begins with [[ports]]")?;
     let mut layer = Layer::default();
-    each_key(&Table::root("the file", &map, &SYNONYMS), &KEYS, |item| set(&mut layer, item, file, policies))?;
+    each_key(&TomlTable::root("the file", &map, &SYNONYMS), &KEYS, |item| {
+        set(&mut layer, item, file, policies)
+    })?;
     Ok(layer)
 }
 
-fn set(layer: &mut Layer, item: Item<'_>, file: &Path, policies: &Path) -> Result<(), Mistakes> {
+fn set(layer: &mut Layer, item: TomlItem<'_>, file: &Path, policies: &Path) -> Result<(), Mistakes> {
     match item.key {
         "uplink" => match item.as_table("uplink") {
             Some(tables) => each(tables.entries(), |(span, item)| {
@@ -177,8 +179,8 @@ fn uplink_name(span: Range<usize>, name: &str) -> Result<String, ParseError> {
 /// Reads the table of the uplink `name`. Its ports go to those of the file.
 fn read_uplink(
     name: &str,
-    item: Item<'_>,
-    ports: &mut Vec<PortConfig>,
+    item: TomlItem<'_>,
+    ports: &mut Vec<ConfiguredPort>,
     file: &Path,
     policies: &Path,
 ) -> Result<UplinkLayer, Mistakes> {
@@ -201,7 +203,7 @@ fn read_uplink(
                     let what = format!("port {} names another uplink than its table", quoted(&port.name));
                     return Err(item.error(what, "leave its `uplink` out").into());
                 }
-                ports.push(PortConfig { uplink: Some(name.to_owned()), ..port });
+                ports.push(ConfiguredPort { uplink: Some(name.to_owned()), ..port });
                 Ok(())
             })?,
         }
@@ -211,12 +213,12 @@ fn read_uplink(
 }
 
 /// A number of transmit workers.
-fn workers(item: Item<'_>) -> Result<NonZeroUsize, ParseError> {
+fn workers(item: TomlItem<'_>) -> Result<NonZeroUsize, ParseError> {
     let number = item.whole(&(1..=WORKERS as u64))?;
     Ok(NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN))
 }
 
-fn rate(item: Item<'_>) -> Result<BitsPerSec, ParseError> {
+fn rate(item: TomlItem<'_>) -> Result<BitsPerSec, ParseError> {
     let example = "such as \"900mbps\"";
     if let Some(number) = item.as_number() {
         let hint = format!("write `{} = \"{number}mbps\"`, if megabits per second are meant", item.key);
@@ -237,14 +239,14 @@ fn policy(name: &str, file: &Path, policies: &Path) -> PathBuf {
     policies.join(format!("{name}.weft"))
 }
 
-fn absolute(item: Item<'_>, path: &str) -> Result<PathBuf, ParseError> {
+fn absolute(item: TomlItem<'_>, path: &str) -> Result<PathBuf, ParseError> {
     if path.starts_with('/') {
         return Ok(PathBuf::from(path));
     }
     Err(item.error(format!("{} is no absolute path", quoted(path)), "begin it with a slash"))
 }
 
-fn metrics(item: Item<'_>) -> Result<Metrics, ParseError> {
+fn metrics(item: TomlItem<'_>) -> Result<Metrics, ParseError> {
     let text = item.text()?;
     if text == "off" {
         return Ok(Metrics::Off);

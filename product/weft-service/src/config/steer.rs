@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weft_run::steering::input;
 use weft_steer::search::Options;
 use weft_text::ParseError;
-use weft_text::toml::Item;
+use weft_text::toml::TomlItem;
 use weft_units::Nanos;
 
 /// The keys of the table.
@@ -50,7 +50,7 @@ impl SteerLayer {
 }
 
 /// Reads the table of `file`, with model and policy.
-pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, Mistakes> {
+pub(super) fn read_steer(item: TomlItem<'_>, file: &Path) -> Result<SteerLayer, Mistakes> {
     let Some(table) = item.as_table("[steer]") else {
         return Err(item.error("`steer` must be a table", "begin it with [steer]").into());
     };
@@ -86,7 +86,7 @@ pub(super) fn read_steer(item: Item<'_>, file: &Path) -> Result<SteerLayer, Mist
 
 /// A text that `check` accepts.
 fn checked(
-    item: Item<'_>,
+    item: TomlItem<'_>,
     check: impl Fn(&str) -> Result<(), input::InputError>,
 ) -> Result<String, ParseError> {
     let text = non_empty(item)?;

@@ -1,6 +1,6 @@
 //! The uplinks of a configuration: one without a name, or a table for each.
 
-use super::{ConfigError, PortConfig, UplinkConfig};
+use super::{ConfigError, ConfiguredPort, UplinkConfig};
 use core::num::NonZeroUsize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl Head {
     pub(super) fn complete(
         self,
         tables: BTreeMap<String, UplinkLayer>,
-        ports: Vec<PortConfig>,
+        ports: Vec<ConfiguredPort>,
         main: &Path,
     ) -> Result<(Vec<UplinkConfig>, Option<usize>), ConfigError> {
         let default = self.default.clone();

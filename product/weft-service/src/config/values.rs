@@ -1,6 +1,6 @@
 //! Values of a configuration, and all mistakes of a file at once.
 
-use weft_text::toml::{Item, Table};
+use weft_text::toml::{TomlItem, TomlTable};
 use weft_text::{ParseError, hint_and_all, quoted};
 use weft_units::ParseUnitError;
 
@@ -29,9 +29,9 @@ pub(super) fn each<T>(
 
 /// Does `read` for each key of a table that has `keys`, and returns the mistakes of all.
 pub(super) fn each_key<'a>(
-    table: &Table<'a>,
+    table: &TomlTable<'a>,
     keys: &[&str],
-    mut read: impl FnMut(Item<'a>) -> Result<(), Mistakes>,
+    mut read: impl FnMut(TomlItem<'a>) -> Result<(), Mistakes>,
 ) -> Result<(), Mistakes> {
     each(table.entries(), |(span, item)| {
         table.refuse_unless_known((span, item.key), keys)?;
@@ -40,7 +40,7 @@ pub(super) fn each_key<'a>(
 }
 
 /// A text that is not empty.
-pub(super) fn non_empty(item: Item<'_>) -> Result<String, ParseError> {
+pub(super) fn non_empty(item: TomlItem<'_>) -> Result<String, ParseError> {
     match item.text()? {
         "" => Err(item.error(format!("`{}` is empty", item.key), "leave the key out, or name something")),
         text => Ok(text.to_owned()),
@@ -48,7 +48,7 @@ pub(super) fn non_empty(item: Item<'_>) -> Result<String, ParseError> {
 }
 
 /// The name of an interface, by the kernel's rules (`dev_valid_name`, net/core/dev.c).
-pub(super) fn interface(item: Item<'_>) -> Result<String, ParseError> {
+pub(super) fn interface(item: TomlItem<'_>) -> Result<String, ParseError> {
     let name = non_empty(item)?;
     let odd = |c: char| c == '/' || c == ':' || c.is_whitespace() || c.is_control();
     if name.len() > NAME_MAX || name == "." || name == ".." || name.contains(odd) {
@@ -59,7 +59,7 @@ pub(super) fn interface(item: Item<'_>) -> Result<String, ParseError> {
 }
 
 /// One of the words in `known`.
-pub(super) fn one_of<T: Copy>(item: Item<'_>, known: &[(&str, T)]) -> Result<T, ParseError> {
+pub(super) fn one_of<T: Copy>(item: TomlItem<'_>, known: &[(&str, T)]) -> Result<T, ParseError> {
     let text = item.text()?;
     let found = known.iter().find(|(name, _)| *name == text);
     found.map(|(_, value)| *value).ok_or_else(|| {
@@ -69,12 +69,12 @@ pub(super) fn one_of<T: Copy>(item: Item<'_>, known: &[(&str, T)]) -> Result<T, 
 }
 
 /// The items of a list.
-pub(super) fn list<'a>(item: Item<'a>) -> Result<Vec<Item<'a>>, ParseError> {
+pub(super) fn list<'a>(item: TomlItem<'a>) -> Result<Vec<TomlItem<'a>>, ParseError> {
     item.list(format!("write `{} = [...]`", item.key))
 }
 
 /// The error for a quantity that cannot be read, with the text that was meant, or else `hint`.
-pub(super) fn not_read(item: Item<'_>, error: &ParseUnitError, hint: &str) -> ParseError {
+pub(super) fn not_read(item: TomlItem<'_>, error: &ParseUnitError, hint: &str) -> ParseError {
     let what = format!("{} is not {}", quoted(&error.given), error.expected);
     let meant = error.meant.as_ref().map(|meant| format!("write `{} = \"{meant}\"`", item.key));
     item.error(what, meant.as_deref().unwrap_or(hint))

@@ -1,10 +1,10 @@
 //! Whether the daemon can run what its configuration says, before it starts: [`check`] is asked by the start itself, and
 //! [`report`] says everything that is wrong, and changes nothing.
 
-use super::{DaemonError, Options};
-use crate::config::{PortConfig, UplinkConfig};
+use super::{DaemonError, DaemonOptions};
+use crate::config::{ConfiguredPort, UplinkConfig};
 use crate::data_path::session::settings;
-use crate::policy::Policy;
+use crate::policy::ServicePolicy;
 use weft_facts::ports::LimitedPort;
 use weft_host::{Mac, require_network_rights};
 use weft_policy::promise::{About, refused_with};
@@ -15,7 +15,7 @@ use weft_titan::host_users::host_users;
 
 /// The answer to whether the daemon can run a configuration.
 #[derive(Debug, Default)]
-pub struct Report {
+pub struct GateReport {
     /// The uplinks, policies and ports that would run, in lines.
     pub lines: Vec<String>,
     /// The parts that the daemon starts without.
@@ -28,7 +28,7 @@ pub struct Report {
 ///
 /// # Errors
 /// With the place in the text, where the policy needs more than a port has.
-pub fn check(uplink: &UplinkConfig, policy: &Policy, names: &[&str]) -> Result<(), DaemonError> {
+pub fn check(uplink: &UplinkConfig, policy: &ServicePolicy, names: &[&str]) -> Result<(), DaemonError> {
     let compiled = &policy.compiled;
     let Err(error) = settings(compiled, uplink).plan_for_ports(compiled, names) else { return Ok(()) };
     let refusal = refusal(&error, compiled);
@@ -46,11 +46,11 @@ pub fn check(uplink: &UplinkConfig, policy: &Policy, names: &[&str]) -> Result<(
 
 /// Reads the configuration and its policies, and checks the interfaces, the namespaces and the names of the ports. Changes
 /// nothing.
-pub fn report(options: &Options) -> Report {
-    let mut report = Report::default();
+pub fn report(options: &DaemonOptions) -> GateReport {
+    let mut report = GateReport::default();
     let config = match options.config() {
         Ok((_, config)) => config,
-        Err(error) => return Report { mistakes: vec![error], ..report },
+        Err(error) => return GateReport { mistakes: vec![error], ..report },
     };
     for uplink in &config.uplinks {
         report.policy(uplink);
@@ -66,15 +66,15 @@ pub fn report(options: &Options) -> Report {
     report
 }
 
-impl Report {
+impl GateReport {
     /// Checks the policy of an uplink, with the limits of its ports, and describes both.
     fn policy(&mut self, uplink: &UplinkConfig) {
-        let limit = |port: &PortConfig| {
+        let limit = |port: &ConfiguredPort| {
             let of = port.egress?;
             Some(LimitedPort { port: port.name.clone(), limit: of })
         };
         let limits = uplink.ports.iter().filter_map(limit).collect();
-        let read = Policy::read(&uplink.policy, uplink.rate);
+        let read = ServicePolicy::read(&uplink.policy, uplink.rate);
         let policy = match read.and_then(|policy| policy.with_port_limits(limits)) {
             Ok(policy) => policy,
             Err(error) => return self.mistakes.push(error.into()),
@@ -88,7 +88,7 @@ impl Report {
     /// Looks at the interfaces and the names on this host. The daemon waits for an uplink while another is there.
     fn host(&mut self, uplinks: &[UplinkConfig]) {
         let look = |uplink: &UplinkConfig| {
-            let policy = Policy::read(&uplink.policy, uplink.rate).ok()?;
+            let policy = ServicePolicy::read(&uplink.policy, uplink.rate).ok()?;
             settings(&policy.compiled, uplink).check_host().err()
         };
         let missing: Vec<_> = uplinks.iter().filter_map(|uplink| Some((uplink, look(uplink)?))).collect();
@@ -109,7 +109,7 @@ impl Report {
 }
 
 /// Checks that the port can have its name. It may be a running daemon's, which is taken over or made anew.
-fn look_at(port: &PortConfig) -> Result<(), SessionError> {
+fn look_at(port: &ConfiguredPort) -> Result<(), SessionError> {
     let settings = PortSettings {
         name: port.name.clone(),
         netns: port.netns.clone(),
@@ -124,7 +124,7 @@ fn look_at(port: &PortConfig) -> Result<(), SessionError> {
 }
 
 /// An uplink in lines.
-fn describe(uplink: &UplinkConfig, policy: &Policy) -> [String; 3] {
+fn describe(uplink: &UplinkConfig, policy: &ServicePolicy) -> [String; 3] {
     let hash: String = policy.hash.chars().take(12).collect();
     let ports: Vec<&str> = uplink.ports.iter().map(|port| port.name.as_str()).collect();
     let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));

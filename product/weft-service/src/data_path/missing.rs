@@ -1,8 +1,8 @@
 //! The data path of an uplink that does not run: its interface is not there, or its session has ended. It refuses everything
 //! with the reason, so that the other uplinks of the daemon continue.
 
-use super::{DataPath, DataPathError, Plan, PortSpec, ServiceStatus};
-use crate::policy::Policy;
+use super::{DataPath, DataPathError, PolicyPlan, PortSpec, ServiceStatus};
+use crate::policy::ServicePolicy;
 use weft_facts::status::WorkerState;
 use weft_policy::CompiledPolicy;
 
@@ -20,11 +20,11 @@ impl Missing {
 }
 
 impl DataPath for Missing {
-    fn prepare(&mut self, _: &CompiledPolicy) -> Result<Plan, DataPathError> {
+    fn prepare(&mut self, _: &CompiledPolicy) -> Result<PolicyPlan, DataPathError> {
         self.error()
     }
 
-    fn commit(&mut self, _: &Policy) -> Result<(), DataPathError> {
+    fn commit(&mut self, _: &ServicePolicy) -> Result<(), DataPathError> {
         self.error()
     }
 

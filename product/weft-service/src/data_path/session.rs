@@ -4,10 +4,10 @@
 //! A prepared policy is kept until it is committed, since it was numbered and planned for the policy in force and for the
 //! ports at that time. If either has changed since, it is prepared again.
 
-use super::{DataPath, DataPathError, Former, Maker, Memory, Plan, PortSpec, Started};
+use super::{DaemonMemory, DataPath, DataPathError, Former, Maker, PolicyPlan, PortSpec, Started};
 use crate::config::{Config, Hold, OnFailure, UplinkConfig};
 use crate::holding::Opened;
-use crate::policy::Policy;
+use crate::policy::ServicePolicy;
 use core::num::NonZeroUsize;
 use weft_facts::status::ServiceStatus;
 use weft_facts::tenants::TenantText;
@@ -15,8 +15,8 @@ use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale, link};
 use weft_policy::{CompiledPolicy, FileText, TenantTexts};
 use weft_run::session::{
-    Abandoned, AdoptedSession, NicSettings, PolicySource, PortKind, PortSettings, PortStatus, PreparedChange,
-    Receive, Session, SessionError,
+    Abandoned, AdoptedSession, AuthoredPolicy, NicSettings, PortKind, PortSettings, PortStatus,
+    PreparedChange, Receive, Session, SessionError,
 };
 use weft_units::{BitsPerSec, Nanos};
 
@@ -39,7 +39,7 @@ pub struct Sessions;
 impl Maker for Sessions {
     fn start(
         &self,
-        policy: &Policy,
+        policy: &ServicePolicy,
         uplink: &UplinkConfig,
         config: &Config,
         store: Option<Opened>,
@@ -60,7 +60,7 @@ impl SessionPath {
     /// # Errors
     /// When the interface or its namespace does not exist, or the kernel refuses a device or a program.
     pub fn start(
-        policy: &Policy,
+        policy: &ServicePolicy,
         uplink: &UplinkConfig,
         config: &Config,
         store: Option<Opened>,
@@ -156,9 +156,9 @@ fn on_failure(config: &Config) -> weft_nic::nic::OnFailure {
 }
 
 /// The text of `policy`, for a successor.
-fn source(policy: &Policy) -> PolicySource {
+fn source(policy: &ServicePolicy) -> AuthoredPolicy {
     let text = |(tenant, file): (String, FileText)| TenantText { tenant, name: file.name, text: file.text };
-    PolicySource {
+    AuthoredPolicy {
         name: policy.name.clone(),
         text: policy.text.clone(),
         rate_bps: policy.rate.map(BitsPerSec::get),
@@ -168,12 +168,12 @@ fn source(policy: &Policy) -> PolicySource {
 }
 
 /// The policy of a text.
-fn policy_of(source: &PolicySource) -> Option<Policy> {
+fn policy_of(source: &AuthoredPolicy) -> Option<ServicePolicy> {
     let file =
         |of: &TenantText| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
     let files = TenantTexts(source.tenants.iter().map(file).collect());
     let rate = source.rate_bps.map(BitsPerSec);
-    Policy::limited(&source.name, source.text.clone(), &files, rate, source.port_limits.clone()).ok()
+    ServicePolicy::limited(&source.name, source.text.clone(), &files, rate, source.port_limits.clone()).ok()
 }
 
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
@@ -183,7 +183,7 @@ fn adopt(
     store: Box<dyn Store>,
     kept: Kept,
 ) -> Result<Started, (Option<Box<dyn Store>>, String)> {
-    let compile = |source: &PolicySource| policy_of(source).map(|policy| policy.compiled);
+    let compile = |source: &AuthoredPolicy| policy_of(source).map(|policy| policy.compiled);
     let adopted = Session::adopt(store, kept, compile, |policy| settings(policy, uplink));
     let failed = |Abandoned { error, store }| {
         (store, format!("{error}; the ports are made anew, and connections through them have lost packets"))
@@ -193,7 +193,7 @@ fn adopt(
         return Err((None, format!("the policy {} does not compile", source.name)));
     };
     session.on_failure(on_failure(config));
-    let memory: Memory = serde_json::from_value(note).unwrap_or_default();
+    let memory: DaemonMemory = serde_json::from_value(note).unwrap_or_default();
     let spec = |port: PortStatus| PortSpec {
         egress: memory.egress.get(&port.name).copied(),
         ingress: port.ingress,
@@ -223,10 +223,10 @@ fn clean<'a>(namespaces: impl IntoIterator<Item = Option<&'a str>>) {
 }
 
 impl DataPath for SessionPath {
-    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError> {
+    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<PolicyPlan, DataPathError> {
         let change = self.prepare_change(policy)?;
         let renumbered = change.renumbered();
-        let plan = Plan {
+        let plan = PolicyPlan {
             steps: renumbered.steps.iter().map(ToString::to_string).collect(),
             warnings: renumbered
                 .warnings
@@ -238,7 +238,7 @@ impl DataPath for SessionPath {
         Ok(plan)
     }
 
-    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError> {
+    fn commit(&mut self, policy: &ServicePolicy) -> Result<(), DataPathError> {
         let change = self.prepared_for(&policy.compiled)?.with_source(source(policy));
         self.session.change_policy(change)?;
         Ok(())
@@ -286,7 +286,7 @@ impl DataPath for SessionPath {
         self.session.remove_port(name, Nanos::ZERO).map(|_| ()).map_err(of_port)
     }
 
-    fn remember(&mut self, memory: &Memory) {
+    fn remember(&mut self, memory: &DaemonMemory) {
         // Numbers and names always make a document.
         self.session.set_note(serde_json::to_value(memory).unwrap_or_default());
     }

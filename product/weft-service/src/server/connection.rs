@@ -2,8 +2,8 @@
 
 use super::Context;
 use super::outbox::Outbox;
-use crate::access::{Check, Peer, Verdict};
-use crate::service::{Answer, Later};
+use crate::access::{AccessCheck, AccessVerdict, PeerProcess};
+use crate::service::{Later, PendingAnswer};
 use rustix::event::PollFlags;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -27,7 +27,13 @@ enum Phase {
     /// Calls are read.
     Open,
     /// A call waits for polkit.
-    Checking { check: Box<Check>, verdict: Verdict, request: Box<Request>, mode: CallMode, why: String },
+    Checking {
+        check: Box<AccessCheck>,
+        verdict: AccessVerdict,
+        request: Box<Request>,
+        mode: CallMode,
+        why: String,
+    },
     /// The steps that a call has begun are under way.
     Waiting { later: Later, mode: CallMode },
     /// The counters are sent repeatedly.
@@ -42,7 +48,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
-    peer: Peer,
+    peer: PeerProcess,
     frames: Frames,
     /// The next complete call.
     next: Option<Vec<u8>>,
@@ -57,14 +63,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(stream: UnixStream, peer: Peer, (served, now): (u64, Instant)) -> Self {
+    pub(super) fn new(stream: UnixStream, peer: PeerProcess, (served, now): (u64, Instant)) -> Self {
         let most = if peer.is_admin() { MESSAGE_MAX } else { READER_MESSAGE_MAX };
         let (frames, out) = (Frames::of(most), Outbox::default());
         let phase = Phase::Open;
         Self { stream, peer, frames, next: None, out, active: now, served, phase, ended: false }
     }
 
-    pub(super) fn peer(&self) -> Peer {
+    pub(super) fn peer(&self) -> PeerProcess {
         self.peer
     }
 
@@ -193,7 +199,7 @@ impl Connection {
     pub(super) fn has_call(&self) -> bool {
         let is_ready = match &self.phase {
             Phase::Open => self.next.is_some(),
-            Phase::Checking { verdict, .. } => *verdict != Verdict::Open,
+            Phase::Checking { verdict, .. } => *verdict != AccessVerdict::Open,
             _ => false,
         };
         is_ready && self.out.is_empty()
@@ -270,9 +276,9 @@ impl Connection {
             let message = "others are being asked for their passwords".to_owned();
             return self.reply(Err(ControlError::Busy { message }), mode);
         }
-        match Check::start(self.peer) {
+        match AccessCheck::start(self.peer) {
             Ok(check) => {
-                let (check, request, verdict) = (Box::new(check), Box::new(request), Verdict::Open);
+                let (check, request, verdict) = (Box::new(check), Box::new(request), AccessVerdict::Open);
                 self.phase = Phase::Checking { check, verdict, request, mode, why };
             }
             Err(error) => {
@@ -287,11 +293,11 @@ impl Connection {
         let Phase::Checking { verdict, request, mode, why, .. } = phase else { return };
         self.active = now;
         match verdict {
-            Verdict::Refused(message) => {
+            AccessVerdict::Refused(message) => {
                 let (action, message) = (request.action(), because(&why, &message));
                 self.reply(Err(ControlError::NotPermitted { action, message }), mode);
             }
-            Verdict::Allowed | Verdict::Open => self.perform(*request, mode, context, now),
+            AccessVerdict::Allowed | AccessVerdict::Open => self.perform(*request, mode, context, now),
         }
     }
 
@@ -310,8 +316,8 @@ impl Connection {
                 }
             }
             request => match context.handle(request, self.peer.caller()) {
-                Ok(Answer::Now(reply)) => Ok(reply),
-                Ok(Answer::Later(later)) => {
+                Ok(PendingAnswer::Now(reply)) => Ok(reply),
+                Ok(PendingAnswer::Later(later)) => {
                     self.phase = Phase::Waiting { later, mode };
                     return;
                 }

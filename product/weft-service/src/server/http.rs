@@ -4,7 +4,7 @@
 //! connection, so it needs no thread, no runtime and no limits beyond these.
 
 use super::outbox::Outbox;
-use crate::metrics::Format;
+use crate::metrics::MetricsFormat;
 use rustix::event::PollFlags;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -76,7 +76,7 @@ impl Scrape {
     }
 
     /// Reads or writes, as the socket allows. `metrics` makes the text.
-    pub(super) fn ready(&mut self, metrics: impl FnOnce(Format) -> String) {
+    pub(super) fn ready(&mut self, metrics: impl FnOnce(MetricsFormat) -> String) {
         if self.state == State::Reading {
             self.read(metrics);
         }
@@ -91,7 +91,7 @@ impl Scrape {
         }
     }
 
-    fn read(&mut self, metrics: impl FnOnce(Format) -> String) {
+    fn read(&mut self, metrics: impl FnOnce(MetricsFormat) -> String) {
         let mut buffer = [0; HEAD_MAX];
         match self.stream.read(&mut buffer) {
             Ok(0) => self.state = State::Over,
@@ -131,7 +131,7 @@ impl Write for Stream {
 }
 
 /// The answer to a request, once its head is complete or too long.
-fn answer(head: &[u8], metrics: impl FnOnce(Format) -> String) -> Option<Vec<u8>> {
+fn answer(head: &[u8], metrics: impl FnOnce(MetricsFormat) -> String) -> Option<Vec<u8>> {
     let complete = head.windows(4).any(|w| w == b"\r\n\r\n") || head.windows(2).any(|w| w == b"\n\n");
     if !complete {
         return (head.len() >= HEAD_MAX)
@@ -144,7 +144,7 @@ fn answer(head: &[u8], metrics: impl FnOnce(Format) -> String) -> Option<Vec<u8>
     let path = target.split('?').next().unwrap_or_default();
     Some(match (method, path) {
         ("GET", "/metrics") => {
-            let format = Format::accepted(&accept(head));
+            let format = MetricsFormat::accepted(&accept(head));
             response("200 OK", format.content_type(), &metrics(format))
         }
         ("GET", _) => response("404 Not Found", "text/plain", "the metrics are at /metrics\n"),

@@ -54,7 +54,7 @@ impl Later {
 
 /// The answer of a call.
 #[derive(Debug)]
-pub enum Answer {
+pub enum PendingAnswer {
     /// It is there.
     Now(Reply),
     /// It comes when what the call began is done.

@@ -1,12 +1,12 @@
 //! The ports of the daemon: who made each, and who may remove it.
 //!
 //! A port that is removed is closed first, and sends its packets for at most [`GRACE`] while the daemon serves other callers
-//! ([`Service::advance`](super::Service::advance)). A caller that requests its removal meanwhile waits with the first.
+//! ([`DaemonService::advance`](super::DaemonService::advance)). A caller that requests its removal meanwhile waits with the first.
 
 use super::pending::Pending;
 use super::uplink::{Known, Leaving};
 use super::{Caller, Owner, Uplink, refused};
-use crate::config::{BURST_MAX, PortConfig, parse_address};
+use crate::config::{BURST_MAX, ConfiguredPort, parse_address};
 use crate::data_path::PortSpec;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::{Duration, Instant};
@@ -74,8 +74,8 @@ fn spec(port: AddPort) -> Result<PortSpec, ControlError> {
 }
 
 /// The port of a configuration.
-pub(super) fn configured(port: &PortConfig) -> PortSpec {
-    let PortConfig { name, netns, addresses, mac, uplink: _, egress, ingress } = port.clone();
+pub(super) fn configured(port: &ConfiguredPort) -> PortSpec {
+    let ConfiguredPort { name, netns, addresses, mac, uplink: _, egress, ingress } = port.clone();
     let mac = mac.unwrap_or_else(random_mac);
     PortSpec { name, netns, addresses, mac, egress, ingress }
 }
@@ -106,7 +106,7 @@ impl Uplink {
         Ok(AddPortReply { generation: self.generation, port, notes })
     }
 
-    pub(super) fn add_configured(&mut self, port: &PortConfig) -> Result<(), ControlError> {
+    pub(super) fn add_configured(&mut self, port: &ConfiguredPort) -> Result<(), ControlError> {
         self.make_port(configured(port), Owner::Configuration).map(|_| ())
     }
 

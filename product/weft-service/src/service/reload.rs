@@ -6,10 +6,10 @@
 use super::pending::Pending;
 use super::tenants::Wanted;
 use super::uplink::Known;
-use super::{Owner, Service, Uplink};
-use crate::config::{Config, PortConfig, UplinkConfig};
+use super::{DaemonService, Owner, Uplink};
+use crate::config::{Config, ConfiguredPort, UplinkConfig};
 use crate::data_path::{Former, PortSpec};
-use crate::policy::{Policy, Refused};
+use crate::policy::{RefusedTenants, ServicePolicy};
 use std::collections::VecDeque;
 use weft_control::error::ControlError;
 use weft_control::interface::{GenerationReply, ReloadReply};
@@ -47,20 +47,20 @@ impl Uplink {
 
     /// Puts the configured policy in force after that of a former daemon. A tenant whose configured file is `refused` keeps the one that
     /// it had.
-    pub(super) fn follow_configured(&mut self, refused: Refused) {
+    pub(super) fn follow_configured(&mut self, refused: RefusedTenants) {
         if let Err(error) = self.try_configured(refused) {
             self.log.error(&format!("the configured policy is not in force: {error}"));
         }
     }
 
-    fn try_configured(&mut self, refused: Refused) -> Result<(), ControlError> {
+    fn try_configured(&mut self, refused: RefusedTenants) -> Result<(), ControlError> {
         let given = self.tenants.given();
         if !refused.is_empty() {
             let mut texts = self.default.tenant_texts();
             let had = self.policy.tenant_texts().0.into_iter();
             texts.0.extend(had.filter(|(name, _)| refused.contains_key(name) && !is_given(&given, name)));
             let (name, text, rate) = (&self.default.name, self.default.text.clone(), self.default.rate);
-            if let Ok(policy) = Policy::limited(name, text, &texts, rate, Vec::new()) {
+            if let Ok(policy) = ServicePolicy::limited(name, text, &texts, rate, Vec::new()) {
                 self.default = policy;
             }
         }
@@ -69,9 +69,9 @@ impl Uplink {
     }
 
     /// Begins to remove ports that the configuration no longer has or has otherwise. Ports of users stay.
-    fn drop_ports(&mut self, ports: &[PortConfig]) -> Vec<(String, Pending<GenerationReply>)> {
+    fn drop_ports(&mut self, ports: &[ConfiguredPort]) -> Vec<(String, Pending<GenerationReply>)> {
         let configured = |name: &String| ports.iter().find(|port| port.name == *name);
-        let before: Vec<PortConfig> = self.config.ports.clone();
+        let before: Vec<ConfiguredPort> = self.config.ports.clone();
         let is_same = |name: &String| before.iter().find(|port| port.name == *name) == configured(name);
         let ours = self.ports.iter().filter(|(_, known)| known.owner == Owner::Configuration);
         let gone: Vec<String> =
@@ -81,7 +81,7 @@ impl Uplink {
     }
 
     /// Makes a port of the configuration, unless it exists.
-    fn follow_port(&mut self, port: &PortConfig, told: &mut Told) {
+    fn follow_port(&mut self, port: &ConfiguredPort, told: &mut Told) {
         if self.ports.contains_key(&port.name) {
             return;
         }
@@ -120,7 +120,7 @@ pub(super) struct Reloading {
     /// The ports that go, with the places of their uplinks.
     leaving: VecDeque<(usize, String, Pending<GenerationReply>)>,
     /// The ports of the configuration.
-    coming: VecDeque<(usize, PortConfig)>,
+    coming: VecDeque<(usize, ConfiguredPort)>,
     told: Told,
     outcome: Pending<ReloadReply>,
 }
@@ -131,12 +131,12 @@ struct Renewed {
     at: usize,
     uplink: UplinkConfig,
     /// The configured policy.
-    policy: Policy,
+    policy: ServicePolicy,
     /// The same with what users gave.
     wanted: Wanted,
 }
 
-impl Service {
+impl DaemonService {
     /// Reads the configuration again and puts it in force: the policies at once, and the ports in steps.
     ///
     /// # Errors
@@ -215,7 +215,7 @@ impl Service {
                 continue;
             };
             let good = ours.default.tenant_texts();
-            let read = Policy::read_around(&uplink.policy, uplink.rate, &good);
+            let read = ServicePolicy::read_around(&uplink.policy, uplink.rate, &good);
             let (policy, mut refused) = read.map_err(|error| ours.wrong(error))?;
             let given = ours.tenants.given();
             refused.retain(|tenant, _| !is_given(&given, tenant));
@@ -248,7 +248,7 @@ impl Uplink {
 }
 
 /// Whether a port is what the configuration says.
-fn is_as(port: &PortConfig, spec: &PortSpec) -> bool {
+fn is_as(port: &ConfiguredPort, spec: &PortSpec) -> bool {
     let limits = (port.egress, port.ingress) == (spec.egress, spec.ingress);
     limits
         && port.netns == spec.netns

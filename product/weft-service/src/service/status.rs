@@ -1,8 +1,8 @@
 //! The counters of the data path, beside what the policy promises.
 
-use super::{Owner, Service, Uplink};
+use super::{DaemonService, Owner, Uplink};
 use crate::entitlement::{Entitlement, entitlements, limits, of_another};
-use crate::steering::Steering;
+use crate::steering::KeptSteering;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{ListPortsReply, Reply};
@@ -12,7 +12,7 @@ use weft_units::{BitsPerSec, Nanos};
 /// The age of a heartbeat from which on the transmit worker is taken for hung.
 const HUNG: Nanos = Nanos::from_secs(1);
 
-impl Service {
+impl DaemonService {
     /// The counters now, of all uplinks.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Service {
 
     /// The counters of all uplinks: those of the default one, beside all if there are several.
     fn together(&self, mut all: Vec<ServiceStatus>) -> ServiceStatus {
-        let steer = self.steering.as_ref().map(Steering::status);
+        let steer = self.steering.as_ref().map(KeptSteering::status);
         if all.len() == 1 {
             return ServiceStatus { steer, ..all.remove(0) };
         }

@@ -6,8 +6,8 @@
 
 use super::{Caller, Uplink};
 use crate::delegation::Delegation;
-use crate::policy::{Outside, Policy, PolicyError, Refused};
-use crate::tenants::{AllGiven, Given, Scope};
+use crate::policy::{Outside, PolicyError, RefusedTenants, ServicePolicy};
+use crate::tenants::{AllGiven, GivenFile, RefusalScope};
 use weft_control::error::ControlError;
 use weft_control::interface::{
     ChangeReply, ConfigTenant, ListTenantsReply, Request, StatusTenant, TenantFile, TenantName, TenantReply,
@@ -31,17 +31,17 @@ const NAMES_MAX: usize = 16;
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     /// The policy, compiled.
-    pub(super) policy: Policy,
+    pub(super) policy: ServicePolicy,
     given: AllGiven,
     /// The tenants that do without their files.
-    refused: Refused,
+    refused: RefusedTenants,
     /// The files that have no place any more, one line each.
     lost: Vec<String>,
 }
 
 impl Wanted {
     /// The same, with tenants whose files were refused before.
-    pub(super) fn without(mut self, mut refused: Refused) -> Self {
+    pub(super) fn without(mut self, mut refused: RefusedTenants) -> Self {
         refused.append(&mut self.refused);
         Self { refused, ..self }
     }
@@ -56,7 +56,7 @@ enum Action {
 
 impl Uplink {
     /// The files that users gave, for a policy of the operator's that is loaded: a detached tenant has its file back, if the policy has one.
-    pub(super) fn given_back(&self, operators: &Policy) -> AllGiven {
+    pub(super) fn given_back(&self, operators: &ServicePolicy) -> AllGiven {
         let mut given = self.tenants.given();
         let texts = operators.tenant_texts();
         given.retain(|name, given| given.file.is_some() || !texts.0.contains_key(name));
@@ -66,12 +66,12 @@ impl Uplink {
     /// The policy of the operator's text with what users gave, where that fits.
     pub(super) fn with_given(
         &self,
-        operators: &Policy,
+        operators: &ServicePolicy,
         given: AllGiven,
         steps: Steps,
     ) -> Result<Wanted, ControlError> {
         if given.is_empty() {
-            let (policy, refused) = (operators.clone(), Refused::new());
+            let (policy, refused) = (operators.clone(), RefusedTenants::new());
             return Ok(Wanted { policy, given, refused, lost: Vec::new() });
         }
         let known = given.clone();
@@ -82,7 +82,7 @@ impl Uplink {
     /// Compiles the operator's text with what users gave. What has no place, or a place of another cgroup, is left out.
     fn compile_given(
         &self,
-        operators: &Policy,
+        operators: &ServicePolicy,
         mut given: AllGiven,
         yields: &dyn Fn(&str) -> bool,
         steps: Steps,
@@ -92,8 +92,13 @@ impl Uplink {
             let files = GivenFirst { given: &given, file: |given| given.file.as_ref(), others: &texts };
             let fallback = Fallback { yields, good: &TenantTexts::default() };
             let outside = Outside { rate: operators.rate, port_limits: self.port_limits(), steps };
-            let (policy, refused) =
-                Policy::falling_back(&operators.name, operators.text.clone(), &files, outside, fallback)?;
+            let (policy, refused) = ServicePolicy::falling_back(
+                &operators.name,
+                operators.text.clone(),
+                &files,
+                outside,
+                fallback,
+            )?;
             let gone: Vec<(String, String)> = given
                 .iter()
                 .filter_map(|(name, given)| Some((name.clone(), lost_by(&policy, name, given)?)))
@@ -128,13 +133,13 @@ impl Uplink {
     }
 
     /// Follows the policy in force, which the operator's files gave.
-    pub(super) fn settle(&mut self, given: &AllGiven, refused: &Refused, before: &TenantTexts) {
-        self.tenants.settle(&self.policy, given, refused, (before, Scope::All));
+    pub(super) fn settle(&mut self, given: &AllGiven, refused: &RefusedTenants, before: &TenantTexts) {
+        self.tenants.settle(&self.policy, given, refused, (before, RefusalScope::All));
         self.remember();
     }
 
     /// A line for each tenant that does without its file.
-    fn refusals(&self, refused: &Refused) -> Vec<String> {
+    fn refusals(&self, refused: &RefusedTenants) -> Vec<String> {
         let line = |(tenant, error): (&String, &String)| {
             let has = self.tenant(tenant).and_then(|of| of.file.as_ref());
             let keeps =
@@ -276,7 +281,7 @@ impl Uplink {
         let cgroup = place.cgroup.clone().filter(|_| !caller.is_admin);
         let before = self.policy.tenant_texts();
         let mut given = self.tenants.given();
-        given.insert(tenant.to_owned(), Given { uid: caller.uid, cgroup, file });
+        given.insert(tenant.to_owned(), GivenFile { uid: caller.uid, cgroup, file });
         // Files of others that did not fit are not tried again here: they would refuse this one.
         let (given, rest): (AllGiven, AllGiven) = given.into_iter().partition(|(name, given)| {
             name == tenant || is_below(name, tenant) || before.0.get(name) == given.file.as_ref()
@@ -287,7 +292,7 @@ impl Uplink {
         let Wanted { policy, mut given, refused, mut lost } = wanted;
         let plan = self.exchange(policy)?;
         given.extend(rest);
-        self.tenants.settle(&self.policy, &given, &refused, (&before, Scope::One(tenant)));
+        self.tenants.settle(&self.policy, &given, &refused, (&before, RefusalScope::One(tenant)));
         self.remember();
         lost.extend(self.refusals(&refused));
         Ok((self.change_reply(&self.policy, plan), lost))
@@ -325,7 +330,7 @@ impl Uplink {
     /// Whether the configured policy is in force, but for what users gave.
     pub(super) fn is_default(&self) -> bool {
         let given = self.tenants.given();
-        let operators = |policy: &Policy| {
+        let operators = |policy: &ServicePolicy| {
             let mut texts = policy.tenant_texts();
             texts.0.retain(|name, _| !is_given(&given, name));
             texts
@@ -335,7 +340,7 @@ impl Uplink {
 }
 
 /// The reason why what was given to the tenant `name` has no place in `policy`, if so.
-fn lost_by(policy: &Policy, name: &str, given: &Given) -> Option<String> {
+fn lost_by(policy: &ServicePolicy, name: &str, given: &GivenFile) -> Option<String> {
     let what = given.file.as_ref().map_or("a detach".to_owned(), |file| file.name.clone());
     let Some(tenant) = policy.tenants.iter().find(|tenant| tenant.name == name) else {
         return Some(format!(
@@ -347,7 +352,7 @@ fn lost_by(policy: &Policy, name: &str, given: &Given) -> Option<String> {
     moved.then(|| format!("tenant {name} has another cgroup now: {what} of user {} is forgotten", given.uid))
 }
 
-impl super::Service {
+impl super::DaemonService {
     /// The reason that `caller` may not change the tenant of `request` without a question, if so.
     pub(crate) fn not_delegated(&mut self, request: &Request, caller: Caller) -> Option<String> {
         let (tenant, uplink) = match request {

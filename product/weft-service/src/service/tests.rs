@@ -1,8 +1,8 @@
 //! The state of the daemon over a data path without a kernel.
 
 use super::*;
-use crate::config::{Hold, Metrics, OnFailure, PortConfig, Watchdog};
-use crate::data_path::{DataPath, Plan, PortSpec};
+use crate::config::{ConfiguredPort, Hold, Metrics, OnFailure, Watchdog};
+use crate::data_path::{DataPath, PolicyPlan, PortSpec};
 use crate::holding::Opened;
 use std::fs;
 use std::time::Duration;
@@ -34,12 +34,12 @@ struct Fake {
 }
 
 impl DataPath for Fake {
-    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<Plan, DataPathError> {
+    fn prepare(&mut self, policy: &CompiledPolicy) -> Result<PolicyPlan, DataPathError> {
         let steps = if *policy == self.policy { Vec::new() } else { vec!["changed".to_owned()] };
-        Ok(Plan { steps, warnings: Vec::new() })
+        Ok(PolicyPlan { steps, warnings: Vec::new() })
     }
 
-    fn commit(&mut self, policy: &Policy) -> Result<(), DataPathError> {
+    fn commit(&mut self, policy: &ServicePolicy) -> Result<(), DataPathError> {
         let policy = policy.compiled.clone();
         if policy.classes.iter().any(|class| class.name == "impossible") {
             return Err(DataPathError::Unsupported("unsupported: a test says so"));
@@ -101,12 +101,12 @@ impl DataPath for Fake {
     }
 }
 
-impl Service {
+impl DaemonService {
     /// Answers a request as the loop does, with all steps of what it begins.
     fn answer(&mut self, request: Request, caller: Caller) -> Result<Reply, ControlError> {
         match self.handle(request, caller)? {
-            Answer::Now(reply) => Ok(reply),
-            Answer::Later(later) => loop {
+            PendingAnswer::Now(reply) => Ok(reply),
+            PendingAnswer::Later(later) => loop {
                 if let Some(answer) = later.answer() {
                     return answer;
                 }
@@ -116,12 +116,12 @@ impl Service {
     }
 }
 
-fn port(name: &str) -> PortConfig {
-    PortConfig { name: name.to_owned(), ..PortConfig::default() }
+fn port(name: &str) -> ConfiguredPort {
+    ConfiguredPort { name: name.to_owned(), ..ConfiguredPort::default() }
 }
 
 /// A service whose configuration is in the folder.
-fn service(ports: Vec<PortConfig>) -> (TempDir, Service) {
+fn service(ports: Vec<ConfiguredPort>) -> (TempDir, DaemonService) {
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("p.weft"), POLICY).expect("write");
     let main = folder.path().join("weft.toml");
@@ -155,15 +155,15 @@ fn config(uplinks: Vec<UplinkConfig>) -> Config {
 }
 
 /// A data path for each uplink.
-fn service_of(config: Config, folders: Folders) -> Service {
+fn service_of(config: Config, folders: Folders) -> DaemonService {
     let surroundings = surroundings(Box::new(Fakes));
     let start = |uplink: &UplinkConfig| {
-        let policy = Policy::read(&uplink.policy, None).expect("valid");
+        let policy = ServicePolicy::read(&uplink.policy, None).expect("valid");
         let started = Fakes.start(&policy, uplink, &config, None).expect("started");
-        UplinkStart { policy, refused: Refused::new(), started }
+        UplinkStart { policy, refused: RefusedTenants::new(), started }
     };
     let starts = config.uplinks.iter().map(start).collect();
-    Service::resume(starts, surroundings, config, folders, Rc::new(Log::kept()))
+    DaemonService::resume(starts, surroundings, config, folders, Rc::new(Log::kept()))
 }
 
 /// The surroundings of a test: the cgroup `/vm1` is delegated to user 1000, and `/vm2` to no user.
@@ -183,7 +183,7 @@ struct Fakes;
 impl Maker for Fakes {
     fn start(
         &self,
-        policy: &Policy,
+        policy: &ServicePolicy,
         _: &UplinkConfig,
         _: &Config,
         _: Option<Opened>,
@@ -202,7 +202,11 @@ impl Maker for Fakes {
     }
 }
 
-fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<ChangeReply, ControlError> {
+fn load(
+    service: &mut DaemonService,
+    text: &str,
+    generation: Option<u64>,
+) -> Result<ChangeReply, ControlError> {
     let (name, text) = ("new.weft".to_owned(), text.to_owned());
     let request = LoadPolicy { name, text, generation, ..LoadPolicy::default() };
     match service.answer(Request::LoadPolicy(request), ROOT)? {
@@ -211,11 +215,11 @@ fn load(service: &mut Service, text: &str, generation: Option<u64>) -> Result<Ch
     }
 }
 
-fn add(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
+fn add(service: &mut DaemonService, name: &str, caller: Caller) -> Result<Reply, ControlError> {
     service.answer(Request::AddPort(AddPort { name: name.to_owned(), ..AddPort::default() }), caller)
 }
 
-fn remove(service: &mut Service, name: &str, caller: Caller) -> Result<Reply, ControlError> {
+fn remove(service: &mut DaemonService, name: &str, caller: Caller) -> Result<Reply, ControlError> {
     service.answer(Request::RemovePort(PortName { name: name.to_owned() }), caller)
 }
 
@@ -327,7 +331,7 @@ fn the_status_has_what_is_promised() {
     );
 }
 
-fn reload(service: &mut Service) -> Result<ReloadReply, ControlError> {
+fn reload(service: &mut DaemonService) -> Result<ReloadReply, ControlError> {
     match service.answer(Request::Reload, ROOT)? {
         Reply::Reload(reply) => Ok(reply),
         other => panic!("{other:?}"),
@@ -371,7 +375,7 @@ fn a_wrong_file_changes_nothing() {
 }
 
 /// A service with the uplinks `lan` and `wan`, whose configuration is in the folder.
-fn two() -> (TempDir, Service) {
+fn two() -> (TempDir, DaemonService) {
     let folder = tempfile::tempdir().expect("folder");
     fs::write(folder.path().join("p.weft"), POLICY).expect("write");
     let main = folder.path().join("weft.toml");
@@ -384,7 +388,7 @@ fn two() -> (TempDir, Service) {
 const TWO: &str = "policy = \"p.weft\"\nhold = \"off\"\n[uplink.lan]\ndevice = \"eth0\"\n[[uplink.lan.ports]]\nname = \"a\"\n\
     [uplink.wan]\ndevice = \"eth1\"\n[[uplink.wan.ports]]\nname = \"b\"\n";
 
-fn load_at(service: &mut Service, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
+fn load_at(service: &mut DaemonService, uplink: Option<&str>, text: &str) -> Result<Reply, ControlError> {
     let (name, text, uplink) = ("x".to_owned(), text.to_owned(), uplink.map(str::to_owned));
     service.answer(Request::LoadPolicy(LoadPolicy { name, text, uplink, ..LoadPolicy::default() }), ROOT)
 }
@@ -461,7 +465,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     service.tick(now);
     service.tick(now);
     assert!(!service.has_ended());
-    let workers = |service: &Service| -> Vec<_> {
+    let workers = |service: &DaemonService| -> Vec<_> {
         service.latest().uplinks.iter().map(|uplink| uplink.worker).collect()
     };
     assert_eq!(workers(&service), [WorkerState::Running, WorkerState::Ended]);
@@ -477,7 +481,7 @@ fn a_failed_uplink_does_not_end_the_other_and_comes_back() {
     assert_eq!(ports, ["b"]);
 }
 
-fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply, ControlError> {
+fn add_limited(service: &mut DaemonService, name: &str, rate_bps: u64) -> Result<Reply, ControlError> {
     let limit = Some(PortLimit { rate: BitsPerSec(rate_bps), burst: Bytes(30_000) });
     let port =
         AddPort { name: name.to_owned(), egress_limit: limit, ingress_limit: limit, ..AddPort::default() };
@@ -485,7 +489,7 @@ fn add_limited(service: &mut Service, name: &str, rate_bps: u64) -> Result<Reply
 }
 
 /// The limits of the policy in force, and the limited ports of the status.
-fn limits(service: &mut Service) -> (Vec<String>, Vec<String>) {
+fn limits(service: &mut DaemonService) -> (Vec<String>, Vec<String>) {
     let of_policy =
         service.uplinks[0].policy.compiled.program.limits.iter().map(|limit| limit.name.clone()).collect();
     let ports = service.status().expect("status").ports.into_iter();
@@ -496,14 +500,14 @@ fn limits(service: &mut Service) -> (Vec<String>, Vec<String>) {
 #[test]
 fn ports_of_the_configuration_have_limits_and_follow_them() {
     let limit = |mbps: u64| Some(PortLimit { rate: BitsPerSec(mbps * 1_000_000), burst: Bytes(30_000) });
-    let both = |mbps| PortConfig { egress: limit(mbps), ingress: limit(mbps), ..port("vm1") };
+    let both = |mbps| ConfiguredPort { egress: limit(mbps), ingress: limit(mbps), ..port("vm1") };
     let (folder, mut service) = service(vec![both(10)]);
     assert_eq!(limits(&mut service), (vec!["port[vm1]".to_owned()], vec!["vm1".to_owned()]));
     let text = |limit: &str| {
         let limits = format!("egress-limit = \"{limit}\"\ningress-limit = \"{limit}\"\n");
         format!("uplink = \"eth0\"\npolicy = \"p.weft\"\n[[ports]]\nname = \"vm1\"\n{limits}")
     };
-    let rate = |service: &Service| service.uplinks[0].policy.compiled.program.limits[0].rate;
+    let rate = |service: &DaemonService| service.uplinks[0].policy.compiled.program.limits[0].rate;
     fs::write(folder.path().join("weft.toml"), text("20mbps,30kb")).expect("write");
     let told = reload(&mut service).expect("reloaded");
     assert_eq!(told.steps, ["port vm1 removed", "port vm1 added"]);
@@ -567,7 +571,7 @@ fn a_policy_comes_with_the_files_of_its_tenants() {
     };
     assert_eq!((config.generation, config.tenants.len(), config.is_default), (2, 1, false));
     assert_eq!(config.tenants[0].file.as_deref(), Some("vm1.weft"));
-    let classes = |service: &mut Service| {
+    let classes = |service: &mut DaemonService| {
         let status = service.status().expect("a status");
         status.classes.into_iter().map(|class| class.class).collect::<Vec<_>>()
     };
@@ -589,9 +593,9 @@ fn a_policy_comes_with_the_files_of_its_tenants() {
 }
 
 /// Begins to remove a port.
-fn begin(service: &mut Service, name: &str) -> Later {
+fn begin(service: &mut DaemonService, name: &str) -> Later {
     match service.handle(Request::RemovePort(PortName { name: name.to_owned() }), ROOT) {
-        Ok(Answer::Later(later)) => later,
+        Ok(PendingAnswer::Later(later)) => later,
         other => panic!("{other:?}"),
     }
 }
@@ -619,7 +623,7 @@ fn a_reload_waits_for_ports_without_keeping_others_waiting() {
     let (folder, mut service) = service(vec![port("full0")]);
     let text = "uplink = \"eth0\"\npolicy = \"p.weft\"\n[[ports]]\nname = \"c1\"\n";
     fs::write(folder.path().join("weft.toml"), text).expect("write");
-    let Ok(Answer::Later(later)) = service.handle(Request::Reload, ROOT) else { panic!("later") };
+    let Ok(PendingAnswer::Later(later)) = service.handle(Request::Reload, ROOT) else { panic!("later") };
     assert!(!service.advance(Instant::now()) && later.answer().is_none());
     assert!(matches!(service.reload(), Err(ControlError::Busy { .. })));
     let past = Instant::now() + Duration::from_secs(3);
@@ -648,7 +652,7 @@ fn laborious(classes: usize) -> String {
 #[test]
 fn what_a_reader_compares_has_a_bound_in_steps_and_a_rate() {
     let (_folder, mut service) = service(Vec::new());
-    let diff = |service: &mut Service, text: String, caller| {
+    let diff = |service: &mut DaemonService, text: String, caller| {
         let source = PolicySource { name: "x".to_owned(), text, ..PolicySource::default() };
         service.answer(Request::DiffPolicy(source), caller)
     };

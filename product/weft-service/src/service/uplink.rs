@@ -8,9 +8,9 @@ use super::pending::Pending;
 use super::{Caller, UplinkStart, refused};
 use crate::alarms::Alarms;
 use crate::config::UplinkConfig;
-use crate::data_path::{DataPath, DataPathError, Memory, Plan, PortSpec, Started};
+use crate::data_path::{DaemonMemory, DataPath, DataPathError, PolicyPlan, PortSpec, Started};
 use crate::log::Log;
-use crate::policy::{Outside, Policy, PolicyError};
+use crate::policy::{Outside, PolicyError, ServicePolicy};
 use crate::tenants::{AllGiven, Tenants};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -71,9 +71,9 @@ pub(super) struct Uplink {
     /// The reason that no data path exists.
     pub(super) missing: Option<String>,
     pub(super) config: UplinkConfig,
-    pub(super) policy: Policy,
+    pub(super) policy: ServicePolicy,
     /// The configured policy, for `restore`.
-    pub(super) default: Policy,
+    pub(super) default: ServicePolicy,
     pub(super) generation: u64,
     pub(super) started: Instant,
     pub(super) ports: BTreeMap<String, Known>,
@@ -150,7 +150,7 @@ impl Uplink {
         let owners = self.ports.iter().filter_map(owner).collect();
         let egress = self.ports.iter().filter_map(|(name, known)| Some((name.clone(), known.spec.egress?)));
         let (generation, tenants) = (self.generation, self.tenants.clone());
-        self.path.remember(&Memory { generation, owners, egress: egress.collect(), tenants });
+        self.path.remember(&DaemonMemory { generation, owners, egress: egress.collect(), tenants });
     }
 
     /// The name that users call it by.
@@ -205,11 +205,11 @@ impl Uplink {
         text: String,
         tenants: Vec<TenantText>,
         steps: Steps,
-    ) -> Result<Policy, ControlError> {
+    ) -> Result<ServicePolicy, ControlError> {
         let file = |of: TenantText| (of.tenant, FileText { name: of.name, text: of.text });
         let files = TenantTexts(tenants.into_iter().map(file).collect());
         let outside = Outside { rate: self.config.rate, port_limits: self.port_limits(), steps };
-        let policy = Policy::compiled(name, text, &files, outside);
+        let policy = ServicePolicy::compiled(name, text, &files, outside);
         policy.map_err(|error| self.wrong(error))
     }
 
@@ -244,12 +244,12 @@ impl Uplink {
     }
 
     /// Says what a change to `policy` would do.
-    pub(super) fn prepare(&mut self, policy: &Policy) -> Result<Plan, ControlError> {
+    pub(super) fn prepare(&mut self, policy: &ServicePolicy) -> Result<PolicyPlan, ControlError> {
         self.path.prepare(&policy.compiled).map_err(refused)
     }
 
     /// Puts a compiled policy in force, with the limits of the ports.
-    pub(super) fn replace(&mut self, policy: Policy) -> Result<ChangeReply, ControlError> {
+    pub(super) fn replace(&mut self, policy: ServicePolicy) -> Result<ChangeReply, ControlError> {
         let before = self.generation;
         let plan = self.exchange(policy)?;
         if self.generation != before {
@@ -261,7 +261,7 @@ impl Uplink {
     }
 
     /// Exchanges the policy in force for another, which counts unless its texts are the same.
-    pub(super) fn exchange(&mut self, policy: Policy) -> Result<Plan, ControlError> {
+    pub(super) fn exchange(&mut self, policy: ServicePolicy) -> Result<PolicyPlan, ControlError> {
         let policy = policy.with_port_limits(self.port_limits()).map_err(|error| self.wrong(error))?;
         let plan = self.prepare(&policy)?;
         let is_same = policy.compiled == self.policy.compiled;
@@ -279,7 +279,7 @@ impl Uplink {
         Ok(plan)
     }
 
-    pub(super) fn change_reply(&self, policy: &Policy, plan: Plan) -> ChangeReply {
+    pub(super) fn change_reply(&self, policy: &ServicePolicy, plan: PolicyPlan) -> ChangeReply {
         ChangeReply {
             generation: self.generation,
             policy_hash: policy.hash.clone(),

@@ -5,7 +5,7 @@
 //! interface that was deleted and made again, by the same name at the same place, is treated alike.
 
 use super::uplink::Known;
-use super::{Owner, Service, Surroundings, Uplink, ports};
+use super::{DaemonService, Owner, Surroundings, Uplink, ports};
 use crate::alarms::Alarms;
 use crate::config::Config;
 use crate::data_path::missing::Missing;
@@ -26,7 +26,7 @@ impl Started {
     }
 }
 
-impl Service {
+impl DaemonService {
     /// Whether no uplink has a data path.
     pub fn has_ended(&self) -> bool {
         self.uplinks.iter().all(Uplink::has_ended)

@@ -1,6 +1,6 @@
 //! Tables as Parquet: the columns of a row group are gathered in memory, and written together.
 
-use super::{Cell, Column, Kind, TableError};
+use super::{CellValue, ColumnKind, TableWriteError, TypedColumn};
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The rows of a row group: a few megabytes for ten columns, and the unit in which readers skip.
 const ROW_GROUP: usize = 65_536;
 
-impl From<ParquetError> for TableError {
+impl From<ParquetError> for TableWriteError {
     fn from(error: ParquetError) -> Self {
         Self::Parquet(error.to_string().into())
     }
@@ -40,25 +40,25 @@ struct Part {
 }
 
 impl Part {
-    fn new(column: &Column) -> Self {
+    fn new(column: &TypedColumn) -> Self {
         let values = match column.kind {
-            Kind::Whole => Values::Whole(Vec::new()),
-            Kind::Real => Values::Real(Vec::new()),
-            Kind::Truth => Values::Truth(Vec::new()),
-            Kind::Text => Values::Text(Vec::new()),
+            ColumnKind::Whole => Values::Whole(Vec::new()),
+            ColumnKind::Real => Values::Real(Vec::new()),
+            ColumnKind::Truth => Values::Truth(Vec::new()),
+            ColumnKind::Text => Values::Text(Vec::new()),
         };
         Self { values, present: column.optional.then(Vec::new) }
     }
 
-    fn push(&mut self, cell: &Cell<'_>, texts: &mut BTreeMap<Box<str>, ByteArray>) {
+    fn push(&mut self, cell: &CellValue<'_>, texts: &mut BTreeMap<Box<str>, ByteArray>) {
         if let Some(present) = &mut self.present {
-            present.push(i16::from(*cell != Cell::None));
+            present.push(i16::from(*cell != CellValue::None));
         }
         match (&mut self.values, cell) {
-            (Values::Whole(values), Cell::Whole(value)) => values.push(*value as i64),
-            (Values::Real(values), Cell::Real(value)) => values.push(*value),
-            (Values::Truth(values), Cell::Truth(value)) => values.push(*value),
-            (Values::Text(values), Cell::Text(text)) => values.push(shared(texts, text)),
+            (Values::Whole(values), CellValue::Whole(value)) => values.push(*value as i64),
+            (Values::Real(values), CellValue::Real(value)) => values.push(*value),
+            (Values::Truth(values), CellValue::Truth(value)) => values.push(*value),
+            (Values::Text(values), CellValue::Text(text)) => values.push(shared(texts, text)),
             // `Table::row` lets no other cell pass.
             _ => {}
         }
@@ -112,7 +112,7 @@ pub(super) struct Parquet<W: Write + Send> {
 }
 
 impl<W: Write + Send> Parquet<W> {
-    pub(super) fn new(sink: W, schema: &str, columns: &[Column]) -> Result<Self, TableError> {
+    pub(super) fn new(sink: W, schema: &str, columns: &[TypedColumn]) -> Result<Self, TableWriteError> {
         let fields = columns.iter().map(|column| field(column).map(Arc::new)).collect::<Result<_, _>>()?;
         let root = Type::group_type_builder("schema").with_fields(fields).build()?;
         let mut properties = WriterProperties::builder()
@@ -122,7 +122,7 @@ impl<W: Write + Send> Parquet<W> {
             .set_statistics_enabled(EnabledStatistics::Chunk)
             .set_max_row_group_row_count(None);
         // Numbers that rise, as times do, take a byte or two by their differences.
-        for column in columns.iter().filter(|column| column.kind == Kind::Whole) {
+        for column in columns.iter().filter(|column| column.kind == ColumnKind::Whole) {
             let path = ColumnPath::new(vec![column.name.clone()]);
             properties = properties
                 .set_column_dictionary_enabled(path.clone(), false)
@@ -133,7 +133,7 @@ impl<W: Write + Send> Parquet<W> {
         Ok(Self { file, parts, rows: 0, texts: BTreeMap::new() })
     }
 
-    pub(super) fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
+    pub(super) fn row(&mut self, cells: &[CellValue<'_>]) -> Result<(), TableWriteError> {
         for (part, cell) in self.parts.iter_mut().zip(cells) {
             part.push(cell, &mut self.texts);
         }
@@ -141,7 +141,7 @@ impl<W: Write + Send> Parquet<W> {
         if self.rows == ROW_GROUP { self.write_group() } else { Ok(()) }
     }
 
-    fn write_group(&mut self) -> Result<(), TableError> {
+    fn write_group(&mut self) -> Result<(), TableWriteError> {
         let mut group = self.file.next_row_group()?;
         for part in &mut self.parts {
             let Some(column) = group.next_column()? else { break };
@@ -153,7 +153,7 @@ impl<W: Write + Send> Parquet<W> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Result<W, TableError> {
+    pub(super) fn finish(mut self) -> Result<W, TableWriteError> {
         if self.rows > 0 {
             self.write_group()?;
         }
@@ -161,12 +161,12 @@ impl<W: Write + Send> Parquet<W> {
     }
 }
 
-fn field(column: &Column) -> Result<Type, ParquetError> {
+fn field(column: &TypedColumn) -> Result<Type, ParquetError> {
     let (physical, logical) = match column.kind {
-        Kind::Whole => (Physical::INT64, Some(LogicalType::integer(64, false))),
-        Kind::Real => (Physical::DOUBLE, None),
-        Kind::Truth => (Physical::BOOLEAN, None),
-        Kind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnKind::Whole => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        ColumnKind::Real => (Physical::DOUBLE, None),
+        ColumnKind::Truth => (Physical::BOOLEAN, None),
+        ColumnKind::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
     };
     let repetition = if column.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
     let field = Type::primitive_type_builder(&column.name, physical);

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 /// The type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Whole numbers from 0: an unsigned integer of 64 bits in Parquet.
     Whole,
     /// Other numbers: a double in Parquet.
@@ -26,68 +26,68 @@ pub enum Kind {
 
 /// A column.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Column {
+pub struct TypedColumn {
     /// Its name, which ends with the unit of its values where they have one.
     pub name: String,
     /// The type of its values.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether a row may have no value: null in Parquet, an empty field in CSV.
     pub optional: bool,
 }
 
-impl Column {
+impl TypedColumn {
     /// A column with a value in each row.
-    pub fn new(name: &str, kind: Kind) -> Self {
+    pub fn new(name: &str, kind: ColumnKind) -> Self {
         Self { name: name.to_owned(), kind, optional: false }
     }
 
     /// A column in which rows may have no value.
-    pub fn optional(name: &str, kind: Kind) -> Self {
+    pub fn optional(name: &str, kind: ColumnKind) -> Self {
         Self { optional: true, ..Self::new(name, kind) }
     }
 }
 
 /// A value of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Cell<'a> {
+pub enum CellValue<'a> {
     /// No value.
     None,
-    /// A value of a [`Kind::Whole`] column.
+    /// A value of a [`ColumnKind::Whole`] column.
     Whole(u64),
-    /// A value of a [`Kind::Real`] column.
+    /// A value of a [`ColumnKind::Real`] column.
     Real(f64),
-    /// A value of a [`Kind::Truth`] column.
+    /// A value of a [`ColumnKind::Truth`] column.
     Truth(bool),
-    /// A value of a [`Kind::Text`] column.
+    /// A value of a [`ColumnKind::Text`] column.
     Text(&'a str),
 }
 
-impl Cell<'_> {
+impl CellValue<'_> {
     /// Whether a column may have the value.
-    fn fits(&self, column: &Column) -> bool {
+    fn fits(&self, column: &TypedColumn) -> bool {
         match self {
             Self::None => column.optional,
-            Self::Whole(_) => column.kind == Kind::Whole,
-            Self::Real(_) => column.kind == Kind::Real,
-            Self::Truth(_) => column.kind == Kind::Truth,
-            Self::Text(_) => column.kind == Kind::Text,
+            Self::Whole(_) => column.kind == ColumnKind::Whole,
+            Self::Real(_) => column.kind == ColumnKind::Real,
+            Self::Truth(_) => column.kind == ColumnKind::Truth,
+            Self::Text(_) => column.kind == ColumnKind::Text,
         }
     }
 }
 
-impl From<u64> for Cell<'_> {
+impl From<u64> for CellValue<'_> {
     fn from(value: u64) -> Self {
         Self::Whole(value)
     }
 }
 
-impl From<Option<u64>> for Cell<'_> {
+impl From<Option<u64>> for CellValue<'_> {
     fn from(value: Option<u64>) -> Self {
         value.map_or(Self::None, Self::Whole)
     }
 }
 
-impl<'a> From<Option<&'a str>> for Cell<'a> {
+impl<'a> From<Option<&'a str>> for CellValue<'a> {
     fn from(value: Option<&'a str>) -> Self {
         value.map_or(Self::None, Self::Text)
     }
@@ -95,14 +95,14 @@ impl<'a> From<Option<&'a str>> for Cell<'a> {
 
 /// The form of a table's file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Format {
+pub enum TableFormat {
     /// Comma-separated values (RFC 4180), with a line of names.
     Csv,
     /// Apache Parquet, compressed with Snappy.
     Parquet,
 }
 
-impl Format {
+impl TableFormat {
     /// The form that a file's name selects: Parquet if it ends with `.parquet`, otherwise CSV.
     pub fn of_name(path: &Path) -> Self {
         let parquet = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet"));
@@ -113,7 +113,7 @@ impl Format {
 /// The reason that a table cannot be written.
 #[derive(Debug, Error)]
 #[non_exhaustive]
-pub enum TableError {
+pub enum TableWriteError {
     /// The sink returned an error.
     #[error(transparent)]
     Write(#[from] io::Error),
@@ -128,7 +128,7 @@ pub enum TableError {
     Row(Box<str>),
 }
 
-impl From<csv::Error> for TableError {
+impl From<csv::Error> for TableWriteError {
     fn from(error: csv::Error) -> Self {
         Self::Write(error.into())
     }
@@ -136,8 +136,8 @@ impl From<csv::Error> for TableError {
 
 /// A table being written.
 #[derive(Debug)]
-pub struct Table<W: Write + Send> {
-    columns: Vec<Column>,
+pub struct TableWriter<W: Write + Send> {
+    columns: Vec<TypedColumn>,
     rows: u64,
     form: Form<W>,
 }
@@ -148,16 +148,21 @@ enum Form<W: Write + Send> {
     Parquet(columns::Parquet<W>),
 }
 
-impl<W: Write + Send> Table<W> {
+impl<W: Write + Send> TableWriter<W> {
     /// Starts a table. `schema` names its columns' meaning and version, such as `weft-departures/1`; Parquet files have it among
     /// their metadata, under `schema`.
     ///
     /// # Errors
     /// The sink cannot be written, or Parquet is not built in.
-    pub fn new(sink: W, format: Format, schema: &str, columns: Vec<Column>) -> Result<Self, TableError> {
+    pub fn new(
+        sink: W,
+        format: TableFormat,
+        schema: &str,
+        columns: Vec<TypedColumn>,
+    ) -> Result<Self, TableWriteError> {
         let form = match format {
-            Format::Parquet => Form::Parquet(columns::Parquet::new(sink, schema, &columns)?),
-            Format::Csv => {
+            TableFormat::Parquet => Form::Parquet(columns::Parquet::new(sink, schema, &columns)?),
+            TableFormat::Csv => {
                 let mut table = csv::Writer::from_writer(sink);
                 table.write_record(columns.iter().map(|column| &column.name))?;
                 Form::Csv { table, record: ByteRecord::new(), field: Vec::new() }
@@ -170,14 +175,14 @@ impl<W: Write + Send> Table<W> {
     ///
     /// # Errors
     /// The sink cannot be written, or a cell does not fit its column.
-    pub fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
+    pub fn row(&mut self, cells: &[CellValue<'_>]) -> Result<(), TableWriteError> {
         if cells.len() != self.columns.len() {
-            return Err(TableError::Row(format!("{} cells", cells.len()).into()));
+            return Err(TableWriteError::Row(format!("{} cells", cells.len()).into()));
         }
         if let Some((cell, column)) =
             cells.iter().zip(&self.columns).find(|(cell, column)| !cell.fits(column))
         {
-            return Err(TableError::Row(format!("{cell:?} as {}", column.name).into()));
+            return Err(TableWriteError::Row(format!("{cell:?} as {}", column.name).into()));
         }
         self.rows += 1;
         match &mut self.form {
@@ -187,11 +192,11 @@ impl<W: Write + Send> Table<W> {
                 for cell in cells {
                     field.clear();
                     match cell {
-                        Cell::None => {}
-                        Cell::Whole(value) => write!(field, "{value}")?,
-                        Cell::Real(value) => write!(field, "{value}")?,
-                        Cell::Truth(value) => write!(field, "{value}")?,
-                        Cell::Text(text) => field.extend_from_slice(text.as_bytes()),
+                        CellValue::None => {}
+                        CellValue::Whole(value) => write!(field, "{value}")?,
+                        CellValue::Real(value) => write!(field, "{value}")?,
+                        CellValue::Truth(value) => write!(field, "{value}")?,
+                        CellValue::Text(text) => field.extend_from_slice(text.as_bytes()),
                     }
                     record.push_field(field);
                 }
@@ -209,10 +214,10 @@ impl<W: Write + Send> Table<W> {
     ///
     /// # Errors
     /// The sink cannot be written.
-    pub fn finish(self) -> Result<W, TableError> {
+    pub fn finish(self) -> Result<W, TableWriteError> {
         match self.form {
             Form::Csv { table, .. } => {
-                table.into_inner().map_err(|error| TableError::Write(error.into_error()))
+                table.into_inner().map_err(|error| TableWriteError::Write(error.into_error()))
             }
             Form::Parquet(parquet) => parquet.finish(),
         }
@@ -223,21 +228,26 @@ impl<W: Write + Send> Table<W> {
 mod tests {
     use super::*;
 
-    fn columns() -> Vec<Column> {
+    fn columns() -> Vec<TypedColumn> {
         vec![
-            Column::new("at_ns", Kind::Whole),
-            Column::optional("share", Kind::Real),
-            Column::optional("class", Kind::Text),
-            Column::new("last", Kind::Truth),
+            TypedColumn::new("at_ns", ColumnKind::Whole),
+            TypedColumn::optional("share", ColumnKind::Real),
+            TypedColumn::optional("class", ColumnKind::Text),
+            TypedColumn::new("last", ColumnKind::Truth),
         ]
     }
 
     #[test]
     fn csv_has_names_quotes_and_empty_fields() {
-        let mut table = Table::new(Vec::new(), Format::Csv, "test/1", columns()).expect("memory");
+        let mut table = TableWriter::new(Vec::new(), TableFormat::Csv, "test/1", columns()).expect("memory");
         let rows = [
-            [Cell::Whole(u64::MAX), Cell::Real(0.25), Cell::Text("a,\"b\""), Cell::Truth(true)],
-            [Cell::Whole(0), Cell::None, Cell::None, Cell::Truth(false)],
+            [
+                CellValue::Whole(u64::MAX),
+                CellValue::Real(0.25),
+                CellValue::Text("a,\"b\""),
+                CellValue::Truth(true),
+            ],
+            [CellValue::Whole(0), CellValue::None, CellValue::None, CellValue::Truth(false)],
         ];
         rows.iter().for_each(|row| table.row(row).expect("memory"));
         assert_eq!(table.rows(), 2);
@@ -248,18 +258,20 @@ mod tests {
 
     #[test]
     fn cells_of_other_columns_are_refused() {
-        let mut table = Table::new(Vec::new(), Format::Csv, "test/1", columns()).expect("memory");
-        let refused = |error: TableError| error.to_string();
-        let short = table.row(&[Cell::Whole(1)]).expect_err("short");
+        let mut table = TableWriter::new(Vec::new(), TableFormat::Csv, "test/1", columns()).expect("memory");
+        let refused = |error: TableWriteError| error.to_string();
+        let short = table.row(&[CellValue::Whole(1)]).expect_err("short");
         assert_eq!(refused(short), "a row has 1 cells in place of the table's columns");
-        let none = table.row(&[Cell::None, Cell::None, Cell::None, Cell::Truth(true)]).expect_err("null");
+        let none = table
+            .row(&[CellValue::None, CellValue::None, CellValue::None, CellValue::Truth(true)])
+            .expect_err("null");
         assert_eq!(refused(none), "a row has None as at_ns in place of the table's columns");
     }
 
     #[test]
     fn a_name_tells_the_form() {
-        let of = |name: &str| Format::of_name(Path::new(name));
-        assert_eq!([of("a.parquet"), of("a.PARQUET")], [Format::Parquet; 2]);
-        assert_eq!([of("a.csv"), of("parquet"), of("/dev/stdout")], [Format::Csv; 3]);
+        let of = |name: &str| TableFormat::of_name(Path::new(name));
+        assert_eq!([of("a.parquet"), of("a.PARQUET")], [TableFormat::Parquet; 2]);
+        assert_eq!([of("a.csv"), of("parquet"), of("/dev/stdout")], [TableFormat::Csv; 3]);
     }
 }

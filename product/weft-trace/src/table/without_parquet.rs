@@ -1,6 +1,6 @@
 //! The Parquet writer in builds without Parquet: it cannot be made.
 
-use super::{Cell, Column, TableError};
+use super::{CellValue, TableWriteError, TypedColumn};
 use core::convert::Infallible;
 use core::marker::PhantomData;
 
@@ -9,15 +9,15 @@ use core::marker::PhantomData;
 pub(super) struct Parquet<W>(Infallible, PhantomData<W>);
 
 impl<W> Parquet<W> {
-    pub(super) fn new(_: W, _: &str, _: &[Column]) -> Result<Self, TableError> {
-        Err(TableError::NoParquet)
+    pub(super) fn new(_: W, _: &str, _: &[TypedColumn]) -> Result<Self, TableWriteError> {
+        Err(TableWriteError::NoParquet)
     }
 
-    pub(super) fn row(&mut self, _: &[Cell<'_>]) -> Result<(), TableError> {
+    pub(super) fn row(&mut self, _: &[CellValue<'_>]) -> Result<(), TableWriteError> {
         match self.0 {}
     }
 
-    pub(super) fn finish(self) -> Result<W, TableError> {
+    pub(super) fn finish(self) -> Result<W, TableWriteError> {
         match self.0 {}
     }
 }

@@ -4,8 +4,8 @@
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use proptest::prelude::*;
-use weft_trace::departures::{self, Departure, DepartureTable};
-use weft_trace::table::{Cell, Column, Format, Kind, Table};
+use weft_trace::departures::{self, DepartureTable, TraceDeparture};
+use weft_trace::table::{CellValue, ColumnKind, TableFormat, TableWriter, TypedColumn};
 use weft_units::{Bytes, FlowKey, Nanos, Protocol, TxQueueId};
 
 /// All fields of all rows.
@@ -26,13 +26,13 @@ fn bytes(file: Vec<u8>) -> std::fs::File {
     copy
 }
 
-fn expected(cell: &Cell<'_>) -> Field {
+fn expected(cell: &CellValue<'_>) -> Field {
     match cell {
-        Cell::None => Field::Null,
-        Cell::Whole(value) => Field::ULong(*value),
-        Cell::Real(value) => Field::Double(*value),
-        Cell::Truth(value) => Field::Bool(*value),
-        Cell::Text(text) => Field::Str((*text).to_owned()),
+        CellValue::None => Field::Null,
+        CellValue::Whole(value) => Field::ULong(*value),
+        CellValue::Real(value) => Field::Double(*value),
+        CellValue::Truth(value) => Field::Bool(*value),
+        CellValue::Text(text) => Field::Str((*text).to_owned()),
     }
 }
 
@@ -42,15 +42,15 @@ proptest! {
         rows in prop::collection::vec((any::<u64>(), prop::option::of(-1e300..1e300), prop::option::of(".{0,9}"), any::<bool>()), 0..300),
     ) {
         let columns = vec![
-            Column::new("at_ns", Kind::Whole),
-            Column::optional("share", Kind::Real),
-            Column::optional("class", Kind::Text),
-            Column::new("last", Kind::Truth),
+            TypedColumn::new("at_ns", ColumnKind::Whole),
+            TypedColumn::optional("share", ColumnKind::Real),
+            TypedColumn::optional("class", ColumnKind::Text),
+            TypedColumn::new("last", ColumnKind::Truth),
         ];
-        let mut table = Table::new(Vec::new(), Format::Parquet, "test/1", columns).expect("memory");
-        let cells = |row: &'_ (u64, Option<f64>, Option<String>, bool)| -> [Cell<'static>; 4] {
+        let mut table = TableWriter::new(Vec::new(), TableFormat::Parquet, "test/1", columns).expect("memory");
+        let cells = |row: &'_ (u64, Option<f64>, Option<String>, bool)| -> [CellValue<'static>; 4] {
             let text = row.2.clone().map(|text| &*text.leak());
-            [row.0.into(), row.1.map_or(Cell::None, Cell::Real), text.into(), Cell::Truth(row.3)]
+            [row.0.into(), row.1.map_or(CellValue::None, CellValue::Real), text.into(), CellValue::Truth(row.3)]
         };
         let mut written = Vec::new();
         for row in &rows {
@@ -66,7 +66,7 @@ proptest! {
 
 #[test]
 fn departures_fill_several_row_groups() {
-    let mut table = DepartureTable::new(Vec::new(), Format::Parquet).expect("memory");
+    let mut table = DepartureTable::new(Vec::new(), TableFormat::Parquet).expect("memory");
     let key = FlowKey {
         src: "192.0.2.1".parse().expect("address"),
         dst: "2001:db8::1".parse().expect("address"),
@@ -74,7 +74,7 @@ fn departures_fill_several_row_groups() {
         dport: 443,
         protocol: Protocol::TCP,
     };
-    let departure = |i: u64| Departure {
+    let departure = |i: u64| TraceDeparture {
         host: 0,
         queue: TxQueueId(i as u32 % 8),
         class: (!i.is_multiple_of(3)).then_some("web"),

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use weft_trace::gauge::Gauge;
+use weft_trace::gauge::TraceGauge;
 use weft_trace::lanes::Lanes;
-use weft_trace::perfetto::{Event, FlowNumber, Note, Perfetto, Place};
+use weft_trace::perfetto::{ArrowNumber, Note, Perfetto, TraceEvent, TrackPlace};
 use weft_trace::testing::read;
 use weft_units::Nanos;
 
@@ -15,15 +15,15 @@ proptest! {
         spans in prop::collection::vec((0..500_u64, 0..60_u64, 0..9_u64, "[a-z\u{e9}]{0,12}", 0..400_u64), 1..200),
     ) {
         let mut trace = Perfetto::new(Vec::new());
-        let top = trace.track(&Place { parent: None, rank: 0, name: "host 0" });
-        let mut lanes = Lanes::new(&Place { parent: Some(top), rank: 1, name: "ring" });
-        let mut gauge = Gauge::new(trace.bytes_counter(&Place { parent: Some(top), rank: 2, name: "backlog" }));
+        let top = trace.track(&TrackPlace { parent: None, rank: 0, name: "host 0" });
+        let mut lanes = Lanes::new(&TrackPlace { parent: Some(top), rank: 1, name: "ring" });
+        let mut gauge = TraceGauge::new(trace.bytes_counter(&TrackPlace { parent: Some(top), rank: 2, name: "backlog" }));
         let mut sorted = spans.clone();
         sorted.sort_by_key(|(from, length, ..)| from + length);
         let mut expected = Vec::new();
         for (from, length, flow, name, bytes) in &sorted {
             let notes = [("bytes", Note::Number(*bytes)), ("class", Note::Text(name))];
-            let event = Event { name, flow: (*flow > 0).then_some(FlowNumber(*flow)), notes: &notes[..(*flow % 3) as usize] };
+            let event = TraceEvent { name, flow: (*flow > 0).then_some(ArrowNumber(*flow)), notes: &notes[..(*flow % 3) as usize] };
             lanes.span(&mut trace, (Nanos(*from), Nanos(from + length)), &event);
             gauge.add(Nanos(*from), *bytes as i64);
             gauge.add(Nanos(from + length), -(*bytes as i64));
@@ -58,8 +58,8 @@ proptest! {
 #[test]
 fn instants_and_long_traces() {
     let mut trace = Perfetto::new(Vec::new());
-    let track = trace.track(&Place { parent: None, rank: 0, name: "wire" });
-    let event = Event { name: "drop", flow: None, notes: &[] };
+    let track = trace.track(&TrackPlace { parent: None, rank: 0, name: "wire" });
+    let event = TraceEvent { name: "drop", flow: None, notes: &[] };
     (0..10_000).for_each(|at| trace.instant(track, Nanos(at), &event));
     trace.span(track, (Nanos(5), Nanos(3)), &event);
     let seen = read(&trace.finish().expect("memory"));
@@ -71,9 +71,9 @@ fn instants_and_long_traces() {
 fn the_first_error_is_kept() {
     let room = &mut [0; 1000][..];
     let mut trace = Perfetto::new(room);
-    let track = trace.track(&Place { parent: None, rank: 0, name: "wire" });
+    let track = trace.track(&TrackPlace { parent: None, rank: 0, name: "wire" });
     (0..10_000)
-        .for_each(|at| trace.instant(track, Nanos(at), &Event { name: "drop", flow: None, notes: &[] }));
+        .for_each(|at| trace.instant(track, Nanos(at), &TraceEvent { name: "drop", flow: None, notes: &[] }));
     assert!(trace.has_failed());
     assert!(trace.finish().is_err());
 }

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
-use weft_cli::output::{self, Target};
+use weft_cli::control::{ControlSocket, UplinkName, told};
+use weft_cli::output::{self, OutputTarget};
 use weft_facts::config::ConfigReport;
 use weft_facts::ports::PortLimit;
 use weft_facts::record::Document;
@@ -20,7 +20,7 @@ Examples:
   weft config --json -")]
 pub(crate) struct Args {
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
     /// Write the policy to a file as JSON (`-` for standard output), in place of the text.
@@ -30,7 +30,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let mut daemon = args.socket.connect_about(&args.uplink)?;
     let config = told(daemon.config())?;
     let ports = told(daemon.list_ports())?.ports;

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use weft_cli::failure::{self, Reported};
 use weft_cli::output;
 use weft_host::require_network_rights;
-use weft_service::daemon::gate::{self, Report};
-use weft_service::daemon::{self, DaemonError, Options};
+use weft_service::daemon::gate::{self, GateReport};
+use weft_service::daemon::{self, DaemonError, DaemonOptions};
 
 /// Enforce a policy as a service, with ports that come and go, until SIGTERM.
 ///
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let options = Options { config: args.config.clone(), socket: args.socket.clone() };
+    let options = DaemonOptions { config: args.config.clone(), socket: args.socket.clone() };
     if args.check {
         return check(&options);
     }
@@ -53,8 +53,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Says what would run, or all that is wrong. The last line is the reason of a failure.
-fn check(options: &Options) -> anyhow::Result<ExitCode> {
-    let Report { lines, notes, mistakes } = gate::report(options);
+fn check(options: &DaemonOptions) -> anyhow::Result<ExitCode> {
+    let GateReport { lines, notes, mistakes } = gate::report(options);
     if mistakes.is_empty() {
         output::print(&lines.into_iter().map(|line| line + "\n").collect::<String>())?;
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_facts::doctor::{DoctorReport, Facility, FacilityState};
 use weft_facts::human;
 use weft_facts::record::Document;
@@ -24,7 +24,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let found = [survey(), weft_titan::kernel_support::survey(), weft_service::doctor::survey()];
     let facilities = found.into_iter().flatten().map(facility).collect();
     let report =

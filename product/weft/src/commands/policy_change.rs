@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::control::{ControlSocket, UplinkName, told};
 use weft_cli::output;
 use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
@@ -34,7 +34,7 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::span)]
     drain: Nanos,
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
 }
@@ -44,7 +44,7 @@ pub(crate) struct LoadArgs {
 #[command(after_help = "Example:\n  weft policy restore")]
 pub(crate) struct RestoreArgs {
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
 }

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
-use weft_cli::output::{self, Target};
+use weft_cli::control::{ControlSocket, UplinkName, told};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_control::interface::PolicySource;
 use weft_facts::policy_diff::{PolicyDiffReport, PolicyKept, PolicyStep, PolicyWarning};
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long)]
     exit_code: bool,
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
 }
@@ -48,7 +48,7 @@ const DIFFERENT: u8 = 3;
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let report = match &args.files[..] {
         [old, new] => between(old, new)?,
         files => against_daemon(&files[0], args)?,

@@ -2,7 +2,7 @@
 
 use core::net::IpAddr;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::control::{ControlSocket, UplinkName, told};
 use weft_cli::{output, values};
 use weft_control::interface::{AddPort, PortLimit};
 use weft_facts::status::ServiceStatus;
@@ -57,7 +57,7 @@ come back."))]
         #[command(flatten)]
         uplink: UplinkName,
         #[command(flatten)]
-        socket: Socket,
+        socket: ControlSocket,
     },
     /// Remove a port, after its packets were sent.
     #[command(aliases = ["rm", "del", "delete"], after_help = "Example:\n  weft port remove weft1")]
@@ -65,7 +65,7 @@ come back."))]
         /// The name of the port.
         name: String,
         #[command(flatten)]
-        socket: Socket,
+        socket: ControlSocket,
     },
     /// List the ports.
     #[command(alias = "ls", after_help = "Example:\n  weft port list")]
@@ -73,7 +73,7 @@ come back."))]
         #[command(flatten)]
         uplink: UplinkName,
         #[command(flatten)]
-        socket: Socket,
+        socket: ControlSocket,
     },
 }
 

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::progress;
 use weft_cli::values;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
     let policy = PolicyText::read(&args.policy)?.load(&options)?;
     if policy.link.is_none() {
@@ -93,7 +93,7 @@ fn same_file(a: &Path, b: &Path) -> bool {
 }
 
 /// Writes the results. Returns the violations of the balance.
-fn finish(outcome: &ReplayOutcome, json: Target) -> anyhow::Result<Vec<String>> {
+fn finish(outcome: &ReplayOutcome, json: OutputTarget) -> anyhow::Result<Vec<String>> {
     let report = document(outcome);
     output::tables(&report.tables(), &json)?;
     for (count, what) in [

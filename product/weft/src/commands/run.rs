@@ -29,7 +29,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::screen::Screen;
 use weft_cli::signals::{Removes, Stop};
@@ -46,7 +46,9 @@ use weft_policy::promise::{About, Refusal};
 use weft_policy::{CompileOptions, CompiledPolicy};
 use weft_run::place::{Place, refusal};
 use weft_run::session::{Inner, ONE_CLASS, PortKind, Queues, Receive};
-use weft_run::session::{Session, Settings, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups};
+use weft_run::session::{
+    Session, SessionSettings, UNKNOWN_RATE, describe_plan, missing_cgroups, sees_cgroups,
+};
 use weft_units::{BitsPerSec, Nanos};
 
 /// Interval between readings of the counters.
@@ -233,7 +235,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     require_network_rights()?;
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let mut log = Log::open(args.departures.as_deref(), args.trace.as_deref(), &args.uplink)?;
     let stop = Stop::install(Removes::Made)?;
     // Before anything is made: a device of a killed run may have the port's name.
@@ -292,7 +294,7 @@ fn news(session: &Session, warned: &mut Vec<String>) -> Vec<String> {
 /// Shows the counters until the run is to end. A live view has no room for news, which are for `later` then.
 fn watch(
     args: &Args,
-    settings: &Settings,
+    settings: &SessionSettings,
     (session, log): (&mut Session, &mut Log),
     stop: &Stop,
     quiet: bool,
@@ -364,7 +366,7 @@ impl Args {
         self.departures.is_some() || self.trace.is_some()
     }
 
-    fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<Settings> {
+    fn settings(&self, policy: &CompiledPolicy) -> anyhow::Result<SessionSettings> {
         if policy.link.is_none() && self.policy.is_none() {
             return Err(failure::usage("--queues needs the link's rate: give --rate 900mbps"));
         }
@@ -374,7 +376,7 @@ impl Args {
             (None, Some(_)) => LinkKind::Device(DeviceLink { rate: LinkRate::Given, piece }),
             (None, None) => LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece }),
         };
-        Ok(Settings {
+        Ok(SessionSettings {
             name: self.name.clone(),
             port_netns: self.netns.clone(),
             uplink: self.uplink.clone(),

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
-use weft_cli::output::{self, Target};
+use weft_cli::control::{ControlSocket, UplinkName, told};
+use weft_cli::output::{self, OutputTarget};
 use weft_facts::record::Document;
 use weft_facts::status::StatusReport;
 use weft_run::host_facts;
@@ -17,7 +17,7 @@ Examples:
   weft status --json -")]
 pub(crate) struct Args {
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
     /// Write the counters to a file as JSON (`-` for standard output).
@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let status = told(args.socket.connect_about(&args.uplink)?.status())?;
     let schema = StatusReport::SCHEMA.to_owned();
     let report = StatusReport { schema, host: host_facts::detect(), status };

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
-use weft_cli::output::{self, Target};
+use weft_cli::control::{ControlSocket, UplinkName, told};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_control::interface::{TenantFile, TenantName, TenantReply};
 use weft_facts::record::Document;
@@ -59,7 +59,7 @@ Examples:
         #[command(flatten)]
         uplink: UplinkName,
         #[command(flatten)]
-        socket: Socket,
+        socket: ControlSocket,
     },
 }
 
@@ -83,7 +83,7 @@ struct At {
     #[command(flatten)]
     uplink: UplinkName,
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
 }
 
 /// Runs the command.
@@ -102,7 +102,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             show(&told(at.socket.connect_about(&at.uplink)?.detach_tenant(of))?)?;
         }
         What::List { json, uplink, socket } => {
-            let json = Target::open(json.as_deref())?;
+            let json = OutputTarget::open(json.as_deref())?;
             let reply = told(socket.connect_about(&uplink)?.list_tenants())?;
             let (schema, host) = (TenantsReport::SCHEMA.to_owned(), host_facts::detect());
             let (generation, tenants) = (reply.generation, reply.tenants);

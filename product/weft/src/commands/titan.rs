@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::values;
 use weft_facts::record::Document;
@@ -231,7 +231,7 @@ fn watches(args: &StatusArgs, ns: &NetNs) -> anyhow::Result<Vec<Watch>> {
 
 fn status(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     require_network_rights()?;
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let stop = Stop::install(Removes::Nothing)?;
     let ns = namespace(args.netns.as_ref())?;
     let mut watches = watches(args, &ns)?;

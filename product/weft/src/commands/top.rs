@@ -6,7 +6,7 @@ use crate::live::top::{TopView, events};
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
-use weft_cli::control::{Socket, UplinkName, told};
+use weft_cli::control::{ControlSocket, UplinkName, told};
 use weft_cli::output;
 use weft_cli::screen::Screen;
 use weft_cli::signals::{Removes, Stop};
@@ -30,7 +30,7 @@ Examples:
   weft top --plain --count 3")]
 pub(crate) struct Args {
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
     /// The time between two readings.

@@ -1,9 +1,9 @@
 //! The cases: load, link and policy, variants, and the bounds of their ratios.
 
 use super::error::CostError;
-use super::ports::Ports;
+use super::ports::PortCount;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
-use weft_report::bench::cost::{Bound, Figure, Rank, Requirement, Variant};
+use weft_report::bench::cost::{BoundRank, Figure, RatioBound, Requirement, Variant};
 use weft_units::{BitsPerSec, Nanos};
 
 /// The TCP port of the requests' server, which the policies use to classify.
@@ -195,7 +195,7 @@ impl CostCase {
     }
 
     /// The variants of a round, for a session with this number of ports.
-    pub(super) fn variants(self, ports: Ports) -> Vec<Variant> {
+    pub(super) fn variants(self, ports: PortCount) -> Vec<Variant> {
         use Variant::{Busy, Forwarder, Htb, Ours, Redirect};
         match self {
             _ if ports.has_idle() => vec![Busy, Ours],
@@ -207,7 +207,7 @@ impl CostCase {
     }
 
     /// The variant of the main ratio.
-    pub(super) const fn peer(self, ports: Ports) -> Variant {
+    pub(super) const fn peer(self, ports: PortCount) -> Variant {
         match self {
             _ if ports.has_idle() => Variant::Busy,
             Self::ReceiveInbound => Variant::Redirect,
@@ -217,43 +217,43 @@ impl CostCase {
     }
 
     /// The comparisons and their bounds; the first is the main ratio.
-    pub(super) fn requirements(self, ports: Ports) -> Vec<Requirement> {
+    pub(super) fn requirements(self, ports: PortCount) -> Vec<Requirement> {
         use Figure::{Cores, P50, P99, Requests, Throughput};
-        let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: Rank::Required };
-        let aim = |figure, to, bound| Requirement { rank: Rank::Aim, ..wanted(figure, to, bound) };
+        let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: BoundRank::Required };
+        let aim = |figure, to, bound| Requirement { rank: BoundRank::Aim, ..wanted(figure, to, bound) };
         match self {
             _ if ports.has_idle() => {
-                let mut all = vec![wanted(Cores, Variant::Busy, Bound::AtMost(IDLE_PORTS_COST))];
+                let mut all = vec![wanted(Cores, Variant::Busy, RatioBound::AtMost(IDLE_PORTS_COST))];
                 let others = match self {
                     _ if self.has_web_server() => &[P50, P99, Requests][..],
                     _ if self.has_requests() => &[P50, P99],
                     _ => &[Throughput],
                 };
-                all.extend(others.iter().map(|figure| aim(*figure, Variant::Busy, Bound::None)));
+                all.extend(others.iter().map(|figure| aim(*figure, Variant::Busy, RatioBound::None)));
                 all
             }
             Self::ReceiveInbound => vec![
-                wanted(Cores, Variant::Redirect, Bound::AtMost(1.3)),
-                wanted(Throughput, Variant::Redirect, Bound::None),
+                wanted(Cores, Variant::Redirect, RatioBound::AtMost(1.3)),
+                wanted(Throughput, Variant::Redirect, RatioBound::None),
             ],
             Self::Port4Flows => vec![
-                wanted(Cores, Variant::Forwarder, Bound::AtMost(1.2)),
-                wanted(Throughput, Variant::Forwarder, Bound::None),
+                wanted(Cores, Variant::Forwarder, RatioBound::AtMost(1.2)),
+                wanted(Throughput, Variant::Forwarder, RatioBound::None),
             ],
             _ if self.has_web_server() => vec![
-                wanted(P99, Variant::Htb, Bound::AtMost(1.5)),
-                aim(P50, Variant::Htb, Bound::AtMost(1.5)),
-                aim(Requests, Variant::Htb, Bound::AtLeast(0.9)),
+                wanted(P99, Variant::Htb, RatioBound::AtMost(1.5)),
+                aim(P50, Variant::Htb, RatioBound::AtMost(1.5)),
+                aim(Requests, Variant::Htb, RatioBound::AtLeast(0.9)),
             ],
             _ if self.has_requests() => vec![
-                wanted(P99, Variant::Htb, Bound::AtMost(2.0)),
-                wanted(P50, Variant::Htb, Bound::AtMost(2.0)),
+                wanted(P99, Variant::Htb, RatioBound::AtMost(2.0)),
+                wanted(P50, Variant::Htb, RatioBound::AtMost(2.0)),
             ],
             _ => {
                 let most = if self == Self::Flows8At1G { 1.4 } else { 1.2 };
                 vec![
-                    wanted(Cores, Variant::Htb, Bound::AtMost(most)),
-                    wanted(Cores, Variant::Forwarder, Bound::None),
+                    wanted(Cores, Variant::Htb, RatioBound::AtMost(most)),
+                    wanted(Cores, Variant::Forwarder, RatioBound::None),
                 ]
             }
         }
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn every_comparison_is_with_a_variant_that_runs_and_the_first_is_with_the_peer() {
         for (case, ports) in
-            CostCase::ALL.iter().flat_map(|case| [1, 4, 64].map(|ports| (*case, Ports(ports))))
+            CostCase::ALL.iter().flat_map(|case| [1, 4, 64].map(|ports| (*case, PortCount(ports))))
         {
             let (variants, wanted) = (case.variants(ports), case.requirements(ports));
             assert!(variants.contains(&Variant::Ours) && wanted[0].to == case.peer(ports), "{}", case.name());
@@ -310,13 +310,13 @@ mod tests {
                 "idle ports have a peer without them"
             );
             assert!(wanted.iter().all(|w| variants.contains(&w.to)), "{}", case.name());
-            assert!(wanted.iter().any(|w| w.rank == Rank::Required && w.bound != Bound::None));
+            assert!(wanted.iter().any(|w| w.rank == BoundRank::Required && w.bound != RatioBound::None));
         }
     }
 
     #[test]
     fn each_variant_is_first_in_turn() {
-        let variants = CostCase::Flows8At1G.variants(Ports(1));
+        let variants = CostCase::Flows8At1G.variants(PortCount(1));
         let first: Vec<Variant> = (1..=3).map(|round| order(variants.clone(), round)[0]).collect();
         assert_eq!(first, variants);
         assert_eq!(order(variants.clone(), 4), variants);

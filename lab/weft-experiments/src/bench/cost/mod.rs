@@ -31,7 +31,7 @@ mod web;
 
 pub use case::CostCase;
 pub use error::CostError;
-pub use ports::Ports;
+pub use ports::PortCount;
 use round::Statistics;
 use weft_host::programs;
 use weft_report::bench::cost::{CaseReport, Measured, Sample, Variant};
@@ -47,7 +47,7 @@ pub struct CostOptions {
     /// The measured span of a sample; `None` for the case's own, 2 or 3 s.
     pub span: Option<Nanos>,
     /// The ports of the session measured.
-    pub ports: Ports,
+    pub ports: PortCount,
 }
 
 /// Measures `case`. `on_sample` receives each sample.

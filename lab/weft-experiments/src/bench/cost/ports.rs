@@ -17,9 +17,9 @@ const BUSY: u32 = 4;
 
 /// The number of ports of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Ports(pub u32);
+pub struct PortCount(pub u32);
 
-impl Ports {
+impl PortCount {
     /// Whether some carry no flow.
     pub(super) const fn has_idle(self) -> bool {
         self.0 > BUSY

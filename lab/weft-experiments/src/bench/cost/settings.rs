@@ -5,7 +5,7 @@ use super::testbed::{PORT, PORT_MAC, PREFIX, SENDER, UPLINK};
 use core::num::NonZeroUsize;
 use weft_nic::link::{DeviceLink, LinkKind, LinkRate};
 use weft_nic::worker::SegmentsPerTurn;
-use weft_run::session::{PortKind, Receive, Settings};
+use weft_run::session::{PortKind, Receive, SessionSettings};
 use weft_units::Nanos;
 
 /// Descriptor rings, the default of `weft run`.
@@ -14,9 +14,9 @@ const RINGS: usize = 256;
 const CATCH_UP: Nanos = Nanos::from_millis(10);
 
 /// The settings of a session for `case`, with port and uplink in `namespace`: the defaults of `weft run`.
-pub(super) fn settings(case: CostCase, namespace: &str) -> Settings {
+pub(super) fn settings(case: CostCase, namespace: &str) -> SessionSettings {
     let rate = if case == CostCase::Port4Flows { LinkRate::Observed } else { LinkRate::Given };
-    Settings {
+    SessionSettings {
         name: PORT.to_owned(),
         port_netns: Some(namespace.to_owned()),
         uplink: UPLINK.to_owned(),

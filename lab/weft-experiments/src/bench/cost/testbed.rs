@@ -9,7 +9,7 @@
 use super::case::{CostCase, REQUEST_PORT, Sharing};
 use super::error::CostError;
 use super::forwarder::Forwarder;
-use super::ports::{self, Ports};
+use super::ports::{self, PortCount};
 use super::redirect::Redirect;
 use super::settings::settings;
 use crate::testbed::htb::{self, Share};
@@ -124,8 +124,8 @@ impl Testbed {
 
     /// Puts a variant in place, so that sender and receiver reach each other.
     /// A session has `all` ports, or those of them that carry flows.
-    pub(super) fn open(&self, variant: Variant, case: CostCase, all: Ports) -> Result<Way, CostError> {
-        let Ports(ports) = all.of(variant);
+    pub(super) fn open(&self, variant: Variant, case: CostCase, all: PortCount) -> Result<Way, CostError> {
+        let PortCount(ports) = all.of(variant);
         let mut way = match variant {
             Variant::Htb => {
                 self.install_htb(case)?;

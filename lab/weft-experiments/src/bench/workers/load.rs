@@ -16,7 +16,7 @@ pub(super) const BETWEEN: u64 = 160;
 
 /// The policy and the packets of a measurement.
 #[derive(Clone, Debug)]
-pub enum Load {
+pub enum WorkerLoad {
     /// Figure 1's policy without limits, with packets of several lengths.
     Figure1,
     /// A user-defined policy.
@@ -34,7 +34,7 @@ pub struct PolicyLoad {
     pub(super) len: Bytes,
 }
 
-impl Load {
+impl WorkerLoad {
     /// `policy`, from a file of this name, with packets of `len`. Its limits bind as on its link.
     pub fn of_policy(name: &str, policy: &CompiledPolicy, len: Bytes) -> Self {
         let (program, link) = (policy.program.clone(), policy.link.unwrap_or(LINK));

@@ -2,8 +2,8 @@
 //! NIC's receive side, planned for an Intel 82599 with ten queues, with and without the policy.
 
 use super::isolation::{
-    Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, Phase,
-    PhaseRecord, Plan, run,
+    Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, PhaseRecord,
+    PlanInForce, RunPhase, run,
 };
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ impl Replanner {
     }
 
     /// Plans for added and removed flows.
-    pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> Plan {
+    pub fn replan(&mut self, added: &[Flow], removed: &[Flow]) -> PlanInForce {
         let gone: Vec<SteeredFlowId> =
             removed.iter().filter_map(|flow| self.known.remove(&flow.headers)).collect();
         self.planner.remove(&gone);
@@ -66,7 +66,7 @@ impl Replanner {
         self.known.extend(added.iter().zip(ids).map(|(flow, id)| (flow.headers, id)));
         let configuration = self.planner.plan().configuration;
         let steering = Steering::new(self.planner.nic(), &configuration);
-        Plan { configuration, steer: Arc::new(move |packet: &HeaderMatch| steering.queue(packet)) }
+        PlanInForce { configuration, steer: Arc::new(move |packet: &HeaderMatch| steering.queue(packet)) }
     }
 }
 
@@ -137,11 +137,11 @@ pub fn experiment(
 }
 
 /// Returns a phase's name in columns.
-fn phase_name(phase: Phase) -> &'static str {
+fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
-        Phase::Before => "before",
-        Phase::Joined(Class::HighPriority) => "with new HP",
-        Phase::Joined(Class::BestEffort) => "with new BE",
+        RunPhase::Before => "before",
+        RunPhase::Joined(Class::HighPriority) => "with new HP",
+        RunPhase::Joined(Class::BestEffort) => "with new BE",
     }
 }
 

@@ -19,8 +19,8 @@
 //! The path adds no delay: an empty path's round trip is the machine's processing time, some tens of microseconds.
 //! Kernels without netem have no qdisc that delays, so a [`Bottleneck::delay`] other than zero is refused.
 //!
-//! The machine itself may disturb a measurement, so its effects have figures: [`Measured::link_lost`] for time in
-//! which the bottleneck was not served, [`StandingQueue::longest_gap`] for late samples, [`Accounting::lost_before`]
+//! The machine itself may disturb a measurement, so its effects have figures: [`TcpMeasurement::link_lost`] for time in
+//! which the bottleneck was not served, [`StandingQueue::longest_gap`] for late samples, [`BottleneckAccounting::lost_before`]
 //! for drops before the bottleneck. A torn reading of the counters is repeated up to twice and not counted: a
 //! consistent one follows within microseconds.
 
@@ -189,7 +189,7 @@ impl From<ProfileError> for KernelTcpError {
 
 /// Stages of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Progress {
+pub enum MeasurementStage {
     /// Namespaces, links and the bottleneck exist.
     Ready,
     /// All flows are connected.
@@ -205,20 +205,20 @@ pub enum Progress {
     Ending,
 }
 
-impl fmt::Display for Progress {
+impl fmt::Display for MeasurementStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Progress::Ready => f.write_str("the bottleneck is ready"),
-            Progress::Connected => f.write_str("all flows are connected"),
-            Progress::Measuring { passed, of } => write!(f, "measured {passed} of {of}"),
-            Progress::Ending => f.write_str("waiting for iperf3 to end"),
+            MeasurementStage::Ready => f.write_str("the bottleneck is ready"),
+            MeasurementStage::Connected => f.write_str("all flows are connected"),
+            MeasurementStage::Measuring { passed, of } => write!(f, "measured {passed} of {of}"),
+            MeasurementStage::Ending => f.write_str("waiting for iperf3 to end"),
         }
     }
 }
 
 /// A sample of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct QueueSample {
+pub struct BottleneckSample {
     /// Time since the steady part began.
     pub at: Nanos,
     /// Bytes of frames waiting.
@@ -242,7 +242,7 @@ pub struct StandingQueue {
 
 /// The bottleneck's accounting over the whole run, counted by the kernel: `offered = sent + dropped + waiting`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Accounting {
+pub struct BottleneckAccounting {
     /// Packets that the router received from the sender, counted by its link.
     pub offered: Packets,
     /// Packets forwarded, counted by the qdisc, as are the next two.
@@ -255,7 +255,7 @@ pub struct Accounting {
     pub lost_before: Packets,
 }
 
-impl Accounting {
+impl BottleneckAccounting {
     /// Whether packets offered equal packets sent, dropped and waiting.
     pub fn balance(&self) -> bool {
         self.offered == self.sent + self.dropped + self.waiting
@@ -264,7 +264,7 @@ impl Accounting {
 
 /// Results of a measurement.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Measured {
+pub struct TcpMeasurement {
     /// Payload rate that the receivers' TCP took in over the steady part, all flows together.
     pub throughput: BitsPerSec,
     /// Payload rate of each flow over the steady part; `weft_facts::stats::jain` takes them as fractions.
@@ -286,12 +286,12 @@ pub struct Measured {
     /// could not read them.
     pub rtt_mean: Option<Nanos>,
     /// Accounting over the whole run.
-    pub accounting: Accounting,
+    pub accounting: BottleneckAccounting,
     /// The queue's samples over the steady part.
-    pub samples: Vec<QueueSample>,
+    pub samples: Vec<BottleneckSample>,
 }
 
-impl Measured {
+impl TcpMeasurement {
     /// Jain's index of the flows' rates; `None` if nothing was received.
     pub fn jain(&self) -> Option<f64> {
         stats::jain(&self.flows.iter().map(|rate| rate.get() as f64).collect::<Vec<_>>())
@@ -305,20 +305,20 @@ impl Measured {
 /// Fails without the rights, iperf3, the congestion control or TBF, for a delay, and when the machine is too busy.
 pub fn measure(
     bottleneck: &Bottleneck,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Measured, KernelTcpError> {
+    progress: &mut dyn FnMut(MeasurementStage),
+) -> Result<TcpMeasurement, KernelTcpError> {
     bottleneck.check()?;
     weft_host::require_network_rights()?;
     let path = Path::create(bottleneck)?;
     let mut reader = path.reader()?;
     let mut connections = Received::reader(&path.receiver)?;
     let (before, at_start) = (path.offered()?.0, counters(&mut reader)?);
-    progress(Progress::Ready);
+    progress(MeasurementStage::Ready);
     let settle = bottleneck.settle();
     let stagger = if bottleneck.flows > 128 { STAGGER.1 } else { STAGGER.0 };
     let sending = (bottleneck.duration + settle).get().div_ceil(1_000_000_000) + stagger;
     let mut flows = Flows::start(&senders(&path, bottleneck, sending))?;
-    progress(Progress::Connected);
+    progress(MeasurementStage::Connected);
     let from = clock::now() + settle;
     let to = from + bottleneck.duration;
     if to > flows.first_start() + Nanos::from_secs(sending) {
@@ -330,11 +330,11 @@ pub fn measure(
     let first = Received::read(&mut connections)?;
     let steady = sample((&mut reader, frame), lost, &mut flows, (from, to), progress)?;
     let last = Received::read(&mut connections)?;
-    progress(Progress::Ending);
+    progress(MeasurementStage::Ending);
     let seen = flows.finish(&bottleneck.congestion_control, from, to)?;
     let (offered, lost_before) = path.offered()?;
     let end = counters(&mut reader)?;
-    let accounting = Accounting {
+    let accounting = BottleneckAccounting {
         offered: offered - before,
         sent: end.sent.packets - at_start.sent.packets,
         dropped: end.dropped - at_start.dropped,
@@ -365,7 +365,7 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
 
 /// Samples of the queue, and timed counters at both ends of the steady part.
 struct Steady {
-    samples: Vec<QueueSample>,
+    samples: Vec<BottleneckSample>,
     ends: [(Instant, Counters); 2],
     lost: LostTime,
 }
@@ -396,7 +396,7 @@ fn sample(
     lost: LostTime,
     flows: &mut Flows,
     (from, to): (Instant, Instant),
-    progress: &mut dyn FnMut(Progress),
+    progress: &mut dyn FnMut(MeasurementStage),
 ) -> Result<Steady, KernelTcpError> {
     const SAMPLES_PER_REPORT: usize = 250;
     let first = (clock::now(), counters(reader)?);
@@ -412,11 +412,12 @@ fn sample(
         steady.lost.read(&steady.ends[1], &(at, stats));
         steady.ends[1] = (at, stats);
         let passed = at.saturating_since(from);
-        let sample = QueueSample { at: passed, backlog: stats.backlog.bytes, waiting: stats.backlog.packets };
+        let sample =
+            BottleneckSample { at: passed, backlog: stats.backlog.bytes, waiting: stats.backlog.packets };
         steady.samples.push(sample);
         if steady.samples.len().is_multiple_of(SAMPLES_PER_REPORT) {
             flows.check()?;
-            progress(Progress::Measuring { passed, of: to - from });
+            progress(MeasurementStage::Measuring { passed, of: to - from });
         }
     }
 }
@@ -426,8 +427,8 @@ fn conclude(
     steady: Steady,
     flows: Vec<BitsPerSec>,
     seen: &iperf::Seen,
-    accounting: Accounting,
-) -> Result<Measured, KernelTcpError> {
+    accounting: BottleneckAccounting,
+) -> Result<TcpMeasurement, KernelTcpError> {
     if flows.len() != bottleneck.flows as usize {
         let why = format!("{} of {} flows have figures", flows.len(), bottleneck.flows);
         return Err(KernelTcpError::Iperf(why));
@@ -435,7 +436,7 @@ fn conclude(
     let [(begin, first), (end, last)] = steady.ends;
     let wire = on_the_wire(&first, &last);
     let link_use = wire.get() as f64 / (bottleneck.rate.bytes_in(end - begin).get() as f64).max(1.0);
-    Ok(Measured {
+    Ok(TcpMeasurement {
         throughput: flows.iter().copied().sum(),
         flows,
         link_use,
@@ -451,7 +452,7 @@ fn conclude(
     })
 }
 
-fn standing_queue(samples: &[QueueSample]) -> Option<StandingQueue> {
+fn standing_queue(samples: &[BottleneckSample]) -> Option<StandingQueue> {
     let backlog: Vec<f64> = samples.iter().map(|s| s.backlog.get() as f64).collect();
     let sorted = stats::sorted(&backlog);
     let percentile = |p: f64| (p, Bytes(stats::percentile_sorted(&sorted, p).unwrap_or_default() as u64));

@@ -55,8 +55,12 @@ fn a_missing_congestion_control_is_named_with_those_there_are() {
 
 #[test]
 fn the_queues_figures_are_those_of_its_samples() {
-    let samples: Vec<QueueSample> = (1..=100)
-        .map(|i| QueueSample { at: Nanos::from_millis(2 * i), backlog: Bytes(1000 * i), waiting: Packets(i) })
+    let samples: Vec<BottleneckSample> = (1..=100)
+        .map(|i| BottleneckSample {
+            at: Nanos::from_millis(2 * i),
+            backlog: Bytes(1000 * i),
+            waiting: Packets(i),
+        })
         .collect();
     let queue = standing_queue(&samples).expect("samples");
     assert!((queue.mean - 50_500.0).abs() < 1e-6);

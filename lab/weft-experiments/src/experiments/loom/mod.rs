@@ -30,11 +30,11 @@ mod summary;
 mod traffic;
 mod trial;
 
-pub use run::{Outcome, Window};
-pub use scenario::{Bulk, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+pub use run::{LinkWindow, ModeOutcome};
+pub use scenario::{Bulk, FIGURE_9_FLOWS, FIGURE_11_FLOWS, LoomScenario};
 pub use summary::report;
 
-pub use traffic::Request;
+pub use traffic::TimedRequest;
 pub use trial::trial;
 
 use core::num::NonZeroU32;
@@ -58,7 +58,7 @@ use weft_units::{BitsPerSec, Nanos};
 #[derive(Clone, Debug)]
 pub struct DemoOptions {
     /// Senders and their start and stop times.
-    pub scenario: Scenario,
+    pub scenario: LoomScenario,
     /// The modes, in the order in which they run.
     pub modes: Vec<Mode>,
     /// The link's rate; `None` lets a [`trial`] choose one below the machine's capacity.
@@ -81,7 +81,7 @@ impl DemoOptions {
     /// Returns the options for Figure 2: the software NIC with a link, and threads with the given numbers of flows.
     pub fn figure2(threads: &[(&'static str, u32)], link: BitsPerSec, duration: Nanos) -> Self {
         Self {
-            scenario: Scenario::figure2(threads, duration),
+            scenario: LoomScenario::figure2(threads, duration),
             modes: vec![Mode::Loom],
             rate: Some(link),
             congestion: "cubic".to_owned(),
@@ -118,7 +118,7 @@ pub enum DemoEvent<'a> {
     /// A window of 50 ms has passed.
     Live(Live<'a>),
     /// A mode has ended.
-    ModeEnds(&'a Outcome),
+    ModeEnds(&'a ModeOutcome),
 }
 
 /// A window of 50 ms, as it happens.
@@ -223,7 +223,7 @@ pub fn run(
     options: &DemoOptions,
     stop: &dyn Fn() -> bool,
     on_event: &mut dyn FnMut(DemoEvent<'_>),
-) -> Result<Vec<Outcome>, DemoError> {
+) -> Result<Vec<ModeOutcome>, DemoError> {
     let rate = match options.rate {
         Some(rate) => {
             on_event(DemoEvent::Rate { rate, trial: None });

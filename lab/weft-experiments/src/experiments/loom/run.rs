@@ -2,8 +2,8 @@
 
 use super::core_waits::Reading;
 use super::qdisc;
-use super::scenario::Scenario;
-use super::traffic::{BulkRun, LatencyRun, Request};
+use super::scenario::LoomScenario;
+use super::traffic::{BulkRun, LatencyRun, TimedRequest};
 use super::{DemoError, DemoEvent, DemoOptions, Live};
 use std::path::Path;
 use std::time::Duration;
@@ -34,7 +34,7 @@ const RINGS: usize = 256;
 
 /// A window of about 500 ms of the link's time.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Window {
+pub struct LinkWindow {
     /// Start, relative to the beginning of the run.
     pub at: Nanos,
     /// Length.
@@ -49,7 +49,7 @@ pub struct Window {
 
 /// The outcome of a run in one mode.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct ModeOutcome {
     /// The mode.
     pub mode: Mode,
     /// The link's rate.
@@ -57,11 +57,11 @@ pub struct Outcome {
     /// Bytes sent and waiting in fine windows, by sender of the scenario.
     pub fine: FineSamples,
     /// Windows computed from the fine ones, in order.
-    pub windows: Vec<Window>,
+    pub windows: Vec<LinkWindow>,
     /// Time that the threads that carry the traffic were runnable but had no core, while the senders sent.
     pub core_waits: Option<CoreWaits>,
     /// The latency tenant's requests, with times relative to the beginning of the run.
-    pub requests: Vec<Request>,
+    pub requests: Vec<TimedRequest>,
     /// The NIC's counters at the end.
     pub totals: Totals,
     /// Processor seconds of the transmit worker per second of the run.
@@ -99,7 +99,7 @@ impl Bench<'_> {
 
     fn start_nic(
         &self,
-        scenario: &Scenario,
+        scenario: &LoomScenario,
         mode: Mode,
         rate: BitsPerSec,
         options: &DemoOptions,
@@ -130,12 +130,12 @@ impl Bench<'_> {
     /// Runs `scenario` in `mode`, reporting events to `on_event`.
     pub(crate) fn run(
         &self,
-        scenario: &Scenario,
+        scenario: &LoomScenario,
         mode: Mode,
         rate: BitsPerSec,
         options: &DemoOptions,
         on_event: &mut dyn FnMut(DemoEvent<'_>),
-    ) -> Result<Outcome, DemoError> {
+    ) -> Result<ModeOutcome, DemoError> {
         // Where the kernel refuses, the doorbell's cost is reported as unknown.
         let _stats = BpfStats::enable();
         let nic = self.start_nic(scenario, mode, rate, options)?;
@@ -153,7 +153,7 @@ impl Bench<'_> {
         let totals = nic.stop(Nanos::from_secs(2))?;
         result?;
         let elapsed = clock::now().saturating_since(started);
-        Ok(Outcome {
+        Ok(ModeOutcome {
             mode,
             rate,
             fine,
@@ -194,7 +194,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn prepare(
         bench: &Bench<'_>,
-        scenario: &Scenario,
+        scenario: &LoomScenario,
         options: &DemoOptions,
         nic: &'a SoftwareNic,
     ) -> Result<Self, DemoError> {
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
     fn play(
         &mut self,
         bench: &Bench<'_>,
-        scenario: &Scenario,
+        scenario: &LoomScenario,
         mode: Mode,
         options: &DemoOptions,
         on_event: &mut dyn FnMut(DemoEvent<'_>),
@@ -278,7 +278,12 @@ impl<'a> Run<'a> {
     }
 
     /// Returns the NIC's windows since the origin, by sender of the scenario.
-    fn fine_samples(&mut self, bench: &Bench<'_>, scenario: &Scenario, options: &DemoOptions) -> FineSamples {
+    fn fine_samples(
+        &mut self,
+        bench: &Bench<'_>,
+        scenario: &LoomScenario,
+        options: &DemoOptions,
+    ) -> FineSamples {
         let origin = self.origin;
         self.fine
             .retain(|fine| fine.start >= origin && fine.start + fine.window <= origin + scenario.duration);
@@ -335,7 +340,7 @@ impl<'a> Run<'a> {
     }
 
     /// Ends the applications; reads the requests if the run was `complete`.
-    fn end(&mut self, complete: bool) -> Result<Vec<Request>, DemoError> {
+    fn end(&mut self, complete: bool) -> Result<Vec<TimedRequest>, DemoError> {
         self.bulk.iter_mut().for_each(BulkRun::stop);
         match self.latency.take() {
             Some(latency) if complete => latency.finish(self.origin, Duration::from_secs(4)),
@@ -363,7 +368,7 @@ fn together(fine: &[Sample]) -> Sample {
 }
 
 /// Computes the windows of the report from the fine ones, by class of the policy.
-fn windows(samples: &FineSamples, fine: &[Sample]) -> Vec<Window> {
+fn windows(samples: &FineSamples, fine: &[Sample]) -> Vec<LinkWindow> {
     let start = |index: usize| Nanos((samples.start_s(index) * 1e9).round() as u64);
     let window = |span: weft_report::demo::FineSpan| {
         let within = &fine[span.windows.clone()];
@@ -372,7 +377,7 @@ fn windows(samples: &FineSamples, fine: &[Sample]) -> Vec<Window> {
             let sum: Bytes = within.iter().map(|s| s.standing[class]).sum();
             Bytes(sum.get() / within.len() as u64)
         };
-        Window {
+        LinkWindow {
             at: start(span.windows.start),
             span: all.window,
             standing: (0..all.wire.len()).map(mean).collect(),

@@ -21,7 +21,7 @@ pub struct Bulk {
 
 /// Senders with a time line.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Scenario {
+pub struct LoomScenario {
     /// The number of the paper's figure.
     pub figure: u32,
     /// The bulk senders, in the order of their names.
@@ -41,7 +41,7 @@ pub const FIGURE_11_FLOWS: [u32; 6] = [12, 4, 4, 16, 64, 64];
 /// own, within some tens of round trips.
 const SETTLE: Nanos = Nanos::from_millis(400);
 
-impl Scenario {
+impl LoomScenario {
     /// Returns Figure 2's scenario: threads with the given numbers of flows, all of the time. A thread without flows
     /// does not run.
     pub fn figure2(threads: &[(&'static str, u32)], duration: Nanos) -> Self {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn tenants_come_and_go_in_reverse_order() {
-        let s = Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20));
+        let s = LoomScenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20));
         assert_eq!(s.active(ms(2500), ms(3000)), ["T1"]);
         assert_eq!(s.active(ms(9000), ms(9500)), ["T1", "T2", "T3", "T4"]);
         assert_eq!(s.active(ms(17_000), ms(17_500)), ["T1"]);
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_window_next_to_a_change_is_not_steady() {
-        let s = Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20));
+        let s = LoomScenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(20));
         assert!(!s.steady(ms(2000), ms(2500)), "T1 has just started");
         assert!(s.steady(ms(3000), ms(3500)));
         assert!(!s.steady(ms(3800), ms(4300)), "T2 starts within");

@@ -1,7 +1,7 @@
 //! The demo of Figure 9 in the simulator: for machines without network rights, and for comparison with measured runs.
 
 use super::DemoOptions;
-use super::scenario::Scenario as Timeline;
+use super::scenario::LoomScenario as Timeline;
 use crate::simulate::conservation;
 use std::collections::BTreeMap;
 use weft_facts::record::Document;
@@ -9,9 +9,11 @@ use weft_nic::plan;
 use weft_packet::ethernet;
 use weft_report::demo::{Cost, DemoReport, LATENCY_TENANT, LatencySummary, Mode, ModeReport, Sample};
 use weft_run::host_facts;
-use weft_sim::outcome::{ClassSample, Outcome};
+use weft_sim::outcome::{ClassSample, RunOutcome};
 use weft_sim::run::{RunError, simulate};
-use weft_sim::scenario::{ByteQueueLimit, FlowGroup, Host, QdiscKind, Scenario, SchedulerKind, Traffic};
+use weft_sim::scenario::{
+    ByteQueueLimit, FlowGroup, FlowTraffic, HostSpec, QdiscKind, Scenario, SchedulerKind,
+};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The default rate of the link: the one that the demo chooses on a machine with two cores (docs/measuring.md).
@@ -143,7 +145,7 @@ fn scenario(policy: &PolicyFiles, options: &DemoOptions, rate: BitsPerSec, mode:
         name: name.to_owned(),
         class: class(name),
         band: 0,
-        traffic: Traffic::RequestResponse { request, response: request, outstanding: 1, think },
+        traffic: FlowTraffic::RequestResponse { request, response: request, outstanding: 1, think },
         ..FlowGroup::default()
     }));
     scenario.classes = classes;
@@ -151,7 +153,13 @@ fn scenario(policy: &PolicyFiles, options: &DemoOptions, rate: BitsPerSec, mode:
 }
 
 /// Configures the simulated NIC as the software NIC.
-fn set_up(host: &mut Host, policy: &PolicyFiles, options: &DemoOptions, rate: BitsPerSec, mode: plan::Mode) {
+fn set_up(
+    host: &mut HostSpec,
+    policy: &PolicyFiles,
+    options: &DemoOptions,
+    rate: BitsPerSec,
+    mode: plan::Mode,
+) {
     host.stack.congestion_control.clone_from(&options.congestion);
     host.stack.xps = false;
     // A macvtap has no byte queue limits and no on-chip buffer: only TCP small queues bound its backlog.
@@ -200,7 +208,7 @@ fn sample(window: &ClassSample, timeline: &Timeline, classes: &[String]) -> Samp
 }
 
 /// Returns the round trips, in seconds, of requests that ended in a span.
-fn requests(outcome: &Outcome, from: Nanos, to: Nanos) -> Vec<f64> {
+fn requests(outcome: &RunOutcome, from: Nanos, to: Nanos) -> Vec<f64> {
     let timed = outcome.flows.iter().flat_map(|flow| flow.requests.at.iter().zip(&flow.requests.samples));
     timed.filter(|(at, _)| **at >= from && **at < to).map(|(_, sample)| sample.as_secs_f64()).collect()
 }

@@ -1,8 +1,8 @@
 //! The report, computed from the outcomes of runs.
 
-use super::run::{Outcome, Window};
-use super::scenario::Scenario;
-use super::{DemoOptions, Request, segments_per_turn_in_words};
+use super::run::{LinkWindow, ModeOutcome};
+use super::scenario::LoomScenario;
+use super::{DemoOptions, TimedRequest, segments_per_turn_in_words};
 use std::collections::BTreeMap;
 use weft_facts::record::Document;
 use weft_facts::stats;
@@ -35,7 +35,7 @@ pub(super) fn mode_of(mode: plan::Mode) -> Mode {
 pub fn report(
     policy: &CompiledPolicy,
     options: &DemoOptions,
-    outcomes: &[Outcome],
+    outcomes: &[ModeOutcome],
     trial: Option<RateTrial>,
 ) -> DemoReport {
     let scenario = &options.scenario;
@@ -64,7 +64,7 @@ pub fn report(
 }
 
 /// Describes a mode in a sentence.
-fn description(options: &DemoOptions, outcome: &Outcome) -> String {
+fn description(options: &DemoOptions, outcome: &ModeOutcome) -> String {
     let segments_per_turn = segments_per_turn_in_words(options.segments_per_turn);
     match (outcome.mode, outcome.qdisc.as_deref()) {
         (plan::Mode::Sq, Some(qdisc)) => {
@@ -92,13 +92,13 @@ fn seconds(t: Nanos) -> f64 {
 /// Returns the indices of the classes of the scenario's senders.
 fn classes<'a>(
     policy: &'a CompiledPolicy,
-    scenario: &'a Scenario,
+    scenario: &'a LoomScenario,
 ) -> impl Iterator<Item = (&'static str, usize)> + 'a {
     let number = |name: &&'static str| policy.classes.iter().position(|c| c.name == **name);
     scenario.names().into_iter().filter_map(move |name| Some((name, number(&name)?)))
 }
 
-fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome) -> ModeReport {
+fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &ModeOutcome) -> ModeReport {
     let scenario = &options.scenario;
     let named: Vec<(&str, usize)> = classes(policy, scenario).collect();
     let mut report = ModeReport::new(mode_of(outcome.mode), description(options, outcome));
@@ -114,7 +114,7 @@ fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome
         report.latency_s = LatencySummary::from_seconds(&loaded);
         standing(&mut report, outcome, &named, from, to);
     }
-    let bytes = |name: &str, w: &Window, class: usize| (name.to_owned(), w.standing[class].get() as f64);
+    let bytes = |name: &str, w: &LinkWindow, class: usize| (name.to_owned(), w.standing[class].get() as f64);
     report.queue_samples = outcome
         .windows
         .iter()
@@ -132,8 +132,8 @@ fn mode_report(policy: &CompiledPolicy, options: &DemoOptions, outcome: &Outcome
     report
 }
 
-fn latency_over_time(requests: &[Request]) -> Vec<LatencySample> {
-    let interval = |r: &Request| (seconds(r.at) / LATENCY_INTERVAL_S) as usize;
+fn latency_over_time(requests: &[TimedRequest]) -> Vec<LatencySample> {
+    let interval = |r: &TimedRequest| (seconds(r.at) / LATENCY_INTERVAL_S) as usize;
     let mut by_interval: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
     for request in requests {
         by_interval.entry(interval(request)).or_default().push(request.round_trip_s);
@@ -145,8 +145,8 @@ fn latency_over_time(requests: &[Request]) -> Vec<LatencySample> {
 }
 
 /// Adds the standing queues at full load: median and largest of the windows.
-fn standing(report: &mut ModeReport, outcome: &Outcome, named: &[(&str, usize)], from: Nanos, to: Nanos) {
-    let loaded: Vec<&Window> =
+fn standing(report: &mut ModeReport, outcome: &ModeOutcome, named: &[(&str, usize)], from: Nanos, to: Nanos) {
+    let loaded: Vec<&LinkWindow> =
         outcome.windows.iter().filter(|w| w.at >= from && w.at + w.span <= to).collect();
     for &(name, class) in named {
         let bytes: Vec<f64> = loaded.iter().map(|w| w.standing[class].get() as f64).collect();
@@ -164,7 +164,7 @@ const BELL_BYTES: u64 = 16;
 /// Bytes of a metadata record (`struct weft_record`).
 const RECORD_BYTES: u64 = 64;
 
-fn cost(outcome: &Outcome) -> Cost {
+fn cost(outcome: &ModeOutcome) -> Cost {
     let t = &outcome.totals;
     let doorbells = t.bpf.runs;
     let mut cost = Cost {
@@ -191,7 +191,7 @@ fn cost(outcome: &Outcome) -> Cost {
     cost
 }
 
-fn notes(outcome: &Outcome) -> Vec<String> {
+fn notes(outcome: &ModeOutcome) -> Vec<String> {
     let mut notes = outcome.notes.clone();
     if outcome.totals.link_lost > Nanos::ZERO {
         notes.push(format!(
@@ -209,8 +209,8 @@ fn notes(outcome: &Outcome) -> Vec<String> {
 /// Returns Figure 11's limits: for each rate limit of the policy, the classes under it.
 fn limits(
     policy: &CompiledPolicy,
-    scenario: &Scenario,
-    outcome: &Outcome,
+    scenario: &LoomScenario,
+    outcome: &ModeOutcome,
     samples: &[Sample],
 ) -> Vec<LimitReport> {
     let mut reports = Vec::new();
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn latency_is_cut_into_quarter_seconds() {
-        let request = |ms: u64, s: f64| Request { at: Nanos::from_millis(ms), round_trip_s: s };
+        let request = |ms: u64, s: f64| TimedRequest { at: Nanos::from_millis(ms), round_trip_s: s };
         let samples = latency_over_time(&[request(10, 0.001), request(249, 0.003), request(250, 0.005)]);
         assert_eq!(samples.len(), 2);
         assert!((samples[0].p90_s - 0.003).abs() < 1e-12);

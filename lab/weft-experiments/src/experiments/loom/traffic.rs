@@ -105,7 +105,7 @@ pub(super) struct LatencyRun {
 
 /// A request: when it was sent, and its round trip.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Request {
+pub struct TimedRequest {
     /// Time of sending, relative to the beginning of the run.
     pub at: Nanos,
     /// Round trip, in seconds.
@@ -157,7 +157,7 @@ impl LatencyRun {
     }
 
     /// Waits for the client to write its log, and reads the requests of the run that began at `begin`.
-    pub(super) fn finish(mut self, begin: Instant, grace: Duration) -> Result<Vec<Request>, DemoError> {
+    pub(super) fn finish(mut self, begin: Instant, grace: Duration) -> Result<Vec<TimedRequest>, DemoError> {
         let ended = self.client.wait_timeout(grace)?;
         if ended.is_none() {
             // sockperf writes its log on an interrupt, as at a terminal.
@@ -180,14 +180,14 @@ impl LatencyRun {
 
 /// Reads sockperf's log: lines of `packet, txTime(sec), rxTime(sec), rtt(usec)`. Times are relative to `origin`, the
 /// start of the process. Requests from before `begin`, the beginning of the run, are left out.
-pub(super) fn parse_log(text: &str, origin: Instant, begin: Instant) -> Vec<Request> {
-    let row = |line: &str| -> Option<Request> {
+pub(super) fn parse_log(text: &str, origin: Instant, begin: Instant) -> Vec<TimedRequest> {
+    let row = |line: &str| -> Option<TimedRequest> {
         let mut fields = line.split(',').map(str::trim);
         let _number: u64 = fields.next()?.parse().ok()?;
         let sent: f64 = fields.next()?.parse().ok()?;
         let received: f64 = fields.next()?.parse().ok()?;
         let at = origin + Nanos((sent * 1e9) as u64);
-        (at >= begin).then(|| Request { at: at - begin, round_trip_s: received - sent })
+        (at >= begin).then(|| TimedRequest { at: at - begin, round_trip_s: received - sent })
     };
     text.lines().filter_map(row).collect()
 }

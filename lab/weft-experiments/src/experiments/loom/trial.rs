@@ -20,7 +20,8 @@
 //! for one window gives a capacity of 0, and the smallest rate follows.
 
 use super::{
-    Bench, DemoError, DemoEvent, DemoOptions, Outcome, Scenario, segments_per_turn_in_words, with_bench,
+    Bench, DemoError, DemoEvent, DemoOptions, LoomScenario, ModeOutcome, segments_per_turn_in_words,
+    with_bench,
 };
 use weft_facts::stats;
 use weft_nic::plan::Mode;
@@ -48,7 +49,7 @@ pub(crate) struct Carried {
     /// Throughput in half seconds after the settling, in bits per second on the wire.
     pub(crate) windows_bps: Vec<f64>,
     /// The outcome of the whole run.
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ModeOutcome,
 }
 
 impl Carried {
@@ -78,8 +79,8 @@ pub(crate) fn carry(bench: &Bench<'_>, options: &DemoOptions, mode: Mode) -> Res
 }
 
 /// Returns the scenario with all senders active throughout.
-fn heaviest(scenario: &Scenario) -> Scenario {
-    let mut scenario = Scenario { duration: Carried::length(), ..scenario.clone() };
+fn heaviest(scenario: &LoomScenario) -> LoomScenario {
+    let mut scenario = LoomScenario { duration: Carried::length(), ..scenario.clone() };
     for bulk in &mut scenario.bulk {
         (bulk.start, bulk.stop) = (Nanos::ZERO, Carried::length());
     }
@@ -140,7 +141,7 @@ mod tests {
         let bench = PortCase::ManyFlows.options();
         // The demo without flags: all four modes.
         let demo = DemoOptions {
-            scenario: Scenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10)),
+            scenario: LoomScenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10)),
             modes: vec![Mode::Sq, Mode::Mq { queues: 16 }, Mode::Qpf, Mode::Loom],
             sq_qdisc: true,
             ..bench.clone()

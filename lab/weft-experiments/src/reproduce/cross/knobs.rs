@@ -2,9 +2,9 @@
 
 use crate::catalogue::overlay;
 use crate::reproduce::catalogue;
-use crate::reproduce::file::{FileError, Parameters};
+use crate::reproduce::file::{ExperimentFileError, Parameters};
 use toml::{Table, Value};
-use weft_sim::scenario::{Origin, Source, SourcedFile, Target, sources};
+use weft_sim::scenario::{FittedColumn, Origin, SourceEntry, SourcedFile, sources};
 
 /// The kind of file that a key is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Knob {
     pub(super) candidates: Vec<Value>,
     /// The index of the file's own value among the candidates.
     pub(super) present: usize,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<FittedColumn>,
 }
 
 /// The reason that the source of a fitted key contradicts its file.
@@ -39,7 +39,7 @@ enum KnobError {
 }
 
 /// Returns all fitted keys, in the order of their sources: costs, scenario, parameters.
-pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, FileError> {
+pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, ExperimentFileError> {
     let scenario = catalogue::text(&parameters.scenario)?;
     let base = parameters.base()?;
     let costs = base.get("costs").and_then(Value::as_str).map(|path| path.trim_start_matches("../"));
@@ -52,7 +52,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
     ];
     for (place, file, kind) in files.into_iter().flatten() {
         let text = if place == Place::Scenario { scenario } else { catalogue::text(file)? };
-        let wrong = |reason: String| FileError::Invalid { file: file.to_owned(), reason };
+        let wrong = |reason: String| ExperimentFileError::Invalid { file: file.to_owned(), reason };
         let document: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
         for source in sources(text, file, kind).map_err(|error| wrong(error.to_string()))? {
             if let Some(knob) = knob(place, file, &source, &document) {
@@ -64,7 +64,7 @@ pub(super) fn knobs(name: &str, parameters: &Parameters) -> Result<Vec<Knob>, Fi
 }
 
 /// Returns the fitted key of a source; `None` if the source is not a fit.
-fn knob(place: Place, file: &str, source: &Source, document: &Table) -> Option<Result<Knob, KnobError>> {
+fn knob(place: Place, file: &str, source: &SourceEntry, document: &Table) -> Option<Result<Knob, KnobError>> {
     let Origin::Fitted { to, candidates } = &source.origin else { return None };
     let key = source.keys.first()?;
     let read = |text: &String| {
@@ -113,12 +113,12 @@ pub(super) fn document(
     (preset, row): (Option<&str>, &str),
     knobs: &[Knob],
     choice: &[usize],
-) -> Result<Table, FileError> {
+) -> Result<Table, ExperimentFileError> {
     let mut parameters = parameters.clone();
     let mut base = parameters.base()?;
     with_costs(&mut base)?;
     for (knob, candidate) in knobs.iter().zip(choice) {
-        let wrong = |reason: String| FileError::Invalid { file: knob.file.clone(), reason };
+        let wrong = |reason: String| ExperimentFileError::Invalid { file: knob.file.clone(), reason };
         let missing = || wrong(format!("`{}` cannot be set", knob.key));
         let value = knob.candidates.get(*candidate).cloned().ok_or_else(missing)?;
         match knob.place {
@@ -147,10 +147,10 @@ pub(super) fn document(
 }
 
 /// Replaces the path of the cost file in the document by the file's tables.
-fn with_costs(document: &mut Table) -> Result<(), FileError> {
+fn with_costs(document: &mut Table) -> Result<(), ExperimentFileError> {
     let path = document.get("costs").and_then(Value::as_str).filter(|path| *path != "free");
     let Some(path) = path.map(str::to_owned) else { return Ok(()) };
-    let wrong = |reason: String| FileError::Invalid { file: path.clone(), reason };
+    let wrong = |reason: String| ExperimentFileError::Invalid { file: path.clone(), reason };
     let text = crate::catalogue::files::beside_scenarios(&path).map_err(|error| wrong(error.to_string()))?;
     let tables: Table = text.parse().map_err(|error: toml::de::Error| wrong(error.to_string()))?;
     document.insert("costs".to_owned(), Value::Table(tables));

@@ -25,7 +25,7 @@ mod runs;
 mod search;
 
 use super::ReproduceError;
-use super::file::{self, ExperimentFile, FileError};
+use super::file::{self, ExperimentFile, ExperimentFileError};
 use knobs::Knob;
 use runs::{Place, Runs};
 use search::{Cell, Parameter, Problem, Values};
@@ -249,10 +249,10 @@ fn problem(
     experiments: &[ExperimentFile],
     columns: &[String],
     cells: &[Place],
-) -> Result<Problem, FileError> {
+) -> Result<Problem, ExperimentFileError> {
     let position = |list: &[String], name: &String| list.iter().position(|known| known == name);
     let parameters = knobs.iter().map(|knob| {
-        let target = |to: &weft_sim::scenario::Target| {
+        let target = |to: &weft_sim::scenario::FittedColumn| {
             position(ids, &to.experiment).zip(position(columns, &to.column))
         };
         Parameter {

@@ -2,7 +2,7 @@
 
 use super::knobs::{self, Knob};
 use super::search::Values;
-use crate::reproduce::file::{ExperimentFile, FileError, Parameters};
+use crate::reproduce::file::{ExperimentFile, ExperimentFileError, Parameters};
 use crate::reproduce::{ReproduceError, metric};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
@@ -123,5 +123,5 @@ impl Runs {
 }
 
 fn wrong(file: &str, reason: &str) -> ReproduceError {
-    ReproduceError::File(FileError::Invalid { file: file.to_owned(), reason: reason.to_owned() })
+    ReproduceError::File(ExperimentFileError::Invalid { file: file.to_owned(), reason: reason.to_owned() })
 }

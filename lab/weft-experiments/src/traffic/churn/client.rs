@@ -1,7 +1,7 @@
 //! The clients of short flows: a thread that starts flows at a rate and drives each to its end.
 
 use super::slab::Slab;
-use super::{ClientCounts, Closings, ShortFlows};
+use super::{ClientCounts, ClosingShares, ShortFlows};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -203,7 +203,7 @@ impl<'a> Clients<'a> {
     }
 
     fn closing(&mut self) -> Closing {
-        let Closings { orderly, reset, abandoned } = self.flows.how_closed;
+        let ClosingShares { orderly, reset, abandoned } = self.flows.how_closed;
         let sum = u64::from(orderly) + u64::from(reset) + u64::from(abandoned);
         let draw = self.random.next_u64() % sum.max(1);
         if draw < u64::from(orderly) {

@@ -42,7 +42,7 @@ impl From<OsError> for ChurnError {
 
 /// Shares of the ways in which flows end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Closings {
+pub struct ClosingShares {
     /// FIN from the client, then from the server.
     pub orderly: u32,
     /// Reset from the client (`SO_LINGER` with time 0, socket(7)).
@@ -59,7 +59,7 @@ pub struct ShortFlows {
     /// Bytes that each client sends.
     pub bytes: u32,
     /// Shares of the ways in which they end.
-    pub how_closed: Closings,
+    pub how_closed: ClosingShares,
     /// Number of client threads, and of server threads.
     pub threads: u16,
     /// Ports of the servers. Each flow draws one, so that the clients' ports suffice.
@@ -81,7 +81,7 @@ impl Default for ShortFlows {
         Self {
             per_second: 10_000,
             bytes: 1000,
-            how_closed: Closings { orderly: 50, reset: 49, abandoned: 1 },
+            how_closed: ClosingShares { orderly: 50, reset: 49, abandoned: 1 },
             threads: 2,
             ports: 16,
             first_port: 8000,
@@ -96,7 +96,7 @@ impl Default for ShortFlows {
 impl ShortFlows {
     fn check(&self) -> Result<(), TrafficError> {
         let invalid = |why: &str| Err(TrafficError::Invalid(why.to_owned()));
-        let Closings { orderly, reset, abandoned } = self.how_closed;
+        let ClosingShares { orderly, reset, abandoned } = self.how_closed;
         if self.threads == 0 || self.threads > 64 || self.ports < self.threads {
             return invalid("threads must be 1 to 64, and not more than ports");
         }

@@ -12,7 +12,10 @@ fn settings_that_cannot_be_are_refused() {
         ShortFlows { ports: 1, ..ShortFlows::default() },
         ShortFlows { bytes: 0, ..ShortFlows::default() },
         ShortFlows { first_port: 65_530, ..ShortFlows::default() },
-        ShortFlows { how_closed: Closings { orderly: 0, reset: 0, abandoned: 0 }, ..ShortFlows::default() },
+        ShortFlows {
+            how_closed: ClosingShares { orderly: 0, reset: 0, abandoned: 0 },
+            ..ShortFlows::default()
+        },
     ] {
         assert!(matches!(wrong.check(), Err(TrafficError::Invalid(_))), "{wrong:?}");
     }
@@ -27,7 +30,7 @@ fn both_sides_count_the_same_endings() {
     let pair = Pair::create();
     let egress = OrderCheck::attach(&pair.sender, SENDER_LINK, Hook::Egress).expect("egress");
     let ingress = OrderCheck::attach(&pair.receiver, RECEIVER_LINK, Hook::Ingress).expect("ingress");
-    let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
+    let how_closed = ClosingShares { orderly: 4, reset: 3, abandoned: 1 };
     let flows = ShortFlows { how_closed, per_second: 2000, bytes: 3000, ..ShortFlows::default() };
     let stop = AtomicBool::new(false);
     let report = run(&flows, &pair.sender, &pair.receiver, RECEIVER, Duration::from_secs(2), &stop);

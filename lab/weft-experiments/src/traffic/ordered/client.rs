@@ -1,7 +1,7 @@
 //! The clients: threads that change their core, each with a share of the flows.
 
 use super::datagram::{self, HEADER};
-use super::{CONNECT_PATIENCE, DRAIN, IDLE, Mix, MixReport, Sizes, TrafficError, pattern};
+use super::{CONNECT_PATIENCE, DRAIN, IDLE, MessageSizes, Mix, MixReport, TrafficError, pattern};
 use core::net::{IpAddr, SocketAddr};
 use core::sync::atomic::{AtomicBool, Ordering};
 use rand_pcg::Pcg64Mcg;
@@ -50,11 +50,11 @@ impl Rhythm {
         }
     }
 
-    fn size(&mut self, sizes: Sizes) -> u64 {
+    fn size(&mut self, sizes: MessageSizes) -> u64 {
         let draw = self.random.next_u64();
         match sizes {
-            Sizes::Small => 100 + draw % 1301,
-            Sizes::Mixed => {
+            MessageSizes::Small => 100 + draw % 1301,
+            MessageSizes::Mixed => {
                 let order = 1u64 << (draw % 17);
                 order + (draw >> 8) % order
             }

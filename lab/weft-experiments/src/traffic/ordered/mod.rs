@@ -29,7 +29,7 @@ const IDLE: Duration = Duration::from_micros(200);
 
 /// Sizes of messages. A message is one write; TCP may join waiting ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sizes {
+pub enum MessageSizes {
     /// 1 byte to 128 KiB, with all orders of magnitude alike.
     Mixed,
     /// 100 to 1400 bytes: one packet each unless the connection has to wait.
@@ -46,7 +46,7 @@ pub struct Mix {
     /// Number of client threads, and of server threads, each with a port.
     pub threads: u16,
     /// Sizes of messages and, up to 1400 bytes, datagrams.
-    pub sizes: Sizes,
+    pub sizes: MessageSizes,
     /// Average busy time of a flow.
     pub busy: Nanos,
     /// Average silent time of a flow.
@@ -65,7 +65,7 @@ impl Default for Mix {
             connections: 64,
             udp_flows: 8,
             threads: 2,
-            sizes: Sizes::Mixed,
+            sizes: MessageSizes::Mixed,
             busy: Nanos::from_millis(20),
             silent: Nanos::from_millis(20),
             change_core: Nanos::from_millis(3),

@@ -50,6 +50,7 @@ fn every_byte_of_a_mix_is_delivered_and_every_packet_numbered() {
 
 #[test]
 fn small_messages_are_delivered_too() {
-    let mix = Mix { sizes: Sizes::Small, connections: 40, udp_flows: 10, threads: 3, ..Mix::default() };
+    let mix =
+        Mix { sizes: MessageSizes::Small, connections: 40, udp_flows: 10, threads: 3, ..Mix::default() };
     check("small_messages_are_delivered_too", &mix);
 }

@@ -4,10 +4,10 @@ use clap::ValueEnum;
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::values;
-use weft_experiments::bench::cost::{self, CostCase, CostError, CostOptions, Ports};
+use weft_experiments::bench::cost::{self, CostCase, CostError, CostOptions, PortCount};
 use weft_facts::human;
 use weft_facts::record::Document;
 use weft_host::cleanup_stale;
@@ -81,7 +81,7 @@ impl ValueEnum for Case {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let stop = Stop::install(Removes::Made)?;
     cleanup_stale();
     if cfg!(debug_assertions) {
@@ -108,7 +108,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn measure(args: &Args, stop: &Stop) -> Result<CostReport, CostError> {
     let options =
-        CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span, ports: Ports(args.ports) };
+        CostOptions { runs: args.runs, warm_up: args.warm_up, span: args.span, ports: PortCount(args.ports) };
     let cases = if args.cases.is_empty() { Case::value_variants() } else { &args.cases };
     let measure = |Case(case): &Case| {
         let heard = |sample: &Sample| output::note(&line(*case, sample, args.runs));

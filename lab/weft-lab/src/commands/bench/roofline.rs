@@ -4,9 +4,9 @@ use clap::ValueEnum;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_experiments::bench::engine::SEED;
-use weft_experiments::bench::roofline::{self, RooflineOptions, Series};
+use weft_experiments::bench::roofline::{self, RooflineOptions, RooflineSeries};
 use weft_facts::record::Document;
 use weft_report::bench::roofline::{Point, RooflineReport};
 use weft_run::host_facts;
@@ -52,7 +52,7 @@ enum Wanted {
     Burst,
 }
 
-impl From<Wanted> for Series {
+impl From<Wanted> for RooflineSeries {
     fn from(wanted: Wanted) -> Self {
         match wanted {
             Wanted::Flows => Self::Flows,
@@ -65,17 +65,17 @@ impl From<Wanted> for Series {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
-    let svg = Target::open(args.svg.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
+    let svg = OutputTarget::open(args.svg.as_deref())?;
     if json.is_stdout() && svg.is_stdout() {
         return Err(usage("--json and --svg cannot both be standard output; name a file for one"));
     }
     if cfg!(debug_assertions) {
         output::warn("this is a debug build: its speed says nothing about the released program");
     }
-    let all: Vec<Series> = match args.series.as_slice() {
-        [] => Series::ALL.to_vec(),
-        wanted => wanted.iter().copied().map(Series::from).collect(),
+    let all: Vec<RooflineSeries> = match args.series.as_slice() {
+        [] => RooflineSeries::ALL.to_vec(),
+        wanted => wanted.iter().copied().map(RooflineSeries::from).collect(),
     };
     let options = RooflineOptions { runs: args.runs, flows_max: args.flows_max };
     let memory = roofline::memories();

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_experiments::bench::engine::SEED;
-use weft_experiments::bench::workers::{Load, WorkersOptions, simulate, speed};
+use weft_experiments::bench::workers::{WorkerLoad, WorkersOptions, simulate, speed};
 use weft_facts::human;
 use weft_facts::record::Document;
 use weft_policy::CompileOptions;
@@ -63,8 +63,8 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
-    let svg = Target::open(args.svg.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
+    let svg = OutputTarget::open(args.svg.as_deref())?;
     if json.is_stdout() && svg.is_stdout() {
         return Err(usage("--json and --svg cannot both be standard output; name a file for one"));
     }
@@ -86,11 +86,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The policy to measure with.
-fn load(args: &Args) -> anyhow::Result<Load> {
-    let Some(file) = &args.policy else { return Ok(Load::Figure1) };
+fn load(args: &Args) -> anyhow::Result<WorkerLoad> {
+    let Some(file) = &args.policy else { return Ok(WorkerLoad::Figure1) };
     let options = CompileOptions { link: args.rate, ..CompileOptions::default() };
     let policy = PolicyText::read(file)?.load(&options)?;
-    Ok(Load::of_policy(&file.display().to_string(), &policy, Bytes(args.packet.into())))
+    Ok(WorkerLoad::of_policy(&file.display().to_string(), &policy, Bytes(args.packet.into())))
 }
 
 fn measured(args: &Args) -> anyhow::Result<WorkersSpeed> {

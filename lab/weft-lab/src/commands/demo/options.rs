@@ -1,7 +1,7 @@
 //! The demo's options, computed from the flags.
 
 use super::{Args, ModeName, failure};
-use weft_experiments::experiments::loom::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, Scenario};
+use weft_experiments::experiments::loom::{DemoOptions, FIGURE_9_FLOWS, FIGURE_11_FLOWS, LoomScenario};
 use weft_nic::plan::Mode;
 use weft_units::Nanos;
 
@@ -21,9 +21,12 @@ impl Args {
         }
         let duration = Nanos((self.duration.get() as f64 * self.time_scale) as u64);
         let scenario = if eleven {
-            Scenario::figure11(flows(&self.flows, FIGURE_11_FLOWS, "J0, J1, J2, T2, T3 and T4")?, duration)
+            LoomScenario::figure11(
+                flows(&self.flows, FIGURE_11_FLOWS, "J0, J1, J2, T2, T3 and T4")?,
+                duration,
+            )
         } else {
-            Scenario::figure9(flows(&self.flows, FIGURE_9_FLOWS, "T1, T2, T3 and T4")?, duration)
+            LoomScenario::figure9(flows(&self.flows, FIGURE_9_FLOWS, "T1, T2, T3 and T4")?, duration)
         };
         let names = match self.modes.as_slice() {
             [] if eleven => &[ModeName::Loom][..],

@@ -3,14 +3,14 @@
 use super::class_usage::{PortPlaces, Ran, compiled, policy_use};
 use super::{Outputs, RunArgs};
 use std::process::ExitCode;
-use weft_cli::control::Socket;
-use weft_cli::output::{self, Target};
+use weft_cli::control::ControlSocket;
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_control::ClientError;
 use weft_facts::record::Document;
 use weft_facts::status::ServiceStatus;
 use weft_host::perf_event::Clock;
-use weft_profile::attach::{self, Attached, By, Caller, Of, Options};
+use weft_profile::attach::{self, AttachOptions, Attached, By, Of, ProfileCaller};
 use weft_profile::stacks;
 use weft_report::profile::attached::{AttachedReport, PolicyUse, RowKind, attached_html};
 use weft_run::host_facts;
@@ -60,7 +60,7 @@ pub(super) struct AttachArgs {
     )]
     top: u16,
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
 }
 
 /// The rows of the table.
@@ -77,14 +77,14 @@ enum ByName {
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let Outputs { json, html, folded, speedscope } = &args.outputs;
     let [json, html, folded, speedscope] =
-        [json, html, folded, speedscope].map(|path| Target::open(path.as_deref()));
+        [json, html, folded, speedscope].map(|path| OutputTarget::open(path.as_deref()));
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
     let categories = super::run::categories(args.categories.as_deref())?;
     let options = options(args);
     let stop = Stop::install(Removes::Nothing)?;
     let before = daemon(&args.attach.socket)?;
     let measuring = || output::note(&format!("measuring for {}; Ctrl-C ends it and reports", options.span));
-    let caller = Caller { measuring: &measuring, stop: &|| stop.asked() };
+    let caller = ProfileCaller { measuring: &measuring, stop: &|| stop.asked() };
     let Attached { mut report, flames, senders } =
         attach::run(&options, &categories, host_facts::detect(), caller)?;
     if let Some(before) = &before {
@@ -104,14 +104,14 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn options(args: &RunArgs) -> Options {
+fn options(args: &RunArgs) -> AttachOptions {
     let of = match (&args.attach.pid, &args.attach.cgroup, &args.device) {
         (Some(pid), ..) => Of::Process(*pid),
         (None, Some(path), _) => Of::Cgroup(path.clone()),
         (None, None, Some(device)) => Of::Device(device.clone()),
         (None, None, None) => Of::Host,
     };
-    Options {
+    AttachOptions {
         of,
         span: args.span,
         clock: args.clock.map(Clock::from),
@@ -125,7 +125,7 @@ fn options(args: &RunArgs) -> Options {
 }
 
 /// The counters of a daemon; `None` if none runs. A daemon that cannot be asked is a note, since the profile needs none.
-fn daemon(socket: &Socket) -> anyhow::Result<Option<ServiceStatus>> {
+fn daemon(socket: &ControlSocket) -> anyhow::Result<Option<ServiceStatus>> {
     match socket.try_connect().and_then(|mut client| client.status()) {
         Ok(status) => Ok(Some(status)),
         Err(ClientError::NoDaemon { .. }) => Ok(None),
@@ -137,7 +137,12 @@ fn daemon(socket: &Socket) -> anyhow::Result<Option<ServiceStatus>> {
 }
 
 /// Adds the classes of each uplink's policy.
-fn add_policies(socket: &Socket, before: &ServiceStatus, ran: &[Ran<'_>], report: &mut AttachedReport) {
+fn add_policies(
+    socket: &ControlSocket,
+    before: &ServiceStatus,
+    ran: &[Ran<'_>],
+    report: &mut AttachedReport,
+) {
     let after = match socket.try_connect().and_then(|mut client| client.status()) {
         Ok(after) => after,
         Err(error) => return report.labels.push(format!("without classes: {error}")),
@@ -156,7 +161,7 @@ fn add_policies(socket: &Socket, before: &ServiceStatus, ran: &[Ran<'_>], report
 }
 
 fn of_uplink(
-    socket: &Socket,
+    socket: &ControlSocket,
     was: &ServiceStatus,
     now: &ServiceStatus,
     ran: &[Ran<'_>],

@@ -17,7 +17,7 @@ use weft_report::profile::attached::{ClassUse, PolicyUse, TaskTime};
 use weft_run::tenant_files::Beside;
 use weft_units::ClassId;
 
-use weft_service::policy::{Policy, PolicyError};
+use weft_service::policy::{PolicyError, ServicePolicy};
 
 /// Files of tenants: those that were attached, and the others beside the policy.
 struct Files<'a>(&'a [ConfigTenant]);
@@ -38,7 +38,8 @@ impl TenantFiles for Files<'_> {
 /// If a file of a tenant has changed since, so that the policy does not compile.
 pub(super) fn compiled(config: ServiceConfig) -> Result<CompiledPolicy, PolicyError> {
     let files = Files(&config.tenants);
-    Policy::limited(&config.policy, config.text, &files, None, Vec::new()).map(|policy| policy.compiled)
+    ServicePolicy::limited(&config.policy, config.text, &files, None, Vec::new())
+        .map(|policy| policy.compiled)
 }
 
 /// A process that ran, and its time.

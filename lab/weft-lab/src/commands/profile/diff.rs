@@ -3,7 +3,7 @@
 use super::document::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_profile::statements;
 use weft_report::profile::{attached, diff};
 
@@ -43,6 +43,6 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         _ => return Err(diff::DiffError::Mixed.into()),
     };
-    output::tables(&tables, &Target::None)?;
+    output::tables(&tables, &OutputTarget::None)?;
     Ok(ExitCode::SUCCESS)
 }

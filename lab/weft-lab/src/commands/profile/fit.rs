@@ -3,7 +3,7 @@
 use super::document::read;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_profile::fit::{self, Fitted};
 
 /// Fit the simulator's costs to profiles of this machine.
@@ -27,7 +27,7 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let target = Target::open(args.machine.as_deref())?;
+    let target = OutputTarget::open(args.machine.as_deref())?;
     let reports = args.profiles.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
     let fits = fit::fit(&reports)?;
     output::tables(&fit::tables(&fits), &target)?;

@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::values;
 use weft_host::perf_event::{Clock, SampleRate};
-use weft_profile::hosts::Place;
+use weft_profile::hosts::HostPort;
 use weft_profile::level::Level;
 use weft_profile::pattern::{FlowCount, Pattern};
 use weft_units::{Bytes, Nanos};
@@ -85,7 +85,7 @@ struct RunArgs {
     rpc: Option<Bytes>,
     /// Send to this host, where `weft profile server` runs; its port if not 5200.
     #[arg(long, value_name = "HOST[:PORT]")]
-    to: Option<Place>,
+    to: Option<HostPort>,
     /// With --to: set the levels at this device and restore it. With --attach: only its packets, whose bytes divide the time.
     #[arg(long, value_name = "DEV", conflicts_with_all = ["pid", "cgroup"])]
     device: Option<String>,

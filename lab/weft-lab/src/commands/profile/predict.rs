@@ -3,15 +3,15 @@
 use super::{ClockName, sample_rate};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::values;
-use weft_experiments::predict::{self, Machine, Options, PredictError};
+use weft_experiments::predict::{self, Machine, PredictError, PredictOptions};
 use weft_host::cleanup_stale;
 use weft_host::perf_event::{Clock, SampleRate};
 use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
-use weft_profile::session::{self, Loaded, Trials};
+use weft_profile::session::{self, TrialPlan, WhenBusy};
 use weft_report::judgement::Judgement;
 use weft_run::host_facts;
 use weft_units::Nanos;
@@ -68,17 +68,17 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (json, html) = (Target::open(args.json.as_deref())?, Target::open(args.html.as_deref())?);
+    let (json, html) = (OutputTarget::open(args.json.as_deref())?, OutputTarget::open(args.html.as_deref())?);
     let machine = Machine::read(&args.machine)?;
-    let options = Options {
+    let options = PredictOptions {
         measured: args.measured,
-        trials: Trials {
+        trials: TrialPlan {
             repeats: args.repeats,
             span: args.span,
             warm_up: args.warm_up,
             clock: args.clock.map(Clock::from),
             rate: args.rate,
-            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+            loaded: if args.loaded { WhenBusy::Label } else { WhenBusy::Refuse },
             processors: session::processors()?,
         },
         only: args.only,

@@ -4,7 +4,7 @@ use anyhow::Context;
 use std::process::ExitCode;
 use weft_cli::output;
 use weft_host::process::guard;
-use weft_profile::journal::{self, Device, JournalError, Restored};
+use weft_profile::journal::{self, JournalError, LevelDevice, Restored};
 
 /// Restore devices that `weft profile --to --device` changed and, being killed, could not restore.
 ///
@@ -26,8 +26,8 @@ pub(super) struct Args {
 pub(crate) const GUARD: &[&str] = &["profile", "restore", "--guard"];
 
 /// A device for levels, with a guard beside the run.
-pub(super) fn guarded(name: &str) -> Device<'_> {
-    Device { name, guard: GUARD }
+pub(super) fn guarded(name: &str) -> LevelDevice<'_> {
+    LevelDevice { name, guard: GUARD }
 }
 
 /// Runs the command.

@@ -6,7 +6,7 @@ use anyhow::Context;
 use std::path::Path;
 use std::process::ExitCode;
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::signals::{Removes, Stop};
 use weft_facts::human;
 use weft_facts::record::{Document, Host};
@@ -16,9 +16,9 @@ use weft_profile::categories::Categories;
 use weft_profile::error::ProfileError;
 use weft_profile::hosts::client;
 use weft_profile::level::Level;
-use weft_profile::session::{self, Loaded, Options, Profile, Progress, Trials};
+use weft_profile::session::{self, SessionOptions, SessionProfile, TrialPlan, TrialProgress, WhenBusy};
 use weft_profile::setup::Setup;
-use weft_profile::traffic::Load;
+use weft_profile::traffic::TrafficLoad;
 use weft_profile::{remedy_trials, stacks, statements};
 use weft_report::profile::profile_html;
 use weft_run::host_facts;
@@ -27,7 +27,7 @@ use weft_run::host_facts;
 pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     let outputs = &args.outputs;
     let targets = [&outputs.json, &outputs.html, &outputs.folded, &outputs.speedscope];
-    let [json, html, folded, speedscope] = targets.map(|path| Target::open(path.as_deref()));
+    let [json, html, folded, speedscope] = targets.map(|path| OutputTarget::open(path.as_deref()));
     let (json, html, folded, speedscope) = (json?, html?, folded?, speedscope?);
     let categories = categories(args.categories.as_deref())?;
     let options = options(&args)?;
@@ -35,7 +35,7 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
     cleanup_stale();
     super::restore::after_a_kill();
     let (host, asked) = (host_facts::detect(), || stop.asked());
-    let profile: anyhow::Result<Profile> = match &args.to {
+    let profile: anyhow::Result<SessionProfile> = match &args.to {
         Some(to) => {
             client::run(&options, (to, args.device.as_deref().map(guarded)), &categories, host, &asked, told)
                 .map_err(Into::into)
@@ -60,12 +60,12 @@ pub(super) fn run(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 /// Runs a session on this host, and tries its remarks if asked to.
 fn one_host(
-    options: &Options,
+    options: &SessionOptions,
     categories: &Categories,
     host: Host,
     stop: &dyn Fn() -> bool,
     try_remarks: bool,
-) -> Result<Profile, ProfileError> {
+) -> Result<SessionProfile, ProfileError> {
     let mut profile = session::run(options, categories, host, stop, told)?;
     if try_remarks {
         if profile.report.advice.is_empty() {
@@ -77,7 +77,7 @@ fn one_host(
 }
 
 /// Tells of a finished trial.
-fn told(progress: &Progress) {
+fn told(progress: &TrialProgress) {
     output::note(&line(progress));
 }
 
@@ -92,23 +92,23 @@ pub(super) fn categories(overlay: Option<&Path>) -> anyhow::Result<Categories> {
     Ok(table)
 }
 
-fn options(args: &RunArgs) -> anyhow::Result<Options> {
+fn options(args: &RunArgs) -> anyhow::Result<SessionOptions> {
     let pattern = args.pattern.ok_or_else(|| usage("give a pattern, such as single"))?;
     let levels = levels(args)?;
-    Ok(Options {
+    Ok(SessionOptions {
         pattern: pattern.0,
         flows: args.flows,
-        load: args.rpc.map_or(Load::Bulk, Load::Requests),
+        load: args.rpc.map_or(TrafficLoad::Bulk, TrafficLoad::Requests),
         levels,
         setup: Setup::default(),
-        trials: Trials {
+        trials: TrialPlan {
             repeats: args.repeats,
             span: args.span,
             warm_up: args.warm_up,
             clock: args.clock.map(Clock::from),
             rate: args.rate,
             processors: session::processors()?,
-            loaded: if args.loaded { Loaded::Label } else { Loaded::Refuse },
+            loaded: if args.loaded { WhenBusy::Label } else { WhenBusy::Refuse },
         },
     })
 }
@@ -146,8 +146,8 @@ fn levels(args: &RunArgs) -> anyhow::Result<Vec<Level>> {
 }
 
 /// Formats a finished trial in a line.
-fn line(progress: &Progress) -> String {
-    let Progress { done, of, level, run } = progress;
+fn line(progress: &TrialProgress) -> String {
+    let TrialProgress { done, of, level, run } = progress;
     format!(
         "{done} of {of}: {level}, repeat {}: {}, others had {} of the samples",
         run.repeat,

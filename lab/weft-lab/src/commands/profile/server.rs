@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use weft_cli::output;
 use weft_cli::signals::{Removes, Stop};
 use weft_host::cleanup_stale;
-use weft_profile::hosts::server::{Event, Offered, Server};
-use weft_profile::hosts::{HostsError, Place, protocol};
+use weft_profile::hosts::server::{Offered, ProfileServer, ServerEvent};
+use weft_profile::hosts::{HostPort, HostsError, protocol};
 
 /// Receive for `weft profile PATTERN --to` of another host, until Ctrl-C.
 ///
@@ -27,7 +27,7 @@ only the other host reaches, and stop it after the measurement. One client is se
 pub(super) struct Args {
     /// Listen at this address, and port if not 5200 [default: all addresses]
     #[arg(long, value_name = "ADDR[:PORT]")]
-    listen: Option<Place>,
+    listen: Option<HostPort>,
     /// Let clients set levels at this device, which is restored when they go.
     #[arg(long, value_name = "DEV")]
     device: Option<String>,
@@ -49,22 +49,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(stop.exit_code())
 }
 
-fn listen(at: Option<&Place>) -> Result<Server, HostsError> {
+fn listen(at: Option<&HostPort>) -> Result<ProfileServer, HostsError> {
     if let Some(place) = at {
         let mut addresses = place.addresses()?;
-        return Server::listen(addresses.swap_remove(0));
+        return ProfileServer::listen(addresses.swap_remove(0));
     }
-    let any = |address: SocketAddr| Server::listen(address);
+    let any = |address: SocketAddr| ProfileServer::listen(address);
     // A kernel without IPv6 has no such address.
     any((Ipv6Addr::UNSPECIFIED, protocol::PORT).into())
         .or_else(|_| any((Ipv4Addr::UNSPECIFIED, protocol::PORT).into()))
 }
 
-fn line(event: &Event) -> String {
+fn line(event: &ServerEvent) -> String {
     match event {
-        Event::Came(peer) => format!("{peer} came"),
-        Event::Gone(peer, None) => format!("{peer} is done"),
-        Event::Gone(peer, Some(why)) => format!("{peer} is gone: {why}"),
-        Event::Busy(peer) => format!("{peer} was sent away: another client is served"),
+        ServerEvent::Came(peer) => format!("{peer} came"),
+        ServerEvent::Gone(peer, None) => format!("{peer} is done"),
+        ServerEvent::Gone(peer, Some(why)) => format!("{peer} is gone: {why}"),
+        ServerEvent::Busy(peer) => format!("{peer} was sent away: another client is served"),
     }
 }

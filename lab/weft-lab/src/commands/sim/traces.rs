@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 use weft_cli::output;
-use weft_cli::trace_files::{Form, Sink, close, create, failed};
+use weft_cli::trace_files::{Sink, TraceForm, close, create, failed};
 use weft_sim::ids::HostId;
 use weft_sim::scenario::Scenario;
 use weft_sim::trace::departures::Group;
 use weft_sim::trace::{
-    CsvTrace, DepartureTrace, Ends, EventTable, Observer, PacketEvent, PcapTrace, PerfettoTrace, Point,
+    CapturePoint, CsvTrace, DepartureTrace, Ends, EventTable, Observer, PacketEvent, PcapTrace, PerfettoTrace,
 };
-use weft_trace::table::Format;
+use weft_trace::table::TableFormat;
 
 /// Bytes of each packet in a capture: all headers.
 const SNAPLEN: u16 = 128;
@@ -42,12 +42,12 @@ enum Events {
 impl Events {
     fn new(path: &Path, groups: &[Group]) -> anyhow::Result<Self> {
         let sink = create(path)?;
-        Ok(match Form::of_name(path) {
-            Form::Table(Format::Csv) => Self::Csv(Box::new(CsvTrace::new(sink))),
-            Form::Table(Format::Parquet) => {
+        Ok(match TraceForm::of_name(path) {
+            TraceForm::Table(TableFormat::Csv) => Self::Csv(Box::new(CsvTrace::new(sink))),
+            TraceForm::Table(TableFormat::Parquet) => {
                 Self::Parquet(Box::new(EventTable::new(sink).map_err(|error| failed(path, error))?))
             }
-            Form::Perfetto => {
+            TraceForm::Perfetto => {
                 let names = groups.iter().map(|group| group.name.clone()).collect();
                 Self::Perfetto(Box::new(PerfettoTrace::new(sink, names)))
             }
@@ -97,13 +97,13 @@ impl Traces {
         let events = |path: &PathBuf| Ok((path.clone(), Events::new(path, &groups)?));
         let events = wanted.events.iter().map(events).collect::<anyhow::Result<_>>()?;
         let departures = |path: &PathBuf| {
-            let table = DepartureTrace::new(create(path)?, Format::of_name(path), groups.clone());
+            let table = DepartureTrace::new(create(path)?, TableFormat::of_name(path), groups.clone());
             anyhow::Ok((path.clone(), table.map_err(|error| failed(path, error))?))
         };
         let departures = wanted.departures.as_ref().map(departures).transpose()?;
         let capture = |path: &PathBuf| {
             let ends = groups.iter().map(|group| group.ends).collect();
-            anyhow::Ok((path.clone(), PcapTrace::new(create(path)?, ends, Point::Senders, SNAPLEN)?))
+            anyhow::Ok((path.clone(), PcapTrace::new(create(path)?, ends, CapturePoint::Senders, SNAPLEN)?))
         };
         let packets = wanted.packets.as_ref().map(capture).transpose()?;
         Ok(wanted.any().then_some(Self { events, departures, packets }))

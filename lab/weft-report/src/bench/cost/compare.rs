@@ -57,7 +57,7 @@ impl Figure {
 
 /// A bound of a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound {
+pub enum RatioBound {
     /// No bound.
     None,
     /// The ratio is at most this.
@@ -66,7 +66,7 @@ pub enum Bound {
     AtLeast(f64),
 }
 
-impl Bound {
+impl RatioBound {
     fn allows(self, ratio: f64) -> bool {
         match self {
             Self::None => true,
@@ -79,7 +79,7 @@ impl Bound {
 /// The weight of a bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Rank {
+pub enum BoundRank {
     /// It decides the verdict.
     Required,
     /// It is shown, and decides nothing.
@@ -94,9 +94,9 @@ pub struct Requirement {
     /// The other variant.
     pub to: Variant,
     /// The bound of ours divided by the other's.
-    pub bound: Bound,
+    pub bound: RatioBound,
     /// The weight of the bound.
-    pub rank: Rank,
+    pub rank: BoundRank,
 }
 
 /// Ratios of ours to another variant.
@@ -117,7 +117,7 @@ pub struct Comparison {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
     /// The weight of the bound.
-    pub rank: Rank,
+    pub rank: BoundRank,
     /// Whether the median is within its bound; null without a bound or a median.
     pub met: Option<bool>,
 }
@@ -135,11 +135,11 @@ impl Comparison {
         let ratio_runs: Vec<f64> = ours.filter_map(ratio).collect();
         let ratio_median = stats::median(&ratio_runs);
         let (at_most, at_least) = match bound {
-            Bound::None => (None, None),
-            Bound::AtMost(most) => (Some(most), None),
-            Bound::AtLeast(least) => (None, Some(least)),
+            RatioBound::None => (None, None),
+            RatioBound::AtMost(most) => (Some(most), None),
+            RatioBound::AtLeast(least) => (None, Some(least)),
         };
-        let met = ratio_median.filter(|_| bound != Bound::None).map(|ratio| bound.allows(ratio));
+        let met = ratio_median.filter(|_| bound != RatioBound::None).map(|ratio| bound.allows(ratio));
         Self { figure, to, ratio_median, ratio_runs, at_most, at_least, rank, met }
     }
 
@@ -150,7 +150,7 @@ impl Comparison {
 
     /// Whether the comparison decides nothing, or is within its bound.
     pub(super) fn required_is_met(&self) -> bool {
-        self.rank != Rank::Required || !self.is_bounded() || self.met == Some(true)
+        self.rank != BoundRank::Required || !self.is_bounded() || self.met == Some(true)
     }
 }
 
@@ -195,11 +195,11 @@ pub(super) fn goal(requirements: &[Requirement]) -> String {
     let words = |wanted: &Requirement| {
         let (figure, to) = (wanted.figure.name(), wanted.to.name());
         let bound = match wanted.bound {
-            Bound::None => return None,
-            Bound::AtMost(most) => format!("at most {most}"),
-            Bound::AtLeast(least) => format!("at least {least}"),
+            RatioBound::None => return None,
+            RatioBound::AtMost(most) => format!("at most {most}"),
+            RatioBound::AtLeast(least) => format!("at least {least}"),
         };
-        let aim = if wanted.rank == Rank::Aim { " (aim)" } else { "" };
+        let aim = if wanted.rank == BoundRank::Aim { " (aim)" } else { "" };
         Some(format!("{figure} {bound} times {to}'s{aim}"))
     };
     requirements.iter().filter_map(words).collect::<Vec<_>>().join(", ")

@@ -22,7 +22,7 @@ use weft_facts::record::{Document, Host};
 use weft_facts::stats;
 use weft_facts::table::Table;
 
-pub use compare::{Bound, Comparison, Figure, Rank, Requirement};
+pub use compare::{BoundRank, Comparison, Figure, RatioBound, Requirement};
 
 /// The largest undisturbed use of processors by others, in cores.
 pub const DISTURBED_MAX: f64 = 0.05;

@@ -1,6 +1,6 @@
 //! The tables of `weft bench cost`.
 
-use super::{CaseReport, Comparison, CostReport, Rank, Variant};
+use super::{BoundRank, CaseReport, Comparison, CostReport, Variant};
 use weft_facts::table::{Cell, Column, Table, Tone};
 use weft_facts::{human, stats};
 
@@ -134,9 +134,9 @@ fn bound(one: &Comparison) -> String {
 fn reached(one: &Comparison) -> Cell {
     match (one.met, one.rank) {
         (None, _) => Cell::toned("not measured", Tone::Dim),
-        (Some(met), Rank::Required) => Cell::verdict(met, "within", "OUTSIDE"),
-        (Some(true), Rank::Aim) => Cell::toned("aim reached", Tone::Good),
-        (Some(false), Rank::Aim) => Cell::toned("aim not reached", Tone::Dim),
+        (Some(met), BoundRank::Required) => Cell::verdict(met, "within", "OUTSIDE"),
+        (Some(true), BoundRank::Aim) => Cell::toned("aim reached", Tone::Good),
+        (Some(false), BoundRank::Aim) => Cell::toned("aim not reached", Tone::Dim),
     }
 }
 

@@ -2,8 +2,12 @@
 
 use super::*;
 
-const COST: Requirement =
-    Requirement { figure: Figure::Cores, to: Variant::Htb, bound: Bound::AtMost(1.2), rank: Rank::Required };
+const COST: Requirement = Requirement {
+    figure: Figure::Cores,
+    to: Variant::Htb,
+    bound: RatioBound::AtMost(1.2),
+    rank: BoundRank::Required,
+};
 
 /// A second of `gigabits` for `core_s`.
 fn sample(round: u32, variant: Variant, gigabits: f64, core_s: f64) -> Sample {
@@ -133,8 +137,8 @@ fn one_core_and_missing_figures_cannot_show_a_case() {
 
 #[test]
 fn an_aim_decides_nothing_and_a_least_ratio_is_a_bound() {
-    let aim = Requirement { bound: Bound::AtMost(0.5), rank: Rank::Aim, ..COST };
-    let faster = Requirement { figure: Figure::Throughput, bound: Bound::AtLeast(1.5), ..COST };
+    let aim = Requirement { bound: RatioBound::AtMost(0.5), rank: BoundRank::Aim, ..COST };
+    let faster = Requirement { figure: Figure::Throughput, bound: RatioBound::AtLeast(1.5), ..COST };
     let missed = case(rounds(0.0), vec![aim]);
     assert_eq!((missed.met, missed.comparisons[0].met), (Some(true), Some(false)));
     assert_eq!(case(rounds(0.0), vec![faster]).met, Some(false));

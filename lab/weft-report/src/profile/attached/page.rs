@@ -1,7 +1,7 @@
 //! The attached profile as one HTML page: tables, bars of the network stack's time, distributions of sizes, flame graphs.
 
 use super::{AttachedReport, Direction};
-use crate::html::{Bar, BarPart, Bars, Block, ChartGroup, Page, Section};
+use crate::html::{Bar, BarPart, Bars, ChartGroup, HtmlPage, PageBlock, Section};
 use crate::profile::Category;
 use crate::profile::page::{Flame, colour, flame_graph, size_charts};
 use std::collections::BTreeMap;
@@ -11,27 +11,27 @@ use weft_facts::record::Document;
 pub fn attached_html(report: &AttachedReport, flames: &[Flame]) -> String {
     let clock = format!("{} at {} Hz", report.conditions.clock, report.conditions.sample_hz);
     let mut sections = vec![
-        Section::new("Figures", report.tables().into_iter().map(Block::Table)),
+        Section::new("Figures", report.tables().into_iter().map(PageBlock::Table)),
         Section::new("Network stack by category", breakdowns(report, &clock)),
     ];
     let sizes = report.skb_bytes.as_ref();
     let charts = sizes.map_or_else(Vec::new, |sizes| size_charts(&[("attached".to_owned(), sizes.clone())]));
     if !charts.is_empty() {
         let group = ChartGroup { charts, columns: 2, bands_mean: String::new() };
-        sections.push(Section::new("Sizes of skbs", [Block::Charts(group)]));
+        sections.push(Section::new("Sizes of skbs", [PageBlock::Charts(group)]));
     }
     if !flames.is_empty() {
-        let blocks = flames.iter().map(|flame| Block::Flame(flame_graph(flame, &clock)));
+        let blocks = flames.iter().map(|flame| PageBlock::Flame(flame_graph(flame, &clock)));
         sections.push(Section::new("Flame graphs by category", blocks));
     }
-    sections.push(Section::new("Host", [Block::Facts(report.host.facts())]));
+    sections.push(Section::new("Host", [PageBlock::Facts(report.host.facts())]));
     let subtitle = format!("Clock: {clock}. Table of categories: {}.", report.conditions.categories);
     let title = format!("weft profile --attach: {}", report.subject.described());
-    Page { title, subtitle, sections, data: serde_json::to_value(report).ok() }.render()
+    HtmlPage { title, subtitle, sections, data: serde_json::to_value(report).ok() }.render()
 }
 
 /// Bars of processors in use, and of nanoseconds per byte, by direction.
-fn breakdowns(report: &AttachedReport, clock: &str) -> Vec<Block> {
+fn breakdowns(report: &AttachedReport, clock: &str) -> Vec<PageBlock> {
     let bars = |unit: &str, scale: f64, values: &BTreeMap<Direction, BTreeMap<Category, f64>>| {
         let bar = |(direction, categories): (&Direction, &BTreeMap<Category, f64>)| {
             let parts = categories.iter().map(|(category, value)| BarPart {
@@ -41,7 +41,7 @@ fn breakdowns(report: &AttachedReport, clock: &str) -> Vec<Block> {
             });
             Bar { name: direction.title().to_owned(), parts: parts.collect() }
         };
-        Block::Bars(Bars {
+        PageBlock::Bars(Bars {
             title: format!("{unit} ({clock})"),
             unit: unit.to_owned(),
             bars: values.iter().map(bar).collect(),

@@ -9,7 +9,7 @@ use crate::packet::{Body, Outgoing, Skb, Skbs, TCP_HEADERS};
 use crate::segment::Segment;
 use weft_policy::trial::{Departure, Trial, Trials};
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
-use weft_sched::{PolicyTree, Verdict};
+use weft_sched::{LeafVerdict, PolicyTree};
 use weft_units::{BitsPerSec, ClassId, Nanos, PacketMeta, TxQueueId, Weight};
 use weft_units::{Counted, LinkTransmitter};
 
@@ -87,9 +87,9 @@ impl<'a> Bench<'a> {
             let Body::Data { first } = fetched.packet.body else { panic!("{fetched:?}") };
             let name = self.trial.packets[first as usize].name.clone();
             match fetched.verdict {
-                Verdict::Drop => self.dropped.push(name),
+                LeafVerdict::Drop => self.dropped.push(name),
                 verdict => {
-                    self.marked += usize::from(verdict == Verdict::Mark);
+                    self.marked += usize::from(verdict == LeafVerdict::Mark);
                     self.sent.push(Departure { name, at: Some(fetched.start) });
                 }
             }

@@ -20,17 +20,17 @@
 //! * A pending packet or completion has a pending interrupt or poll, or the stream would stall.
 //!
 //! Rare branches and their counters: a full ring (`passed.dropped`). A superseded interrupt is discarded without a counter, since
-//! an earlier one did its work; [`Counters::interrupts`](crate::outcome::Counters::interrupts) has those that were taken.
+//! an earlier one did its work; [`HostCounters::interrupts`](crate::outcome::HostCounters::interrupts) has those that were taken.
 
 use super::{Merge, Merged};
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
-use crate::ids::{CoreId, HostId, RxQueueId, Table};
+use crate::ids::{CoreId, HostId, Table};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::segment::Segment;
 use std::collections::VecDeque;
-use weft_units::{Counted, Nanos, TxQueueId};
+use weft_units::{Counted, Nanos, RxQueueId, TxQueueId};
 
 /// The maximum number of packets per NAPI poll (`NAPI_POLL_WEIGHT`).
 pub(crate) const POLL_WEIGHT: u32 = 64;

@@ -1,6 +1,7 @@
 //! The receive queues of streams, as the receiving NICs steer them.
 
-use crate::ids::{RxQueueId, StreamId, Table};
+use crate::ids::{StreamId, Table};
+use weft_units::RxQueueId;
 
 /// A stream at its receiving NIC.
 #[derive(Clone, Copy, Debug)]

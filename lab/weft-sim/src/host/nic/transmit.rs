@@ -26,13 +26,13 @@
 use crate::accounting::{Passed, Stage};
 use crate::event::{Agenda, Event};
 use crate::ids::{HostId, Table};
-use crate::nic::scheduler::{After, ExchangeError, NicScheduler, Pick, PolicyScheduler};
+use crate::nic::scheduler::{AfterTurn, NicScheduler, Pick, PolicyExchangeError, PolicyScheduler};
 use crate::packet::{Packet, Skb, Skbs};
 use crate::segment::Segment;
 use std::collections::VecDeque;
 use weft_packet::ethernet;
 use weft_rank::{Metadata, Metadatum};
-use weft_sched::{Prepared, Verdict};
+use weft_sched::{LeafVerdict, Prepared};
 use weft_units::{Bytes, LaneId, Nanos, Packets, TxQueueId};
 use weft_units::{Counted, LinkTransmitter};
 
@@ -92,7 +92,7 @@ pub(crate) enum Turn {
 pub(crate) struct Fetched {
     pub(crate) packet: Packet,
     /// Whether the policy sends, marks or drops it.
-    pub(crate) verdict: Verdict,
+    pub(crate) verdict: LeafVerdict,
     pub(crate) class: u16,
     /// Departure of its first bit.
     pub(crate) start: Nanos,
@@ -245,12 +245,12 @@ impl NicTransmit {
         let done = (skb.fetched >= segment.packets).then_some(segment);
         let verdict = match self.policy() {
             Some(policy) => policy.fetched(&metadata(&(packet, at)), now),
-            None => Verdict::Send,
+            None => LeafVerdict::Send,
         };
         self.turn_taken.packets += Packets(1);
         self.turn_taken.bytes += packet.bytes();
         let ring = &mut self.rings[queue];
-        if verdict == Verdict::Drop {
+        if verdict == LeafVerdict::Drop {
             ring.dropped += Counted::new(1, packet.len.into());
         }
         let mut dropped = Counted::ZERO;
@@ -263,7 +263,7 @@ impl NicTransmit {
             self.passed.dropped += dropped;
         }
         let class = segment.class;
-        if verdict == Verdict::Drop {
+        if verdict == LeafVerdict::Drop {
             return Some(Fetched { packet, verdict, class, start: now, departure: now, done, dropped });
         }
         self.turn_bytes += u64::from(packet.len);
@@ -290,7 +290,7 @@ impl NicTransmit {
             let turn = (sent, self.turn_taken);
             self.policy().into_iter().for_each(|policy| policy.finish_with(queue, turn, next.as_ref(), now));
         } else {
-            let after = After::holding(ring.segments.len());
+            let after = AfterTurn::holding(ring.segments.len());
             self.scheduler.finish(queue, sent, after, now);
         }
         self.next_fetch = self.wire.free_at().saturating_sub(self.parameters.ahead);
@@ -308,7 +308,7 @@ impl NicTransmit {
         (prepared, lanes): (Prepared, &[(TxQueueId, LaneId)]),
         (now, skbs): (Nanos, &Skbs),
         agenda: &mut Agenda,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<(), PolicyExchangeError> {
         let Some(scheduler) = self.scheduler.as_policy() else { return Ok(()) };
         let rings = &self.rings;
         let waiting = |queue: TxQueueId| {

@@ -21,8 +21,8 @@
 //! The layer owns queues, qdiscs, occupancy and weights. Sockets and the pool of segments belong to the run and are passed in.
 //!
 //! Rare branches and their counters: a drop by a qdisc (`passed.dropped`, and the observer), a segment cut by dynamic sizing
-//! ([`Counters::resegmented`](crate::outcome::Counters::resegmented)), a weight update
-//! ([`Counters::weight_updates`](crate::outcome::Counters::weight_updates)). A superseded watchdog and a run left to another core
+//! ([`HostCounters::resegmented`](crate::outcome::HostCounters::resegmented)), a weight update
+//! ([`HostCounters::weight_updates`](crate::outcome::HostCounters::weight_updates)). A superseded watchdog and a run left to another core
 //! lose nothing and have no counter.
 
 mod choice;
@@ -31,7 +31,7 @@ mod weights;
 
 use crate::accounting::{Passed, Stage};
 use crate::assignment::QueueAssignment;
-use crate::cost::Operation;
+use crate::cost::CostedOperation;
 use crate::event::{Agenda, Event};
 use crate::host::cpu::{Processors, Work};
 use crate::host::nic::NicTransmit;
@@ -39,7 +39,7 @@ use crate::host::socket::{Socket, Stream};
 use crate::ids::{CoreId, HostId, StreamId, Table};
 use crate::packet::{Body, Outgoing, Skb, Skbs};
 use crate::qdisc::Qdisc;
-use crate::scenario::{ByteQueueLimit, Doorbells};
+use crate::scenario::{ByteQueueLimit, DoorbellWrites};
 use crate::segment::{Dequeued, Segment};
 use choice::{Chosen, QueueChoice};
 use queue::TransmitQueue;
@@ -90,12 +90,12 @@ pub(crate) struct Handed {
 
 impl Handed {
     /// Register writes that announce the descriptors of a run, which has handed over at least one.
-    pub(crate) const fn doorbells(self, kind: Doorbells) -> u64 {
+    pub(crate) const fn doorbells(self, kind: DoorbellWrites) -> u64 {
         match kind {
-            Doorbells::None => 0,
-            Doorbells::PerBatch => 1,
-            Doorbells::PerFlow => 1 + self.changes,
-            Doorbells::PerSkb => self.descriptors,
+            DoorbellWrites::None => 0,
+            DoorbellWrites::PerBatch => 1,
+            DoorbellWrites::PerFlow => 1 + self.changes,
+            DoorbellWrites::PerSkb => self.descriptors,
         }
     }
 }
@@ -177,7 +177,7 @@ impl QdiscLayer {
         let queue = chosen.queue();
         socket.queue = Some(queue);
         if let Chosen::Dynamically(_) = chosen {
-            kernel.cpu.charge(Operation::AssignQueue, 1.0, kernel.work);
+            kernel.cpu.charge(CostedOperation::AssignQueue, 1.0, kernel.work);
         }
         socket.outstanding += 1;
         if socket.outstanding == 1 {
@@ -333,7 +333,7 @@ impl QdiscLayer {
 /// Cuts a segment into packets before the ring (`skb_gso_segment` in `validate_xmit_skb`), each with its own descriptor.
 fn cut(segment: Segment, socket: &mut Socket, kernel: &mut Kernel<'_>, mut push: impl FnMut(Segment, Nanos)) {
     let packets = u32::from(segment.packets);
-    kernel.cpu.charge(Operation::SoftwareSegment, f64::from(packets), kernel.work);
+    kernel.cpu.charge(CostedOperation::SoftwareSegment, f64::from(packets), kernel.work);
     let whole = kernel.skbs.remove(segment.skb);
     socket.outstanding += packets - 1;
     // The charge is divided equally; the last piece takes the remainder.

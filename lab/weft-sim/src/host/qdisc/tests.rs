@@ -1,7 +1,7 @@
 //! The qdisc layer driven alone: segments in, segments in the NIC's rings out.
 
 use super::*;
-use crate::assignment::{LeastOccupied, RoundRobin};
+use crate::assignment::{LeastOccupied, RoundRobinAssignment};
 use crate::cost::Costs;
 use crate::host::nic::{TransmitParameters, Turn};
 use crate::nic::scheduler;
@@ -92,7 +92,7 @@ impl Bench {
 
 #[test]
 fn a_segment_goes_through_the_qdisc_to_the_ring_and_charges_its_socket() {
-    let mut bench = bench(parameters(), Box::new(RoundRobin::default()), 10);
+    let mut bench = bench(parameters(), Box::new(RoundRobinAssignment::default()), 10);
     let (queue, segment) = bench.send(STREAM);
     assert_eq!((segment.packets, segment.len), (3, 3000 + 3 * 66));
     assert_eq!(bench.layer.held().packets.0, 3);
@@ -111,11 +111,12 @@ fn a_driver_without_batches_writes_more_registers() {
     for (segmentation, descriptors) in [(Segmentation::Nic, 2), (Segmentation::Stack, 6)] {
         let pools = Pools::ByCore { cores: 1, queues: vec![vec![TxQueueId(0)]] };
         let parameters = QdiscParameters { segmentation, pools, ..parameters() };
-        let mut bench = bench(parameters, Box::new(RoundRobin::default()), 10);
+        let mut bench = bench(parameters, Box::new(RoundRobinAssignment::default()), 10);
         let (queue, _) = bench.send(STREAM);
         bench.send(StreamId(1));
         let handed = bench.hand_over(queue);
-        let kinds = [Doorbells::None, Doorbells::PerBatch, Doorbells::PerFlow, Doorbells::PerSkb];
+        let kinds =
+            [DoorbellWrites::None, DoorbellWrites::PerBatch, DoorbellWrites::PerFlow, DoorbellWrites::PerSkb];
         assert_eq!(kinds.map(|kind| handed.doorbells(kind)), [0, 1, 2, descriptors], "{handed:?}");
     }
 }
@@ -123,8 +124,11 @@ fn a_driver_without_batches_writes_more_registers() {
 #[test]
 fn the_stack_cuts_segments_where_the_nic_does_not_and_shares_the_charge() {
     let segmentation = Segmentation::Stack;
-    let mut bench =
-        bench(QdiscParameters { segmentation, ..parameters() }, Box::new(RoundRobin::default()), 10);
+    let mut bench = bench(
+        QdiscParameters { segmentation, ..parameters() },
+        Box::new(RoundRobinAssignment::default()),
+        10,
+    );
     let (queue, _) = bench.send(STREAM);
     bench.hand_over(queue);
     let socket = bench.sockets[STREAM];
@@ -141,7 +145,7 @@ fn the_stack_cuts_segments_where_the_nic_does_not_and_shares_the_charge() {
 
 #[test]
 fn a_full_ring_leaves_the_rest_in_the_qdisc() {
-    let mut bench = bench(parameters(), Box::new(RoundRobin::default()), 10);
+    let mut bench = bench(parameters(), Box::new(RoundRobinAssignment::default()), 10);
     let (queue, _) = bench.send(STREAM);
     for _ in 0..5 {
         bench.send(STREAM);
@@ -152,7 +156,7 @@ fn a_full_ring_leaves_the_rest_in_the_qdisc() {
 
 #[test]
 fn what_a_qdisc_drops_is_counted_and_waits_to_be_released() {
-    let mut bench = bench(parameters(), Box::new(RoundRobin::default()), 1);
+    let mut bench = bench(parameters(), Box::new(RoundRobinAssignment::default()), 1);
     let (queue, first) = bench.send(STREAM);
     let (_, second) = bench.send(STREAM);
     let dropped = bench.layer.take_dropped();
@@ -185,14 +189,18 @@ fn a_stream_of_which_nothing_is_outstanding_is_assigned_anew_and_weights_are_tol
 #[test]
 fn one_core_at_a_time_runs_a_qdisc() {
     let mut costs = Costs::FREE;
-    costs.table[Operation::TransmitSegment as usize][0] = 100.0;
+    costs.table[CostedOperation::TransmitSegment as usize][0] = 100.0;
     let mut cpu = Processors::new(HOST, 2, 1, &costs);
-    let mut layer =
-        QdiscLayer::new(HOST, vec![Box::new(Pfifo::new(1))], Box::new(RoundRobin::default()), parameters());
+    let mut layer = QdiscLayer::new(
+        HOST,
+        vec![Box::new(Pfifo::new(1))],
+        Box::new(RoundRobinAssignment::default()),
+        parameters(),
+    );
     let queue = TxQueueId(0);
     let mut one = cpu.at_once(CoreId(0), Nanos(0));
     assert_eq!(layer.begin_run(queue, &one), Runner::This);
-    cpu.charge(Operation::TransmitSegment, 1.0, &mut one);
+    cpu.charge(CostedOperation::TransmitSegment, 1.0, &mut one);
     layer.end_run(queue, &one);
     let other = cpu.at_once(CoreId(1), Nanos(40));
     assert_eq!(layer.begin_run(queue, &other), Runner::Other { core: CoreId(0), until: Nanos(100) });

@@ -22,15 +22,15 @@
 //! * A stream that small queues stopped is marked `throttled`, and the next freed segment puts it into the TSQ tasklet.
 //!
 //! Rare branches and their counters: retransmissions (`retransmitted`, per flow in the outcome). The world counts what the timer
-//! returns: [`Counters::retransmission_timeouts`](crate::outcome::Counters::retransmission_timeouts) and
-//! [`Counters::tail_loss_probes`](crate::outcome::Counters::tail_loss_probes).
+//! returns: [`HostCounters::retransmission_timeouts`](crate::outcome::HostCounters::retransmission_timeouts) and
+//! [`HostCounters::tail_loss_probes`](crate::outcome::HostCounters::tail_loss_probes).
 
 mod input;
 mod output;
 mod timers;
 mod write;
 
-use crate::congestion::{CongestionControl, Window};
+use crate::congestion::{CongestionControl, CongestionWindow};
 use crate::ids::StreamId;
 use std::collections::VecDeque;
 use timers::{Rtt, Timers};
@@ -88,7 +88,7 @@ pub(crate) struct TcpSender {
     stream: StreamId,
     parameters: SenderParameters,
     congestion: Option<Box<dyn CongestionControl>>,
-    window: Window,
+    window: CongestionWindow,
     uses_ecn: bool,
     mss: u32,
     /// The maximum payload of an skb (`tcp_xmit_size_goal`), also in packets.
@@ -148,7 +148,7 @@ impl TcpSender {
             stream,
             uses_ecn: congestion.as_ref().is_some_and(|control| control.uses_ecn()),
             congestion,
-            window: Window::INITIAL,
+            window: CongestionWindow::INITIAL,
             mss: parameters.mss,
             size_goal: packets * mss,
             goal_packets: packets as u32,
@@ -209,7 +209,7 @@ impl TcpSender {
     /// Starts a new connection of the same application: only window and round-trip time are reset.
     pub(crate) fn reconnect(&mut self, congestion: Option<Box<dyn CongestionControl>>) {
         self.congestion = congestion;
-        self.window = Window::INITIAL;
+        self.window = CongestionWindow::INITIAL;
         self.rtt = None;
         self.usage.forget_flight();
         self.recovery_until = 0;

@@ -1,7 +1,7 @@
 //! `tcp_write_xmit`: the next segment to send, or the reason to stop.
 
 use super::{Nagle, Sent, TcpSender};
-use crate::congestion::Window;
+use crate::congestion::CongestionWindow;
 use crate::event::{Agenda, Event};
 use crate::packet::{Body, Outgoing, truesize};
 use weft_units::Nanos;
@@ -177,7 +177,7 @@ impl TcpSender {
             return;
         }
         if !self.waits_for_space() && self.highest_acked >= self.recovery_until {
-            let used = self.usage.used.max(Window::INITIAL.cwnd);
+            let used = self.usage.used.max(CongestionWindow::INITIAL.cwnd);
             if used < self.window.cwnd {
                 // `tcp_current_ssthresh`.
                 self.window.ssthresh = self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4);

@@ -1,7 +1,7 @@
 //! The write side: the send buffer and its queued skbs.
 
 use super::TcpSender;
-use crate::congestion::Window;
+use crate::congestion::CongestionWindow;
 
 /// Bytes that an application has not written yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ impl TcpSender {
     #[inline]
     fn send_buffer(&self) -> u64 {
         let most = self.parameters.send_buffer.0;
-        most.min(2 * 4352 * u64::from(self.window.cwnd.max(Window::INITIAL.cwnd)))
+        most.min(2 * 4352 * u64::from(self.window.cwnd.max(CongestionWindow::INITIAL.cwnd)))
     }
 
     /// Returns the number of bytes that a thread may write now, at most `block`; `None` if it must wait.

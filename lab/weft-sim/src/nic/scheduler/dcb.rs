@@ -2,7 +2,7 @@
 
 use super::ring::{Links, Ring};
 use super::surplus::Surplus;
-use super::{After, NicScheduler, Pick};
+use super::{AfterTurn, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Credit of a class per round if classes share by deficit round robin. It is 24 units of 64 bytes, about one frame, as
@@ -68,20 +68,20 @@ impl NicScheduler for Dcb {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: AfterTurn, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
         self.turn = None;
         let class = self.class_of(queue.0);
         let ring = &mut self.classes[class];
-        if after == After::Backlogged {
+        if after == AfterTurn::Backlogged {
             ring.rotate(&mut self.links);
         } else {
             ring.pop(&mut self.links);
         }
         if let Some(shares) = &mut self.shares {
-            let class = if ring.is_empty() { After::Empty } else { After::Backlogged };
+            let class = if ring.is_empty() { AfterTurn::Empty } else { AfterTurn::Backlogged };
             shares.finish(sent, class);
         }
     }

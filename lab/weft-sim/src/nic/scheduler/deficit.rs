@@ -1,7 +1,7 @@
 //! Weighted deficit round robin over queues.
 
 use super::surplus::Surplus;
-use super::{After, NicScheduler, Pick};
+use super::{AfterTurn, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// The weighted arbitration of the Intel 82599 between VMDq pools, which Titan uses for its queue weights (TR, section 4.2). At
@@ -33,7 +33,7 @@ impl NicScheduler for Deficit {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: AfterTurn, _: Nanos) {
         if self.turn == Some(queue) {
             self.turn = None;
             self.queues.finish(sent, after);

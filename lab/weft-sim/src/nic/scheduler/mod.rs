@@ -14,7 +14,7 @@ use weft_units::{Bytes, Nanos, TxQueueId};
 
 pub use dcb::{BetweenClasses, Dcb};
 pub use deficit::Deficit;
-pub use policy::{ExchangeError, PolicyScheduler, QueueError};
+pub use policy::{PolicyExchangeError, PolicyQueueError, PolicyScheduler};
 pub use round_robin::RoundRobin;
 
 /// Returns the scheduler of a kind for queues below `queues`, all idle and of weight 1; queues beyond are ignored. `None` for
@@ -44,14 +44,14 @@ pub enum Pick {
 
 /// The state of a queue after its turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum After {
+pub enum AfterTurn {
     /// It has more segments.
     Backlogged,
     /// It is empty.
     Empty,
 }
 
-impl After {
+impl AfterTurn {
     /// Returns the state of a queue that still holds `segments` segments.
     pub const fn holding(segments: usize) -> Self {
         if segments > 0 { Self::Backlogged } else { Self::Empty }
@@ -68,7 +68,7 @@ pub trait NicScheduler: Send {
     fn next(&mut self, now: Nanos) -> Pick;
 
     /// Ends the turn: `sent` bytes left, and the queue is backlogged or empty.
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, now: Nanos);
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: AfterTurn, now: Nanos);
 
     /// Sets a queue's weight (`ndo_set_tx_weight` of Titan); no effect if the NIC has no weights.
     fn set_weight(&mut self, queue: TxQueueId, weight: u32);

@@ -1,9 +1,9 @@
 //! The policy tree as a NIC's scheduler: each queue is a flow of the tree.
 
-use super::{After, NicScheduler, Pick};
+use super::{AfterTurn, NicScheduler, Pick};
 use thiserror::Error;
 use weft_rank::Metadata;
-use weft_sched::{ChangeError, FlowError, Next, PolicyTree, Prepared, RateError, Turn, Verdict};
+use weft_sched::{ChangeError, FlowError, LeafVerdict, Next, PolicyTree, Prepared, RateError, Turn};
 use weft_units::{BitsPerSec, Bytes, Counted, FlowId, Instant, LaneId, LimitId, Nanos, TxQueueId, Weight};
 
 /// The exclusive maximum of queue numbers. Loom's NIC has many thousands of queues (NSDI 2019, section 4.3), and a simulated one
@@ -16,7 +16,7 @@ const NONE: u32 = u32::MAX;
 /// The reason why a queue cannot be added or removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum QueueError {
+pub enum PolicyQueueError {
     /// Its number is too high.
     #[error("queue {given} cannot be added, the highest number is {}; use lower numbers again", QUEUES_MAX - 1)]
     NumberTooHigh {
@@ -51,7 +51,7 @@ pub enum QueueError {
 /// The reason why a policy cannot take over from the one in force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
-pub enum ExchangeError {
+pub enum PolicyExchangeError {
     /// The tree refused; the policy in force stays.
     #[error(transparent)]
     Change(#[from] ChangeError),
@@ -81,9 +81,9 @@ impl PolicyScheduler {
     /// Creates a scheduler for queues with the given flows, in order. The tree has these flows, and all of them are idle.
     ///
     /// # Errors
-    /// [`QueueError::Tree`] for a flow that the tree does not have or that is backlogged, [`QueueError::FlowTaken`],
-    /// [`QueueError::NumberTooHigh`].
-    pub fn with_flows(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, QueueError> {
+    /// [`PolicyQueueError::Tree`] for a flow that the tree does not have or that is backlogged, [`PolicyQueueError::FlowTaken`],
+    /// [`PolicyQueueError::NumberTooHigh`].
+    pub fn with_flows(tree: PolicyTree, flows_by_queue: Vec<FlowId>) -> Result<Self, PolicyQueueError> {
         let mut scheduler = Self::new(tree);
         for (index, flow) in flows_by_queue.into_iter().enumerate() {
             let queue = TxQueueId::from_index(index);
@@ -102,8 +102,13 @@ impl PolicyScheduler {
     /// Adds a queue, idle, as a new flow of `lane`. May allocate.
     ///
     /// # Errors
-    /// [`QueueError::Exists`], [`QueueError::NumberTooHigh`], [`QueueError::Tree`] for an unknown lane.
-    pub fn add_queue(&mut self, queue: TxQueueId, lane: LaneId, weight: Weight) -> Result<(), QueueError> {
+    /// [`PolicyQueueError::Exists`], [`PolicyQueueError::NumberTooHigh`], [`PolicyQueueError::Tree`] for an unknown lane.
+    pub fn add_queue(
+        &mut self,
+        queue: TxQueueId,
+        lane: LaneId,
+        weight: Weight,
+    ) -> Result<(), PolicyQueueError> {
         self.check_free(queue)?;
         let flow = self.tree.add_flow(lane, weight)?;
         self.join(queue, flow)
@@ -112,9 +117,9 @@ impl PolicyScheduler {
     /// Removes an idle queue and its flow; its number can be reused.
     ///
     /// # Errors
-    /// [`QueueError::Unknown`], [`QueueError::Tree`] while it is backlogged.
-    pub fn remove_queue(&mut self, queue: TxQueueId) -> Result<(), QueueError> {
-        let flow = self.flow_of(queue).ok_or(QueueError::Unknown { given: queue })?;
+    /// [`PolicyQueueError::Unknown`], [`PolicyQueueError::Tree`] while it is backlogged.
+    pub fn remove_queue(&mut self, queue: TxQueueId) -> Result<(), PolicyQueueError> {
+        let flow = self.flow_of(queue).ok_or(PolicyQueueError::Unknown { given: queue })?;
         self.tree.remove_flow(flow)?;
         self.flows[queue.index()] = NONE;
         self.queues[flow.index()] = NONE;
@@ -144,14 +149,14 @@ impl PolicyScheduler {
     /// what waits in it.
     ///
     /// # Errors
-    /// See [`ExchangeError`].
+    /// See [`PolicyExchangeError`].
     pub fn exchange(
         &mut self,
         prepared: Prepared,
         lanes: &[(TxQueueId, LaneId)],
         waiting: impl Fn(TxQueueId) -> (Metadata, Counted),
         now: Nanos,
-    ) -> Result<(), ExchangeError> {
+    ) -> Result<(), PolicyExchangeError> {
         let queues = &self.queues;
         let of_flow = |flow: FlowId| match queues.get(flow.index()) {
             Some(queue) if *queue != NONE => waiting(TxQueueId(*queue)),
@@ -181,9 +186,9 @@ impl PolicyScheduler {
     }
 
     /// Returns the verdict on a packet of the outstanding turn.
-    pub fn fetched(&mut self, packet: &Metadata, now: Nanos) -> Verdict {
-        let Some((_, turn)) = &self.turn else { return Verdict::Send };
-        self.tree.fetched(turn, packet, Instant::after_epoch(now)).unwrap_or(Verdict::Send)
+    pub fn fetched(&mut self, packet: &Metadata, now: Nanos) -> LeafVerdict {
+        let Some((_, turn)) = &self.turn else { return LeafVerdict::Send };
+        self.tree.fetched(turn, packet, Instant::after_epoch(now)).unwrap_or(LeafVerdict::Send)
     }
 
     /// Ends the turn, in which `sent` bytes left and `taken`, with what was dropped, left the queue. `next` is the queue's next packet.
@@ -200,17 +205,17 @@ impl PolicyScheduler {
         }
     }
 
-    fn check_free(&self, queue: TxQueueId) -> Result<(), QueueError> {
+    fn check_free(&self, queue: TxQueueId) -> Result<(), PolicyQueueError> {
         if queue.0 >= QUEUES_MAX {
-            return Err(QueueError::NumberTooHigh { given: queue });
+            return Err(PolicyQueueError::NumberTooHigh { given: queue });
         }
-        self.flow_of(queue).map_or(Ok(()), |_| Err(QueueError::Exists { given: queue }))
+        self.flow_of(queue).map_or(Ok(()), |_| Err(PolicyQueueError::Exists { given: queue }))
     }
 
     /// Enters a pair with a free queue into both tables.
-    fn join(&mut self, queue: TxQueueId, flow: FlowId) -> Result<(), QueueError> {
+    fn join(&mut self, queue: TxQueueId, flow: FlowId) -> Result<(), PolicyQueueError> {
         if let Some(other) = self.queue_of(flow) {
-            return Err(QueueError::FlowTaken { flow, other });
+            return Err(PolicyQueueError::FlowTaken { flow, other });
         }
         *slot(&mut self.flows, queue.index()) = flow.0;
         *slot(&mut self.queues, flow.index()) = queue.0;
@@ -256,10 +261,10 @@ impl NicScheduler for PolicyScheduler {
         }
     }
 
-    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: After, now: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, sent: Bytes, after: AfterTurn, now: Nanos) {
         if let Some((_, turn)) = self.turn.take_if(|(whose, _)| *whose == queue) {
             let finished =
-                self.tree.finish(turn, sent, after == After::Backlogged, Instant::after_epoch(now));
+                self.tree.finish(turn, sent, after == AfterTurn::Backlogged, Instant::after_epoch(now));
             debug_assert_eq!(finished, Ok(()), "the turn is forgotten whenever another is asked for");
         }
     }

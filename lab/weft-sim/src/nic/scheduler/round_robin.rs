@@ -1,7 +1,7 @@
 //! Round robin: active queues take one turn each.
 
 use super::ring::{Links, Ring};
-use super::{After, NicScheduler, Pick};
+use super::{AfterTurn, NicScheduler, Pick};
 use weft_units::{Bytes, Nanos, TxQueueId};
 
 /// Active queues in a ring, one turn each. A queue that becomes active, or is still backlogged after its turn, moves to the end.
@@ -31,12 +31,12 @@ impl NicScheduler for RoundRobin {
         self.turn.map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: After, _: Nanos) {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: AfterTurn, _: Nanos) {
         if self.turn != Some(queue) {
             return;
         }
         self.turn = None;
-        if after == After::Backlogged {
+        if after == AfterTurn::Backlogged {
             self.ring.rotate(&mut self.links);
         } else {
             self.ring.pop(&mut self.links);

@@ -5,7 +5,7 @@
 //! ("surplus round robin", Adiseshu, Parulkar and Varghese 1996). Over any period, a queue's sent bytes differ from its credit by
 //! less than one packet.
 
-use super::After;
+use super::AfterTurn;
 use super::ring::{Links, Ring};
 use weft_units::Bytes;
 
@@ -88,10 +88,10 @@ impl Surplus {
     }
 
     /// Ends the head's turn.
-    pub(super) fn finish(&mut self, sent: Bytes, after: After) {
+    pub(super) fn finish(&mut self, sent: Bytes, after: AfterTurn) {
         let Some(head) = self.ring.head() else { return };
         let Some(account) = self.accounts.get_mut(head as usize) else { return };
-        if after == After::Empty {
+        if after == AfterTurn::Empty {
             account.credit = 0;
             self.credited = false;
             self.active -= 1;

@@ -1,6 +1,6 @@
 //! A congestion control without control: the window is constant.
 
-use super::{Acknowledged, CongestionControl, Window};
+use super::{Acknowledged, CongestionControl, CongestionWindow};
 use weft_units::Nanos;
 
 /// A constant window in packets. Shows the effect of a scheduler on senders that do not react to it.
@@ -11,21 +11,21 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    fn set(self, window: &mut Window) {
-        *window = Window { cwnd: self.packets, ssthresh: self.packets };
+    fn set(self, window: &mut CongestionWindow) {
+        *window = CongestionWindow { cwnd: self.packets, ssthresh: self.packets };
     }
 }
 
 impl CongestionControl for FixedWindow {
-    fn on_acknowledged(&mut self, _: &Acknowledged, window: &mut Window) {
+    fn on_acknowledged(&mut self, _: &Acknowledged, window: &mut CongestionWindow) {
         self.set(window);
     }
 
-    fn on_loss(&mut self, _: Nanos, window: &mut Window) {
+    fn on_loss(&mut self, _: Nanos, window: &mut CongestionWindow) {
         self.set(window);
     }
 
-    fn on_timeout(&mut self, _: Nanos, window: &mut Window) {
+    fn on_timeout(&mut self, _: Nanos, window: &mut CongestionWindow) {
         self.set(window);
         window.cwnd = 1;
     }

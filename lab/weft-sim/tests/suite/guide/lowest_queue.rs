@@ -1,6 +1,6 @@
 //! Strict priority by queue number: the lowest backlogged queue sends.
 
-use super::{After, NicScheduler, Pick};
+use super::{AfterTurn, NicScheduler, Pick};
 use std::collections::BTreeSet;
 use weft_units::{Bytes, Nanos, TxQueueId};
 
@@ -19,8 +19,8 @@ impl NicScheduler for LowestQueue {
         self.active.first().copied().map_or(Pick::Idle, Pick::Queue)
     }
 
-    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: After, _: Nanos) {
-        if after == After::Empty {
+    fn finish(&mut self, queue: TxQueueId, _: Bytes, after: AfterTurn, _: Nanos) {
+        if after == AfterTurn::Empty {
             self.active.remove(&queue);
         }
     }

@@ -3,7 +3,7 @@
 use super::examples::folder;
 use super::read_alone;
 use std::collections::BTreeMap;
-use weft_sim::cost::{Category, Operation};
+use weft_sim::cost::{CostCategory, CostedOperation};
 use weft_sim::scenario::{QdiscKind, known_keys};
 use weft_sim::{assignment, congestion};
 
@@ -59,7 +59,8 @@ fn the_page_has_no_keys_that_the_reader_does_not_know() {
 fn names_and_operations_stand_in_the_page() {
     let page = std::fs::read_to_string(folder("docs/scenario-files.md")).expect("the page is there");
     let names = congestion::NAMES.iter().chain(assignment::NAMES.iter()).copied();
-    let costs = Operation::ALL.iter().map(|o| o.name()).chain(Category::ALL.iter().map(|c| c.name()));
+    let costs =
+        CostedOperation::ALL.iter().map(|o| o.name()).chain(CostCategory::ALL.iter().map(|c| c.name()));
     let missing: Vec<&str> = names.chain(costs).filter(|name| !page.contains(&format!("`{name}`"))).collect();
     assert!(missing.is_empty(), "{missing:?}");
 }

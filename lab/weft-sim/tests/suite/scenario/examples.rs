@@ -3,9 +3,9 @@
 use super::read_alone;
 use std::path::{Path, PathBuf};
 use weft_policy::FileError;
-use weft_sim::cost::{Category, Costs, Operation};
+use weft_sim::cost::{CostCategory, CostedOperation, Costs};
 use weft_sim::scenario::{
-    ByteQueueLimit, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, Topology, Traffic, read, write,
+    ByteQueueLimit, FlowTraffic, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, Topology, read, write,
 };
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -62,7 +62,7 @@ fn examples_say_what_their_comments_say() {
     assert_eq!(fabric.network.switch.ecn_threshold, Some(Bytes(65 * 1500)));
     assert_eq!(fabric.network.trunk_rate, BitsPerSec(40_000_000_000));
     let udp = named("udp-fq-codel.toml");
-    let traffic = Traffic::Udp { size: Bytes(1472), rate: BitsPerSec(9_000_000_000), poisson: false };
+    let traffic = FlowTraffic::Udp { size: Bytes(1472), rate: BitsPerSec(9_000_000_000), poisson: false };
     assert_eq!(udp.flows[0].traffic, traffic);
     assert_eq!((&udp.hosts[0].stack.qdisc, udp.hosts[0].nic.transmit_queues), (&QdiscKind::FqCodel, 1));
     let requests = named("request-response.toml");
@@ -149,7 +149,7 @@ fn choices_read_in_both_forms() {
     assert!(second.stack.policy.as_ref().is_some_and(|policy| policy.contains("class a = any\n")));
     assert_eq!(second.nic.receive_steering, ReceiveSteering::AwayFromApplication);
     assert_eq!((scenario.flows[0].stop, scenario.flows[1].stop), (Nanos::from_secs(1), Nanos::MAX));
-    let short = Traffic::Short { size: Bytes(10_000), interval: Nanos::from_millis(2) };
+    let short = FlowTraffic::Short { size: Bytes(10_000), interval: Nanos::from_millis(2) };
     assert_eq!(scenario.flows[1].traffic, short);
 }
 
@@ -157,7 +157,7 @@ fn choices_read_in_both_forms() {
 fn the_free_cost_file_is_free_and_names_every_operation() {
     let text = std::fs::read_to_string(folder("experiments/costs/free.toml")).expect("the file is there");
     assert_eq!(Costs::read(&text, "free.toml"), Ok(Costs::FREE));
-    for operation in Operation::ALL {
+    for operation in CostedOperation::ALL {
         assert!(text.contains(&format!("[{}]\n", operation.name())), "{} is missing", operation.name());
     }
 }
@@ -180,9 +180,9 @@ fn costs_land_in_their_cells() {
         assumed = "a guess for this test"
     "#;
     let costs = Costs::read(text, "c.toml").expect("right");
-    assert_eq!(costs.table[Operation::CopyIn as usize][Category::DataCopy as usize], 0.5);
-    assert_eq!(costs.table[Operation::Interrupt as usize][Category::Other as usize], 1800.0);
-    assert_eq!((costs.total(Operation::Interrupt), costs.total(Operation::Poll)), (2000.0, 0.0));
+    assert_eq!(costs.table[CostedOperation::CopyIn as usize][CostCategory::DataCopy as usize], 0.5);
+    assert_eq!(costs.table[CostedOperation::Interrupt as usize][CostCategory::Other as usize], 1800.0);
+    assert_eq!((costs.total(CostedOperation::Interrupt), costs.total(CostedOperation::Poll)), (2000.0, 0.0));
     assert_eq!((costs.contention.miss_max, costs.contention.numa_factor), (0.5, 1.5));
     assert_eq!((costs.contention.miss_factor, costs.contention.lock_transfer_ns), (1.0, 0.0));
 }

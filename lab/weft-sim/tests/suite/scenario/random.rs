@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use weft_sim::cost::{Contention, Costs};
 use weft_sim::scenario::{
-    ByteQueueLimit, Doorbells, FlowGroup, Host, Network, Nic, PolicyChange, Probe, QdiscKind,
-    ReceiveSteering, Scenario, SchedulerKind, Stack, Switch, Topology, Traffic,
+    ByteQueueLimit, DoorbellWrites, FlowGroup, FlowTraffic, HostSpec, NetworkSpec, NicSpec, PolicyChange,
+    ProbeSpec, QdiscKind, ReceiveSteering, Scenario, SchedulerKind, StackSpec, SwitchSpec, Topology,
 };
 use weft_sim::{assignment, congestion};
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -98,12 +98,12 @@ pub(super) fn scenario(random: &mut Random) -> Scenario {
         duration: random.time(1),
         fairness_intervals: random.list(0, |random| random.time(1)),
         sample_interval: random.time(1),
-        network: Network {
+        network: NetworkSpec {
             topology,
             rate: random.rate(),
             delay: random.time(0),
             trunk_rate: random.rate(),
-            switch: Switch {
+            switch: SwitchSpec {
                 buffer: random.size(1),
                 alpha: random.share() * 100.0 + 1e-12,
                 ecn_threshold: random.off(|random| random.size(1)),
@@ -120,7 +120,7 @@ pub(super) fn scenario(random: &mut Random) -> Scenario {
 }
 
 /// Has some policies in files.
-fn take_file(random: &mut Random, host: &mut Host, files: &BTreeMap<String, String>) {
+fn take_file(random: &mut Random, host: &mut HostSpec, files: &BTreeMap<String, String>) {
     if random.flag()
         && host.stack.policy.take().is_some()
         && let Some(path) = files.keys().nth(random.below(files.len()))
@@ -130,7 +130,7 @@ fn take_file(random: &mut Random, host: &mut Host, files: &BTreeMap<String, Stri
 }
 
 /// Changes of the policies of hosts that have one.
-fn changes(random: &mut Random, hosts: &[Host], files: &BTreeMap<String, String>) -> Vec<PolicyChange> {
+fn changes(random: &mut Random, hosts: &[HostSpec], files: &BTreeMap<String, String>) -> Vec<PolicyChange> {
     let with_tree = (0..).zip(hosts).filter(|(_, host)| host.nic.scheduler == SchedulerKind::PolicyTree);
     let with_tree: Vec<u32> = with_tree.map(|(index, _)| index).collect();
     let mut all = Vec::new();
@@ -157,7 +157,7 @@ fn topology(random: &mut Random, hosts: u32) -> Topology {
 }
 
 /// Some runs of equal hosts.
-fn hosts(random: &mut Random) -> Vec<Host> {
+fn hosts(random: &mut Random) -> Vec<HostSpec> {
     let mut hosts = random.list(1, |random| {
         let one = host(random);
         vec![one; 1 + random.below(3)]
@@ -168,18 +168,18 @@ fn hosts(random: &mut Random) -> Vec<Host> {
     hosts.concat()
 }
 
-fn host(random: &mut Random) -> Host {
+fn host(random: &mut Random) -> HostSpec {
     let cores = random.count(1, 8192);
     let stack = stack(random);
     let nic = nic(random, &stack);
-    Host { cores, numa_nodes: random.count(1, cores), stack, nic }
+    HostSpec { cores, numa_nodes: random.count(1, cores), stack, nic }
 }
 
-fn stack(random: &mut Random) -> Stack {
+fn stack(random: &mut Random) -> StackSpec {
     let mtu = random.between(576, 65_535);
     let gso = random.between(mtu, 524_280);
     let quantum = random.size(1);
-    Stack {
+    StackSpec {
         congestion_control: congestion::NAMES[random.below(congestion::NAMES.len())].to_owned(),
         mtu: Bytes(mtu),
         gso: Bytes(gso),
@@ -213,8 +213,8 @@ fn stack(random: &mut Random) -> Stack {
     }
 }
 
-fn nic(random: &mut Random, stack: &Stack) -> Nic {
-    Nic {
+fn nic(random: &mut Random, stack: &StackSpec) -> NicSpec {
+    NicSpec {
         transmit_queues: random.count(0, 65_535),
         receive_queues: random.count(1, 65_535),
         transmit_ring: random.count(1, 1 << 20),
@@ -239,19 +239,23 @@ fn nic(random: &mut Random, stack: &Stack) -> Nic {
             ReceiveSteering::ToApplication,
             ReceiveSteering::AwayFromApplication,
         ][random.below(4)],
-        doorbells: [Doorbells::None, Doorbells::PerBatch, Doorbells::PerFlow, Doorbells::PerSkb]
-            [random.below(4)],
+        doorbells: [
+            DoorbellWrites::None,
+            DoorbellWrites::PerBatch,
+            DoorbellWrites::PerFlow,
+            DoorbellWrites::PerSkb,
+        ][random.below(4)],
     }
 }
 
 /// Two different hosts.
-fn ends(random: &mut Random, hosts: &[Host]) -> (u32, u32) {
+fn ends(random: &mut Random, hosts: &[HostSpec]) -> (u32, u32) {
     let from = random.below(hosts.len());
     let to = (from + 1 + random.below(hosts.len() - 1)) % hosts.len();
     (from as u32, to as u32)
 }
 
-fn flows(random: &mut Random, hosts: &[Host], classes: usize) -> FlowGroup {
+fn flows(random: &mut Random, hosts: &[HostSpec], classes: usize) -> FlowGroup {
     let (from, to) = ends(random, hosts);
     let (sender, receiver) = (hosts[from as usize].cores, hosts[to as usize].cores);
     let start = random.time(0);
@@ -274,18 +278,18 @@ fn flows(random: &mut Random, hosts: &[Host], classes: usize) -> FlowGroup {
     }
 }
 
-fn traffic(random: &mut Random) -> Traffic {
+fn traffic(random: &mut Random) -> FlowTraffic {
     match random.below(5) {
-        0 => Traffic::Bulk,
-        1 => Traffic::Transfer { size: random.size(1) },
-        2 => Traffic::RequestResponse {
+        0 => FlowTraffic::Bulk,
+        1 => FlowTraffic::Transfer { size: random.size(1) },
+        2 => FlowTraffic::RequestResponse {
             request: random.size(1),
             response: random.size(1),
             outstanding: random.count(1, 1_000_000),
             think: random.time(0),
         },
-        3 => Traffic::Short { size: random.size(1), interval: random.time(1) },
-        _ => Traffic::Udp {
+        3 => FlowTraffic::Short { size: random.size(1), interval: random.time(1) },
+        _ => FlowTraffic::Udp {
             size: Bytes(random.between(1, 65_507)),
             rate: random.rate(),
             poisson: random.flag(),
@@ -293,10 +297,10 @@ fn traffic(random: &mut Random) -> Traffic {
     }
 }
 
-fn probe(random: &mut Random, hosts: &[Host], classes: usize) -> Probe {
+fn probe(random: &mut Random, hosts: &[HostSpec], classes: usize) -> ProbeSpec {
     let (from, to) = ends(random, hosts);
     let cores = hosts[from as usize].cores;
-    Probe {
+    ProbeSpec {
         name: random.name(),
         from,
         to,

@@ -1,7 +1,7 @@
 //! The application of a plan to a device with rules of others: only weftline's earlier rules are replaced, and all of
 //! them can be removed again.
 
-use super::record::{Kept, Recorded};
+use super::record::{OpenRecord, Recorded};
 use super::{ApplyError, Device, Imported, apply_plan, import};
 use crate::steering::planning::{self, PlanningError};
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use weft_units::RxQueueId;
 
 /// The wanted steering of a device.
 #[derive(Debug)]
-pub struct Wanted {
+pub struct WantedSteering {
     /// The policy.
     pub policy: PolicyFile,
     /// The flows.
@@ -28,7 +28,7 @@ pub struct Wanted {
 
 /// A plan for a device, with the device's contents.
 #[derive(Debug)]
-pub struct Prepared {
+pub struct PreparedDevice {
     /// The changes.
     pub changes: ChangePlan,
     /// The degradations that the planner accepted, as sentences.
@@ -67,9 +67,9 @@ pub enum BringError {
 pub fn prepare(
     nic: &Nic,
     device: &mut impl Device,
-    kept: &mut Kept,
-    wanted: Wanted,
-) -> Result<Prepared, BringError> {
+    kept: &mut OpenRecord,
+    wanted: WantedSteering,
+) -> Result<PreparedDevice, BringError> {
     let queues = device.queues()?;
     let mut imported = import(nic, device)?;
     let main = imported.configuration.context(ContextId::MAIN).map(|context| context.indirection.clone());
@@ -88,10 +88,10 @@ pub fn prepare(
     let to = beside(&imported.configuration, &others, &planned.plan.configuration, &mut notes);
     let changes = changes(&nic, &imported.configuration, &to)?;
     let degraded = planned.plan.degraded.iter().map(ToString::to_string).collect();
-    Ok(Prepared { changes, degraded, notes, nic, imported })
+    Ok(PreparedDevice { changes, degraded, notes, nic, imported })
 }
 
-impl Prepared {
+impl PreparedDevice {
     /// Makes the changes. Returns their number. `told` is called before each change.
     ///
     /// # Errors
@@ -99,7 +99,7 @@ impl Prepared {
     pub fn apply(
         self,
         device: &mut impl Device,
-        kept: &mut Kept,
+        kept: &mut OpenRecord,
         told: impl FnMut(usize, &Change),
     ) -> Result<usize, BringError> {
         let mut recorded = Recorded { device, kept };
@@ -116,7 +116,7 @@ impl Prepared {
 ///
 /// # Errors
 /// When the device cannot be read, or refuses.
-pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, BringError> {
+pub fn undo(device: &mut impl Device, kept: &mut OpenRecord) -> Result<Vec<String>, BringError> {
     let mut said = Vec::new();
     // A killed run may have recorded a rule that it did not insert.
     if !kept.record.rules.is_empty() {
@@ -148,7 +148,7 @@ pub fn undo(device: &mut impl Device, kept: &mut Kept) -> Result<Vec<String>, Br
 }
 
 /// Rules known to the model that we did not set.
-fn others(imported: &Imported, kept: &Kept) -> Vec<Rule> {
+fn others(imported: &Imported, kept: &OpenRecord) -> Vec<Rule> {
     let ours = |rule: &Rule| {
         let location = imported.locations.get(rule)?;
         Some(kept.is_ours(location, imported.held.get(&location)?))
@@ -198,7 +198,7 @@ fn beside(
 }
 
 /// Clears our ownership of a table that equals the one before.
-fn forget_the_same(kept: &mut Kept) {
+fn forget_the_same(kept: &mut OpenRecord) {
     if kept.record.table == kept.record.table_before {
         kept.record.table = None;
         kept.record.table_before = None;

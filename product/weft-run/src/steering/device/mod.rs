@@ -10,7 +10,7 @@ pub mod record;
 mod testbed;
 
 pub use apply::{Applied, ApplyError, ChangeRefused, apply_plan};
-pub use bring::{BringError, Prepared, Wanted, prepare, undo};
+pub use bring::{BringError, PreparedDevice, WantedSteering, prepare, undo};
 pub use import::{Imported, import};
 pub use probe::{Probe, ProbeReport, probe, refine};
 

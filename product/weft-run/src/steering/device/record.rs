@@ -18,7 +18,7 @@ pub const FOLDER: &str = "/run/weftline/steer";
 /// Our settings in a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Record {
+pub struct DeviceRecord {
     /// The name of the device, for display.
     pub device: String,
     /// Our rules by location, as the kernel lists them. Recorded before a rule is inserted: a missing rule was never
@@ -32,7 +32,7 @@ pub struct Record {
 
 /// Errors of reading or writing a record.
 #[derive(Debug, thiserror::Error)]
-pub enum RecordError {
+pub enum DeviceRecordError {
     /// A file or folder operation failed.
     #[error(transparent)]
     File(#[from] OsError),
@@ -54,34 +54,34 @@ fn failed(action: &str, path: &Path, error: std::io::Error) -> OsError {
 
 /// The open record of a device. No other process changes the device's settings while this value lives.
 #[derive(Debug)]
-pub struct Kept {
+pub struct OpenRecord {
     /// The recorded settings.
-    pub record: Record,
+    pub record: DeviceRecord,
     path: PathBuf,
     _lock: File,
 }
 
-impl Kept {
+impl OpenRecord {
     /// Opens the record of a device, identified by the inode of its network namespace and its interface number. Waits
     /// for another process that has it open.
     ///
     /// # Errors
     /// When the folder cannot be created or locked, or its file cannot be read.
-    pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, RecordError> {
+    pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, DeviceRecordError> {
         std::fs::create_dir_all(folder).map_err(|e| failed("create the folder", folder, e))?;
         let lock_path = folder.join("lock");
         let lock = File::create(&lock_path).map_err(|e| failed("make", &lock_path, e))?;
         lock.lock().map_err(|e| failed("lock", &lock_path, e))?;
         let path = folder.join(format!("{netns}-{ifindex}.json"));
         let record = match std::fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| RecordError::Foreign {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| DeviceRecordError::Foreign {
                 path: path.display().to_string(),
                 reason: error.to_string(),
             })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Record::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => DeviceRecord::default(),
             Err(error) => return Err(failed("read", &path, error).into()),
         };
-        Ok(Self { record: Record { device: device.to_owned(), ..record }, path, _lock: lock })
+        Ok(Self { record: DeviceRecord { device: device.to_owned(), ..record }, path, _lock: lock })
     }
 
     /// Whether we have no settings in the device.
@@ -131,7 +131,7 @@ pub struct Recorded<'a, D> {
     /// The device.
     pub device: &'a mut D,
     /// The record.
-    pub kept: &'a mut Kept,
+    pub kept: &'a mut OpenRecord,
 }
 
 impl<D: Device> Device for Recorded<'_, D> {

@@ -335,10 +335,10 @@ fn with_others() -> (Made, Vec<RxRule>) {
     (device, theirs)
 }
 
-fn wanted_flows(ports: &[u16]) -> Wanted {
+fn wanted_flows(ports: &[u16]) -> WantedSteering {
     let rows: String = ports.iter().map(|port| format!("udp,192.0.2.1,9,198.51.100.1,{port},a\n")).collect();
     let text = format!("proto,src,sport,dst,dport,class\n{rows}");
-    Wanted {
+    WantedSteering {
         policy: crate::steering::input::policy("static { a: 2..3 }").expect("a policy"),
         flows: weft_steer::flows_csv::read(text.as_bytes(), "flows").expect("flows"),
         options: weft_steer::search::Options::default(),
@@ -352,8 +352,8 @@ impl Records {
         Self(std::env::temp_dir().join(weft_host::testing::unique(name)))
     }
 
-    fn open(&self) -> record::Kept {
-        record::Kept::open(&self.0, 1, 2, "made0").expect("a record")
+    fn open(&self) -> record::OpenRecord {
+        record::OpenRecord::open(&self.0, 1, 2, "made0").expect("a record")
     }
 }
 

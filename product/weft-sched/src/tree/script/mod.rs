@@ -24,7 +24,7 @@ use crate::leaf::{Lane, Leaf, LeafOrder};
 use crate::node::{Leave, NO_LEAF, Node, Return};
 use crate::program::Program;
 use crate::script::children::Children;
-use crate::script::leaf::{ScriptLeaf, Verdict};
+use crate::script::leaf::{LeafVerdict, ScriptLeaf};
 pub(crate) use crate::script::node::FlowHead;
 use crate::script::node::{Event, Head, ScriptNode, one};
 use crate::script::scheduler::{At, Cx, Joins, Sight, Tie, TurnEnd};
@@ -409,15 +409,20 @@ impl PolicyTree {
     ///
     /// # Errors
     /// [`StaleTurn`] when another turn has begun since; no program runs then.
-    pub fn fetched(&mut self, turn: &Turn, packet: &Metadata, now: Instant) -> Result<Verdict, StaleTurn> {
+    pub fn fetched(
+        &mut self,
+        turn: &Turn,
+        packet: &Metadata,
+        now: Instant,
+    ) -> Result<LeafVerdict, StaleTurn> {
         if turn.serial != self.serial || self.in_service != Some(turn.flow) {
             return Err(StaleTurn { flow: turn.flow });
         }
         self.observe(now);
-        let Some(scripts) = &mut self.scripts else { return Ok(Verdict::Send) };
+        let Some(scripts) = &mut self.scripts else { return Ok(LeafVerdict::Send) };
         let slot = &self.flows[turn.flow.index()];
         let lane = &self.lanes[slot.lane as usize];
-        let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return Ok(Verdict::Send) };
+        let Some(script) = &mut self.leaves[lane.leaf as usize].script else { return Ok(LeafVerdict::Send) };
         let head = FlowHead { packet: *packet, ..scripts.heads[turn.flow.index()] };
         let sight = sight(&head, packet, scripts.clock, slot.account.weight().get());
         Ok(script.fetched(&mut scripts.flows, turn.flow.0, &sight))

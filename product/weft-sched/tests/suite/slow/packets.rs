@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use weft_rank::{Metadata, Metadatum};
-use weft_sched::{Departure, Dequeue, Descriptor, Program, Verdict};
+use weft_sched::{Departure, Dequeue, Descriptor, LeafVerdict, Program};
 use weft_units::{Bytes, FlowId, Instant, LaneId};
 
 use super::{Answer, Head, Reference};
@@ -102,11 +102,11 @@ impl PacketReference {
         let next = queue.front().map(|(descriptor, arrival, packet)| {
             (*arrival, packet.with(Metadatum::Length, descriptor.len.get()))
         });
-        let sent = if verdict == Verdict::Drop { Bytes::ZERO } else { descriptor.len };
+        let sent = if verdict == LeafVerdict::Drop { Bytes::ZERO } else { descriptor.len };
         self.tree.finish_packet(sent, (1, descriptor.len.get()), next, now);
         self.held[lane.index()] -= 1;
         let departure = Departure { flow, lane, descriptor };
-        if verdict != Verdict::Drop {
+        if verdict != LeafVerdict::Drop {
             return Dequeue::Packet(departure);
         }
         self.dropped += 1;

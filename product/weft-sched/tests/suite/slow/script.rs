@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weft_rank::{Effects, Eligibility, Execute, Field, Inputs, Metadata, Metadatum, Part, Rank};
-use weft_sched::{Child, Custom, Discipline, HeadUse, LeafDiscipline, Program, Verdict};
+use weft_sched::{Child, Custom, Discipline, HeadUse, LeafDiscipline, LeafVerdict, Program};
 use weft_units::{Bytes, FlowId, Instant, Packets};
 
 use super::{Cause, Place, Reference};
@@ -565,11 +565,11 @@ impl Reference {
     }
 
     /// Whether the packet of the turn is to be dropped or marked.
-    pub(crate) fn fetched(&mut self, at: FlowId, now: Instant) -> Verdict {
+    pub(crate) fn fetched(&mut self, at: FlowId, now: Instant) -> LeafVerdict {
         self.observe(now);
         let at = at.index();
         let leaf = self.program.lanes[self.flows[at].lane].leaf.index();
-        let Some(custom) = custom_of_leaf(&self.program, leaf).cloned() else { return Verdict::Send };
+        let Some(custom) = custom_of_leaf(&self.program, leaf).cloned() else { return LeafVerdict::Send };
         let packet = self.scripts.heads[at].packet;
         let own = self.run(Who::Flow(at), Part::Fetched, Seen { head: &packet, packet: &packet, ..UNSEEN });
         let mut all = vec![own];
@@ -586,9 +586,9 @@ impl Reference {
             all.push(dropper.algorithm.run(Part::Fetched, &inputs, &dropper.parameters[0], state, child));
         }
         match (all.iter().any(Effects::drops), all.iter().any(Effects::marks)) {
-            (true, _) => Verdict::Drop,
-            (false, true) => Verdict::Mark,
-            (false, false) => Verdict::Send,
+            (true, _) => LeafVerdict::Drop,
+            (false, true) => LeafVerdict::Mark,
+            (false, false) => LeafVerdict::Send,
         }
     }
 

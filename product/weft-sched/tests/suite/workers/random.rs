@@ -4,7 +4,7 @@ use crate::workers::scenes::{SPAN, gigabits, scatter, shared};
 use proptest::prelude::*;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, LeafSpec, NodeSpec};
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{Outcome, RateChange, Scene, Way, run};
+use weft_sched::workers::simulation::{RateChange, Scene, SimulatedBytes, Way, run};
 use weft_sched::{LaneSpec, LimitSpec, Program};
 use weft_units::{BitsPerSec, Bytes, ClassId, Instant, LeafId, LimitId, Nanos, NodeId, Packets, Weight};
 
@@ -181,7 +181,7 @@ impl Plan {
     }
 
     /// The first class that differs from what one engine gives it by more than it may, if there is one.
-    fn difference(&self, scene: &Scene, ours: &Outcome) -> Option<String> {
+    fn difference(&self, scene: &Scene, ours: &SimulatedBytes) -> Option<String> {
         let one = run(scene, Way::OneLock(Nanos::ZERO)).expect("a valid scene");
         let link = bytes_in(gigabits(LINK), Nanos::from_millis(SPAN as u64));
         let groups = self.groups.iter().enumerate();

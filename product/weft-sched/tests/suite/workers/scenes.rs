@@ -1,7 +1,7 @@
 //! Scenes, and what is asked of their outcomes.
 
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{Outcome, Presence, Scene, Way, run};
+use weft_sched::workers::simulation::{Presence, Scene, SimulatedBytes, Way, run};
 use weft_sched::workload::{Rng, limit_lanes, wfq_program};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -26,7 +26,7 @@ pub(crate) fn limited(classes: usize, rates: &[f64]) -> weft_sched::Program {
 }
 
 /// Runs a scene with shared state, and checks that no packet and no part of a limit is lost.
-pub(crate) fn shared(scene: &Scene) -> Outcome {
+pub(crate) fn shared(scene: &Scene) -> SimulatedBytes {
     let outcome = run(scene, Way::Shared(Settings::default())).expect("a valid scene");
     assert_eq!(outcome.packets[0], outcome.packets[1], "packets");
     if scene.changes.is_empty() {
@@ -36,12 +36,12 @@ pub(crate) fn shared(scene: &Scene) -> Outcome {
 }
 
 /// The largest sum of a lane's bytes in any span of 100 ms.
-pub(crate) fn most(outcome: &Outcome, lane: usize) -> u64 {
+pub(crate) fn most(outcome: &SimulatedBytes, lane: usize) -> u64 {
     outcome.windows(SPAN, 0).map(|lanes| lanes[lane]).max().expect("a span")
 }
 
 /// The smallest sum of a lane's bytes in any span of 100 ms after the beginning.
-pub(crate) fn least(outcome: &Outcome, lane: usize) -> u64 {
+pub(crate) fn least(outcome: &SimulatedBytes, lane: usize) -> u64 {
     outcome.windows(SPAN, BEGIN).map(|lanes| lanes[lane]).min().expect("a span")
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn excess(rate: f64) -> f64 {
 }
 
 /// The largest error of a share of the weights 1, 2 ... in any 100 ms, as a part of the share.
-pub(crate) fn error_of_shares(outcome: &Outcome, weights: &[u64]) -> f64 {
+pub(crate) fn error_of_shares(outcome: &SimulatedBytes, weights: &[u64]) -> f64 {
     let sum: u64 = weights.iter().sum();
     let of = |lanes: &Vec<u64>| {
         let all: u64 = lanes.iter().take(weights.len()).sum();

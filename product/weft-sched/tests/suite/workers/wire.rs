@@ -2,7 +2,7 @@
 
 use crate::workers::scenes::{error_of_shares, gigabits, shared};
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{Outcome, Presence, Scene};
+use weft_sched::workers::simulation::{Presence, Scene, SimulatedBytes};
 use weft_sched::workload::{limit_lanes, wfq_program};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
@@ -17,7 +17,7 @@ fn scene(classes: usize, workers: usize, wire: BitsPerSec) -> Scene {
 }
 
 /// Asserts that no 100 ms have more than the wire carries. Returns the least part of it that was used.
-fn used(outcome: &Outcome, wire: BitsPerSec) -> f64 {
+fn used(outcome: &SimulatedBytes, wire: BitsPerSec) -> f64 {
     let (all, excess) = (wire.bytes_in(SPAN), Settings::default().excess(wire, Bytes::ZERO));
     let sums: Vec<u64> = outcome.windows(100, 5).map(|lanes| lanes.iter().sum()).collect();
     let most = sums.iter().copied().max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! Files of tenants that come, change and go while the operator's policy is in force.
 
 use super::*;
-use crate::data_path::{Former, Memory};
+use crate::data_path::{DaemonMemory, Former};
 use weft_control::interface::{StatusTenant, TenantFile, TenantName, TenantReply};
 use weft_facts::tenants::TenantOrigin;
 
@@ -12,7 +12,7 @@ const DB: &str = "class db = udp\nroot = priority { db }\n";
 const BROKEN: &str = "class web = tcp\nroot = priorty { web }\n";
 
 /// A service whose configured policy has the tenants vm1 and vm2, without files.
-fn with_tenants() -> (TempDir, Service) {
+fn with_tenants() -> (TempDir, DaemonService) {
     let (folder, mut service) = service(Vec::new());
     write(&folder, "weft.toml", "uplink = \"eth0\"\npolicy = \"p.weft\"\n");
     write(&folder, "p.weft", OPERATOR);
@@ -36,30 +36,30 @@ fn reply(reply: Result<Reply, ControlError>) -> Result<TenantReply, ControlError
     }
 }
 
-fn attach(service: &mut Service, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
+fn attach(service: &mut DaemonService, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
     reply(service.answer(Request::AttachTenant(file(tenant, text)), ROOT))
 }
 
-fn exchange(service: &mut Service, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
+fn exchange(service: &mut DaemonService, tenant: &str, text: &str) -> Result<TenantReply, ControlError> {
     reply(service.answer(Request::ReplaceTenant(file(tenant, text)), ROOT))
 }
 
-fn detach(service: &mut Service, tenant: &str) -> Result<TenantReply, ControlError> {
+fn detach(service: &mut DaemonService, tenant: &str) -> Result<TenantReply, ControlError> {
     let of = TenantName { tenant: tenant.to_owned(), ..TenantName::default() };
     reply(service.answer(Request::DetachTenant(of), ROOT))
 }
 
-fn classes(service: &mut Service) -> String {
+fn classes(service: &mut DaemonService) -> String {
     let status = service.status().expect("a status");
     status.classes.into_iter().map(|class| class.class).collect::<Vec<_>>().join(" ")
 }
 
-fn state(service: &mut Service, name: &str) -> StatusTenant {
+fn state(service: &mut DaemonService, name: &str) -> StatusTenant {
     let status = service.status().expect("a status");
     status.tenants.into_iter().find(|tenant| tenant.tenant == name).expect("the tenant")
 }
 
-fn refusal(service: &mut Service, name: &str) -> Option<String> {
+fn refusal(service: &mut DaemonService, name: &str) -> Option<String> {
     state(service, name).refusal.map(|refusal| refusal.error)
 }
 
@@ -131,7 +131,7 @@ fn a_broken_file_leaves_the_last_good_one() {
 fn what_is_attached_survives_policies_and_reloads() {
     let (folder, mut service) = with_tenants();
     attach(&mut service, "vm1", WEB).expect("attached");
-    let given = |service: &Service| service.uplinks[0].config_reply();
+    let given = |service: &DaemonService| service.uplinks[0].config_reply();
     assert!(given(&service).is_default, "the operator's policy is the configured one");
     assert_eq!(given(&service).tenants[0].text.as_deref(), Some(WEB));
     write(&folder, "p.weft", &OPERATOR.replace("vm1: 1", "vm1: 2"));
@@ -250,7 +250,7 @@ struct Left(Former);
 impl Maker for Left {
     fn start(
         &self,
-        _: &Policy,
+        _: &ServicePolicy,
         _: &UplinkConfig,
         _: &Config,
         _: Option<Opened>,
@@ -266,22 +266,22 @@ impl Maker for Left {
 }
 
 /// The service of a successor, after its predecessor's state went through the store as text.
-fn successor(service: &Service, folder: &TempDir) -> Service {
+fn successor(service: &DaemonService, folder: &TempDir) -> DaemonService {
     let ours = &service.uplinks[0];
     let (generation, tenants) = (ours.generation, ours.tenants.clone());
-    let memory = Memory { generation, tenants, ..Memory::default() };
+    let memory = DaemonMemory { generation, tenants, ..DaemonMemory::default() };
     let text = serde_json::to_string(&memory).expect("text");
-    let memory: Memory = serde_json::from_str(&text).expect("the same");
+    let memory: DaemonMemory = serde_json::from_str(&text).expect("the same");
     let maker = Left(Former { policy: ours.policy.clone(), memory, ports: Vec::new() });
     let folders = Folders::of(Some(folder.path().join("weft.toml")));
     let config = folders.load().expect("valid");
     let (policy, refused) =
-        Policy::read_around(&config.uplinks[0].policy, None, &weft_policy::TenantTexts::default())
+        ServicePolicy::read_around(&config.uplinks[0].policy, None, &weft_policy::TenantTexts::default())
             .expect("valid");
     let started = maker.start(&policy, &config.uplinks[0], &config, None).expect("started");
     let surroundings = surroundings(Box::new(maker));
     let start = UplinkStart { policy, refused, started };
-    Service::resume(vec![start], surroundings, config, folders, Rc::new(Log::kept()))
+    DaemonService::resume(vec![start], surroundings, config, folders, Rc::new(Log::kept()))
 }
 
 #[test]

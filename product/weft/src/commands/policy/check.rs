@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::{PolicyText, with_cure};
 use weft_facts::policy_check::{PlaceAnswer, PlacePromise, PolicyCheckReport};
 use weft_facts::record::Document;
@@ -76,7 +76,7 @@ struct Findings {
 
 /// Runs the command.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let texts = args.files.iter().map(|f| PolicyText::read(f)).collect::<anyhow::Result<Vec<_>>>()?;
     let pretty = std::io::stdout().is_terminal();
     let shown = !args.quiet && !json.is_stdout();

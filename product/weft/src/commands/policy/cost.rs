@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::failure::Reported;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_facts::policy_cost::{OrderPrice, PartPrice, PolicyCostReport, PolicyPrice, ProfilePrice};
 use weft_facts::record::Document;
@@ -58,7 +58,7 @@ impl From<Wanted> for Profile {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let text = PolicyText::read(&args.file)?;
     let profiles: Vec<Profile> = args.profile.iter().copied().map(Profile::from).collect();
     let source = Source { name: &text.name, text: &text.text };

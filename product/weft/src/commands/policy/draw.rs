@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_policy::{CompileOptions, Source, draw, to_dot};
 use weft_run::tenant_files::Beside;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "a drawing is SVG or DOT, not {other}: `-o FILE.svg`, which browsers show and programs such as rsvg-convert turn into others"
         );
     }
-    let target = Target::open(args.output.as_deref())?;
+    let target = OutputTarget::open(args.output.as_deref())?;
     let text = PolicyText::read(&args.file)?;
     let policy = text.load(&CompileOptions::default())?;
     let drawn = match args.form {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let drawn = drawn.ok_or_else(|| anyhow!("{} cannot be drawn", text.name))?;
     match target {
-        Target::None => output::print(&drawn)?,
+        OutputTarget::None => output::print(&drawn)?,
         target => _ = target.write(&drawn)?,
     }
     Ok(ExitCode::SUCCESS)

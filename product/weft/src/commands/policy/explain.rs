@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::control::{Socket, UplinkName, told};
-use weft_cli::output::{self, Target};
+use weft_cli::control::{ControlSocket, UplinkName, told};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_cli::values;
 use weft_control::Client;
@@ -51,7 +51,7 @@ pub(crate) struct Args {
     #[arg(long)]
     live: bool,
     #[command(flatten)]
-    socket: Socket,
+    socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
     /// Write the explanation to a file as JSON (`-` for standard output).
@@ -61,7 +61,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let status = if args.live { Some(told(daemon(args)?.status())?) } else { None };
     let text = match &args.file {
         Some(file) => PolicyText::read(file)?,

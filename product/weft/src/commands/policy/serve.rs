@@ -2,7 +2,7 @@
 
 use std::io::{stdin, stdout};
 use std::process::ExitCode;
-use weft_lsp::Host;
+use weft_lsp::SourceHost;
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
 
@@ -17,7 +17,7 @@ pub(crate) struct Args {}
 
 /// Runs the command.
 pub(crate) fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    let host = Host { files: &Beside, users: host_users() };
+    let host = SourceHost { files: &Beside, users: host_users() };
     weft_lsp::serve(stdin().lock(), stdout().lock(), &host)?;
     Ok(ExitCode::SUCCESS)
 }

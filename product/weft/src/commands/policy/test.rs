@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_facts::policy_test::{PolicyTest, PolicyTestReport, TestDeparture};
 use weft_facts::record::Document;
@@ -42,7 +42,7 @@ pub(crate) struct Args {
 
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let mut tests = Vec::new();
     for file in &args.files {
         let (name, trials) = read(file)?;

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use weft_cli::failure::usage;
 use weft_cli::output;
-use weft_cli::trace_files::{Form, Sink, check_departures, close, create, failed};
+use weft_cli::trace_files::{Sink, TraceForm, check_departures, close, create, failed};
 use weft_nic::departures::DepartureLog;
 use weft_run::departures::{DepartureError, DepartureWriter, NicTrace};
 use weft_trace::departures::DepartureTable;
-use weft_trace::table::Format;
+use weft_trace::table::TableFormat;
 
 /// The files that were asked for.
 pub(super) struct Log {
@@ -24,14 +24,15 @@ impl Log {
     pub(super) fn open(table: Option<&Path>, trace: Option<&Path>, uplink: &str) -> anyhow::Result<Self> {
         let (table, trace) = (table.map(Path::to_owned), trace.map(Path::to_owned));
         check_departures(table.as_ref())?;
-        if let Some(path) = trace.as_ref().filter(|path| Form::of_name(path) != Form::Perfetto) {
+        if let Some(path) = trace.as_ref().filter(|path| TraceForm::of_name(path) != TraceForm::Perfetto) {
             return Err(usage(format!(
                 "--trace writes a Perfetto trace: give a name that ends with .pftrace; a table is `--departures {}`",
                 path.display()
             )));
         }
         let rows = table.as_ref().map(|path| {
-            DepartureTable::new(create(path)?, Format::of_name(path)).map_err(|error| failed(path, error))
+            DepartureTable::new(create(path)?, TableFormat::of_name(path))
+                .map_err(|error| failed(path, error))
         });
         let name = format!("software NIC on {uplink}");
         let spans = trace.as_ref().map(|path| anyhow::Ok(NicTrace::new(create(path)?, &name)));

@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::steering::Problem;
 use weft_facts::record::Document;
 use weft_host::ethtool::{Kernel, Nic as Ethtool};
 use weft_host::{NetNs, link};
-use weft_run::steering::device::record::{self, Kept};
-use weft_run::steering::device::{self, Wanted};
+use weft_run::steering::device::record::{self, OpenRecord};
+use weft_run::steering::device::{self, WantedSteering};
 use weft_run::steering::input;
 use weft_steer::change::Change;
 
@@ -36,10 +36,10 @@ impl Interface {
     }
 
     /// Returns the record of our settings in it.
-    fn kept(&self) -> anyhow::Result<Kept> {
+    fn kept(&self) -> anyhow::Result<OpenRecord> {
         let ns = self.namespace()?;
         let ifindex = link::index(&ns, &self.device)?;
-        Ok(Kept::open(Path::new(record::FOLDER), ns.inode()?, ifindex, &self.device)?)
+        Ok(OpenRecord::open(Path::new(record::FOLDER), ns.inode()?, ifindex, &self.device)?)
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct ImportArgs {
 
 /// Shows the settings.
 pub(super) fn import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
     let mut ethtool = args.interface.open()?;
     let imported = device::import(&nic, &mut ethtool)?;
@@ -94,7 +94,7 @@ pub(super) struct ProbeArgs {
 
 /// Probes the driver.
 pub(super) fn probe(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let nic = input::model(&args.nic)?;
     let mut ethtool = args.interface.open()?;
     // A driver without rules fails here at once.
@@ -141,7 +141,7 @@ pub(super) fn apply(args: &ApplyArgs) -> anyhow::Result<ExitCode> {
     let flows = input::flows(&args.flows)?;
     let mut ethtool = args.interface.open()?;
     let mut kept = args.interface.kept()?;
-    let wanted = Wanted { policy, flows, options: args.problem.options() };
+    let wanted = WantedSteering { policy, flows, options: args.problem.options() };
     let prepared = device::prepare(&nic, &mut ethtool, &mut kept, wanted)?;
     for note in &prepared.notes {
         output::note(note);

@@ -8,7 +8,7 @@ use crate::commands::laboratory::{self, Words};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_facts::record::Document;
 use weft_run::steering::{input, planning};
 use weft_steer::emit;
@@ -118,7 +118,7 @@ fn models(args: &ModelsArgs) -> anyhow::Result<ExitCode> {
         output::print(text.map_or("", |(_, text)| text))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let nics: Vec<_> = input::model_names().map(input::model).collect::<Result<_, _>>()?;
     let report = planning::models(&nics);
     output::tables(&report.tables(), &json)?;

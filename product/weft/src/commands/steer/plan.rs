@@ -4,7 +4,7 @@ use super::Script;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::failure::usage;
-use weft_cli::output::{self, Target};
+use weft_cli::output::{self, OutputTarget};
 use weft_cli::steering::Problem;
 use weft_facts::record::Document;
 use weft_run::steering::{input, planning};
@@ -38,7 +38,7 @@ pub(super) struct Args {
 
 /// Plans.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let json = Target::open(args.json.as_deref())?;
+    let json = OutputTarget::open(args.json.as_deref())?;
     let nic = input::model(&args.problem.nic)?;
     let policy = input::policy(&args.problem.policy)?;
     let flows = input::flows(&args.flows)?;

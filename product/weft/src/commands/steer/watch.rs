@@ -7,9 +7,9 @@ use weft_cli::signals::{Removes, Stop};
 use weft_cli::steering::Problem;
 use weft_host::NetNs;
 use weft_run::steering::input;
-use weft_run::steering::watch::Watch;
+use weft_run::steering::watch::SocketWatch;
 use weft_service::config::{FlowSource, SteerConfig};
-use weft_service::steering::{After, Steering};
+use weft_service::steering::{AfterEnd, KeptSteering};
 use weft_steer::Configuration;
 use weft_steer::search::Planner;
 use weft_units::Nanos;
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Keeps the plan in a NIC.
 fn keep(args: &Args, device: &str) -> anyhow::Result<ExitCode> {
     let stop = Stop::install(Removes::Made)?;
-    let steering = Steering::start(&SteerConfig {
+    let steering = KeptSteering::start(&SteerConfig {
         device: device.to_owned(),
         netns: args.netns.clone(),
         nic: args.problem.nic.clone(),
@@ -78,7 +78,7 @@ fn keep(args: &Args, device: &str) -> anyhow::Result<ExitCode> {
         wait(args.interval.into(), &stop, &over);
     }
     // Also when no reader is left: what was set is undone.
-    steering.end(After::Undo);
+    steering.end(AfterEnd::Undo);
     printed?;
     Ok(stop.exit_code())
 }
@@ -92,7 +92,7 @@ fn follow(args: &Args) -> anyhow::Result<ExitCode> {
         Some(name) => NetNs::named(name)?,
         None => NetNs::current()?,
     };
-    let mut watch = Watch::new(&ns, planner, Configuration::default())?;
+    let mut watch = SocketWatch::new(&ns, planner, Configuration::default())?;
     let stop = Stop::install(Removes::Nothing)?;
     let begin = Instant::now();
     let over = || args.duration.is_some_and(|limit| begin.elapsed() >= Duration::from(limit));

@@ -25,7 +25,8 @@ mod tests;
 
 pub use client::RequestCounts;
 pub use record::{
-    Change, ClassRecord, ClientRecord, FlowRecord, IsolationOutcome, Phase, PhaseRecord, Point,
+    ClassRecord, ClientRecord, ConfigurationChange, FlowCounts, IsolationOutcome, PhaseRecord, RunPhase,
+    TimelinePoint,
 };
 pub use run::run;
 pub use server::require_server;
@@ -116,21 +117,21 @@ impl Default for IsolationOptions {
 
 /// A plan in force: the configuration, and its compiled form.
 #[derive(Clone)]
-pub struct Plan {
+pub struct PlanInForce {
     /// The configuration.
     pub configuration: Configuration,
     /// The compiled form, by the NIC's model.
     pub steer: Arc<Steer>,
 }
 
-impl core::fmt::Debug for Plan {
+impl core::fmt::Debug for PlanInForce {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Plan").field("configuration", &self.configuration).finish_non_exhaustive()
+        f.debug_struct("PlanInForce").field("configuration", &self.configuration).finish_non_exhaustive()
     }
 }
 
 /// Plans again when flows are added (the first slice) and removed (the second).
-pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<Plan, PlanError> + 'a;
+pub type Replan<'a> = dyn FnMut(&[Flow], &[Flow]) -> Result<PlanInForce, PlanError> + 'a;
 
 /// An event of a running experiment, for its observer.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use weft_units::{FlowKey, Instant, Nanos, Packets};
 
 /// A part of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Phase {
+pub enum RunPhase {
     /// Only the initial clients.
     Before,
     /// With another client of this class.
@@ -36,7 +36,7 @@ pub struct ClassRecord {
 #[derive(Clone, PartialEq, Debug)]
 pub struct PhaseRecord {
     /// The phase.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Beginning, relative to that of the run.
     pub from: Nanos,
     /// End, relative to the beginning of the run.
@@ -51,7 +51,7 @@ pub struct PhaseRecord {
 
 /// A window of a client's time line.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Point {
+pub struct TimelinePoint {
     /// Beginning, relative to that of the run.
     pub at: Nanos,
     /// Requests per second.
@@ -62,7 +62,7 @@ pub struct Point {
 
 /// A flow's counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct FlowRecord {
+pub struct FlowCounts {
     /// The flow.
     pub key: FlowKey,
     /// Requests of its whole life.
@@ -85,14 +85,14 @@ pub struct ClientRecord {
     /// Requests, including those before the beginning of the run.
     pub counts: RequestCounts,
     /// The flows.
-    pub flows: Vec<FlowRecord>,
+    pub flows: Vec<FlowCounts>,
     /// The time line. The four panels of the talk's figure show it for the HP and the BE clients.
-    pub points: Vec<Point>,
+    pub points: Vec<TimelinePoint>,
 }
 
 /// A change of the configuration.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Change {
+pub struct ConfigurationChange {
     /// Time from which it is in force, relative to the beginning of the run; the first precedes the run.
     pub at: Nanos,
     /// Flows added.
@@ -117,7 +117,7 @@ pub struct IsolationOutcome {
     /// Length of the windows of the clients' time lines.
     pub window: Nanos,
     /// Changes of the configuration, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<ConfigurationChange>,
     /// Counts of all requests.
     pub requests: RequestCounts,
     /// The NIC's counters; their accounting balances.
@@ -133,7 +133,7 @@ pub struct IsolationOutcome {
 /// The span of a phase, on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
-    pub(super) phase: Phase,
+    pub(super) phase: RunPhase,
     pub(super) from: Instant,
     pub(super) to: Instant,
 }
@@ -181,8 +181,8 @@ pub(super) fn phases(
             class_record(those, span.from, span.to)
         };
         let newcomer = match span.phase {
-            Phase::Before => None,
-            Phase::Joined(class) => {
+            RunPhase::Before => None,
+            RunPhase::Joined(class) => {
                 let those = clients.iter().filter(move |c| c.class == class && is_new(c));
                 Some(class_record(those, span.from, span.to))
             }
@@ -224,7 +224,7 @@ pub(super) fn client(
         let at = Nanos(window.get() * index as u64);
         // The end of the run may cut the last window short.
         let span = window.min(end.saturating_since(origin).saturating_sub(at));
-        Point {
+        TimelinePoint {
             at,
             requests_per_s: *requests as f64 / span.as_secs_f64().max(1e-9),
             latency_mean_s: (*requests > 0).then(|| latency.as_secs_f64() / *requests as f64),
@@ -237,7 +237,7 @@ pub(super) fn client(
         joined: client.joined.saturating_since(origin),
         left: client.left.saturating_since(origin),
         counts,
-        flows: client.flows.iter().map(|flow| FlowRecord { key: flow.key, counts: flow.counts }).collect(),
+        flows: client.flows.iter().map(|flow| FlowCounts { key: flow.key, counts: flow.counts }).collect(),
         points: windows.iter().enumerate().map(point).collect(),
     }
 }

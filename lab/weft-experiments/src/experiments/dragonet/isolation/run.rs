@@ -1,10 +1,10 @@
 //! A run: the server, the clients on the time line, and plans that follow them.
 
 use super::client::{Client, Ended, Live, Mix, flows};
-use super::record::{self, Change, IsolationOutcome, Phase, Span, newcomer};
+use super::record::{self, ConfigurationChange, IsolationOutcome, RunPhase, Span, newcomer};
 use super::server;
 use super::testbed;
-use super::{Class, IsolationError, IsolationEvent, IsolationOptions, Plan, Replan, RequestCounts};
+use super::{Class, IsolationError, IsolationEvent, IsolationOptions, PlanInForce, Replan, RequestCounts};
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub fn run(
     let plan = replan(&initial, &[])?;
     let planning = clock::now().saturating_since(planning);
     let rules = plan.configuration.rules.len();
-    let first = Change { at: Nanos::ZERO, added: initial.len(), removed: 0, planning, rules };
+    let first = ConfigurationChange { at: Nanos::ZERO, added: initial.len(), removed: 0, planning, rules };
     let testbed = Testbed::create(&super::super::role("iso"))?;
     let nic = start_nic(&testbed, options, plan)?;
     let server = server::start(&testbed, options.value_bytes)?;
@@ -105,7 +105,7 @@ pub(super) fn members(options: &IsolationOptions) -> impl Iterator<Item = (Class
 fn start_nic(
     testbed: &Testbed,
     options: &IsolationOptions,
-    plan: Plan,
+    plan: PlanInForce,
 ) -> Result<ReceiveNic, IsolationError> {
     let (wire, host) = testbed.devices(1, WIRE_PACKETS)?;
     let config =
@@ -129,7 +129,7 @@ struct Run<'a> {
     clients: Vec<Client>,
     server: Process,
     ended: Vec<Ended>,
-    changes: Vec<Change>,
+    changes: Vec<ConfigurationChange>,
     spans: Vec<Span>,
     origin: Instant,
     shown_at: Nanos,
@@ -155,7 +155,7 @@ impl Run<'_> {
         let mut from = self.origin;
         let to = from + self.options.scaled(BEFORE_S);
         self.wait(to, stop, on_event)?;
-        self.spans.push(Span { phase: Phase::Before, from, to });
+        self.spans.push(Span { phase: RunPhase::Before, from, to });
         for class in Class::ALL {
             let number = newcomer(class, self.options);
             let flows = flows(class, number, self.options.flows_per_client);
@@ -165,7 +165,7 @@ impl Run<'_> {
             on_event(IsolationEvent::Changed { class, joined: true, at: from.saturating_since(self.origin) });
             let to = from + self.options.scaled(JOINED_S);
             self.wait(to, stop, on_event)?;
-            self.spans.push(Span { phase: Phase::Joined(class), from, to });
+            self.spans.push(Span { phase: RunPhase::Joined(class), from, to });
             if let Some(client) = self.clients.pop() {
                 self.ended.push(client.end()?);
             }
@@ -201,7 +201,7 @@ impl Run<'_> {
         let plan = replan(added, removed)?;
         let planning = clock::now().saturating_since(begin);
         self.nic.replace(plan.steer);
-        self.changes.push(Change {
+        self.changes.push(ConfigurationChange {
             at: clock::now().saturating_since(self.origin),
             added: added.len(),
             removed: removed.len(),

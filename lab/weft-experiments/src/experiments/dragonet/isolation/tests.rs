@@ -31,14 +31,14 @@ fn what_cannot_be_is_refused() {
 }
 
 /// A plan as with a rule for each flow: HP flows in the first `hp` queues, others in the rest, by source port.
-fn isolated(queues: u32, hp: u32) -> Plan {
+fn isolated(queues: u32, hp: u32) -> PlanInForce {
     let steer = move |headers: &HeaderMatch| {
         let flow = headers.flow()?;
         let is_hp = (0..=2).any(|n| testbed::address(Class::HighPriority, n) == flow.src);
         let (first, count) = if is_hp { (0, hp) } else { (hp, queues - hp) };
         Some(RxQueueId(first + u32::from(flow.sport) % count))
     };
-    Plan { configuration: Configuration::default(), steer: Arc::new(steer) }
+    PlanInForce { configuration: Configuration::default(), steer: Arc::new(steer) }
 }
 
 fn small() -> IsolationOptions {
@@ -104,7 +104,10 @@ fn flows_land_where_the_configuration_says_and_the_accounting_balances() {
     assert_eq!(counted, expected);
     assert!(outcome.clients.iter().all(|client| client.counts.answered > 0), "{:?}", outcome.clients);
     let phases: Vec<_> = outcome.phases.iter().map(|phase| phase.phase).collect();
-    assert_eq!(phases, [Phase::Before, Phase::Joined(Class::HighPriority), Phase::Joined(Class::BestEffort)]);
+    assert_eq!(
+        phases,
+        [RunPhase::Before, RunPhase::Joined(Class::HighPriority), RunPhase::Joined(Class::BestEffort)]
+    );
     assert!(outcome.phases.iter().all(|phase| phase.hp.requests > 0 && phase.be.requests > 0));
     assert!(events.iter().any(|event| matches!(event, IsolationEvent::Live { .. })));
 }

@@ -1,7 +1,7 @@
 //! The errors of a measured run.
 
 use super::path::PathError;
-use super::settings::SettingsError;
+use super::settings::RunSettingsError;
 use weft_host::OsError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
@@ -15,7 +15,7 @@ use weft_profile::ping::PingError;
 pub enum MeasuredError {
     /// The settings are invalid.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] RunSettingsError),
     /// A step on the path failed.
     #[error(transparent)]
     Path(#[from] PathError),

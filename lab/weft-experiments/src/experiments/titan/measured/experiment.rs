@@ -9,9 +9,9 @@ pub use cells::fill;
 pub use claims::claims;
 
 use super::error::MeasuredError;
-use super::path::{Open, Path, PathError};
-use super::run::{Figures, run};
-use super::settings::{Config, Inner, RunSettings};
+use super::path::{MeasuredPath, Open, PathError};
+use super::run::{SteadyFigures, run};
+use super::settings::{InnerQdisc, MechanismConfig, RunSettings};
 use std::collections::{BTreeMap, BTreeSet};
 use weft_facts::stats;
 use weft_report::judgement::Judgement;
@@ -19,11 +19,11 @@ use weft_report::reproduce::{Experiment, TableCell};
 use weft_units::{Bytes, Weight};
 
 /// A function that makes a path for a run.
-pub type Opener = fn(&RunSettings) -> Result<Box<dyn Path>, PathError>;
+pub type Opener = fn(&RunSettings) -> Result<Box<dyn MeasuredPath>, PathError>;
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct MeasureSettings {
     /// Settings common to all runs. Configuration, flows, seed and segment size are each run's own.
     pub settings: RunSettings,
     /// Runs of each row and flow count.
@@ -35,13 +35,13 @@ pub struct Measure {
 }
 
 /// A row of a table, and a flow count.
-pub type Key = (String, u32);
+pub type RowKey = (String, u32);
 
 /// Results of all runs.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results {
     /// Successful runs, in the order of their seeds.
-    pub runs: BTreeMap<Key, Vec<Figures>>,
+    pub runs: BTreeMap<RowKey, Vec<SteadyFigures>>,
     /// Failed runs, with their reasons.
     pub failures: Vec<String>,
 }
@@ -62,32 +62,32 @@ pub struct Failed {
 
 /// The row of the papers' tables for the hash with this queue discipline: the vanilla stack has pfifo_fast (C1); with
 /// SFQ it is C6, on which all of Titan's rows are built.
-pub const fn hash_row(inner: Inner) -> &'static str {
+pub const fn hash_row(inner: InnerQdisc) -> &'static str {
     match inner {
-        Inner::Pfifo => "C1",
-        Inner::Sfq => "C6",
+        InnerQdisc::Pfifo => "C1",
+        InnerQdisc::Sfq => "C6",
     }
 }
 
 /// Returns the configuration of a row of the papers' tables, with its segment size if the row has one; `None`
 /// for rows that differ in an aspect not varied here.
-pub fn row(name: &str, inner: Inner) -> Option<(Config, Option<Bytes>)> {
+pub fn row(name: &str, inner: InnerQdisc) -> Option<(MechanismConfig, Option<Bytes>)> {
     if name == hash_row(inner) {
-        return Some((Config::Hash, None));
+        return Some((MechanismConfig::Hash, None));
     }
     if let Some(name) = name.strip_suffix("-32K") {
         let config = row(name, inner)?.0;
         return config.segment_sizes().then_some((config, Some(Bytes(32 << 10))));
     }
-    Config::ALL
+    MechanismConfig::ALL
         .into_iter()
-        .filter(|config| *config != Config::Hash)
+        .filter(|config| *config != MechanismConfig::Hash)
         .find(|config| config.to_string() == name)
         .map(|config| (config, None))
 }
 
 /// Returns the rows and flow counts of an experiment that can be measured.
-pub fn keys(experiment: &Experiment, inner: Inner) -> BTreeSet<Key> {
+pub fn keys(experiment: &Experiment, inner: InnerQdisc) -> BTreeSet<RowKey> {
     let cells = experiment.cells.iter().filter(|cell| row(&cell.row, inner).is_some());
     cells.map(|cell| (cell.row.clone(), cell.flows)).collect()
 }
@@ -98,8 +98,8 @@ pub fn keys(experiment: &Experiment, inner: Inner) -> BTreeSet<Key> {
 /// Fails when the very first run does, or `cancelled` asks to stop. Later failures are recorded in
 /// [`Results::failures`].
 pub fn measure(
-    measure: &Measure,
-    keys: &BTreeSet<Key>,
+    measure: &MeasureSettings,
+    keys: &BTreeSet<RowKey>,
     cancelled: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Results, Box<Failed>> {
@@ -109,9 +109,9 @@ pub fn measure(
 
 /// Makes all runs with any function for a run.
 fn measure_with(
-    measure: &Measure,
-    keys: &BTreeSet<Key>,
-    run: &mut dyn FnMut(&RunSettings) -> Result<Figures, MeasuredError>,
+    measure: &MeasureSettings,
+    keys: &BTreeSet<RowKey>,
+    run: &mut dyn FnMut(&RunSettings) -> Result<SteadyFigures, MeasuredError>,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Results, Box<Failed>> {
     let mut results = Results::default();
@@ -154,7 +154,7 @@ pub fn weighted_experiment(flows: u32) -> Experiment {
     );
     for (column, _) in SHARE_COLUMNS {
         experiment.cells.push(TableCell {
-            row: Config::T2.to_string(),
+            row: MechanismConfig::T2.to_string(),
             column: column.to_owned(),
             flows,
             unit: "1".to_owned(),

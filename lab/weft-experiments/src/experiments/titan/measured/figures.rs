@@ -4,7 +4,7 @@
 //! evenly over its time on the link: by a time `t` between its start and its end, `wire * (t - start) / (end -
 //! start)` bytes of it have left, rounded down. So no byte is counted twice or lost, for any intervals.
 
-use super::path::{Departure, Log};
+use super::path::{WireDeparture, WireLog};
 use core::ops::Range;
 use weft_facts::stats;
 use weft_units::{BitsPerSec, Bytes, FlowKey, Instant, Nanos};
@@ -15,7 +15,7 @@ const BESIDE_PAYLOAD: Bytes = Bytes(90);
 
 /// NFM (technical report, section 3) over the intervals of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Fairness {
+pub struct WindowFairness {
     /// The mean over the intervals, as in the papers.
     pub mean: f64,
     /// The maximum over the intervals.
@@ -30,14 +30,14 @@ pub struct Steady {
     window: Range<Instant>,
     flows: usize,
     /// Departures that overlap the window, by start. `flow` is the index of the flow here.
-    departures: Vec<Departure>,
+    departures: Vec<WireDeparture>,
 }
 
 impl Steady {
     /// Selects the departures of flows `0..flows`, which `number` maps from five-tuples. A flow without a departure
     /// counts as having sent nothing.
     pub fn new(
-        log: &Log,
+        log: &WireLog,
         flows: usize,
         window: Range<Instant>,
         number: impl Fn(&FlowKey) -> Option<u32>,
@@ -47,12 +47,12 @@ impl Steady {
             .iter()
             .map(|key| key.as_ref().and_then(&number).filter(|number| (*number as usize) < flows))
             .collect();
-        let here = |departure: &Departure| {
+        let here = |departure: &WireDeparture| {
             let flow = numbers.get(departure.flow as usize).copied().flatten()?;
             (departure.end > window.start && departure.start < window.end)
-                .then_some(Departure { flow, ..*departure })
+                .then_some(WireDeparture { flow, ..*departure })
         };
-        let mut departures: Vec<Departure> = log.departures.iter().filter_map(here).collect();
+        let mut departures: Vec<WireDeparture> = log.departures.iter().filter_map(here).collect();
         departures.sort_by_key(|departure| departure.start);
         Self { window, flows, departures }
     }
@@ -69,7 +69,7 @@ impl Steady {
         }
         let mut sent = vec![Bytes::ZERO; self.flows];
         // Departures in progress: one link has at most one, but nothing here depends on that.
-        let mut under_way: Vec<&Departure> = Vec::new();
+        let mut under_way: Vec<&WireDeparture> = Vec::new();
         let mut coming = self.departures.iter().peekable();
         for interval in 0..self.span().get() / tau.get() {
             let from = self.window.start + Nanos(interval * tau.get());
@@ -88,7 +88,7 @@ impl Steady {
 
     /// Returns the NFM over all whole intervals of `tau`; `None` without a flow, an interval or a rate. `rate` is the
     /// link's.
-    pub fn nfm(&self, rate: BitsPerSec, tau: Nanos) -> Option<Fairness> {
+    pub fn nfm(&self, rate: BitsPerSec, tau: Nanos) -> Option<WindowFairness> {
         let (mut sum, mut max, mut intervals) = (0.0, 0.0_f64, 0);
         self.intervals(tau, |sent| {
             if let Some(nfm) = stats::nfm(sent, rate, tau) {
@@ -97,7 +97,7 @@ impl Steady {
                 intervals += 1;
             }
         });
-        (intervals > 0).then(|| Fairness { mean: sum / intervals as f64, max, intervals })
+        (intervals > 0).then(|| WindowFairness { mean: sum / intervals as f64, max, intervals })
     }
 
     /// Returns the bytes that each flow sent in the whole window.
@@ -119,7 +119,7 @@ impl Steady {
             .departures
             .iter()
             .filter(|departure| departure.end > self.window.start && departure.end <= self.window.end);
-        let payload = |departure: &Departure| {
+        let payload = |departure: &WireDeparture| {
             let beside = Bytes(BESIDE_PAYLOAD.get().saturating_mul(departure.segments.get()));
             departure.wire.saturating_sub(beside)
         };
@@ -151,7 +151,7 @@ impl Steady {
 }
 
 /// Returns the bytes of a departure that have left by `t`.
-fn left_by(departure: &Departure, t: Instant) -> Bytes {
+fn left_by(departure: &WireDeparture, t: Instant) -> Bytes {
     if t >= departure.end {
         return departure.wire;
     }

@@ -19,4 +19,4 @@ pub mod run;
 pub mod settings;
 mod traffic;
 
-pub use weft_profile::ping::RoundTrips;
+pub use weft_profile::ping::PingResults;

@@ -1,7 +1,7 @@
 //! The paths of `weft reproduce --measured`: the software NIC as a plain multiqueue NIC, with Titan attached to its port.
 
-use super::path::{Departure, Log, Path, PathError};
-use super::settings::{Assignment, Inner, RunSettings};
+use super::path::{MeasuredPath, PathError, WireDeparture, WireLog};
+use super::settings::{Assignment, InnerQdisc, RunSettings};
 use core::net::IpAddr;
 use weft_host::{Cgroup, Hierarchy, NetNs, RunId};
 use weft_nic::multiqueue::{self, Multiqueue};
@@ -53,14 +53,14 @@ impl Drop for Attached {
 ///
 /// # Errors
 /// Fails when a device, the eBPF programs or a cgroup cannot be made.
-pub fn open(settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
+pub fn open(settings: &RunSettings) -> Result<Box<dyn MeasuredPath>, PathError> {
     let testbed = Testbed::create("ttn")?;
     let seconds = (settings.warm_up + settings.duration).as_secs_f64().ceil() as u64;
     let wanted = Multiqueue {
         queues: settings.queues,
         inner: match settings.inner {
-            Inner::Pfifo => queues::Inner::Fifo,
-            Inner::Sfq => queues::Inner::Fair,
+            InnerQdisc::Pfifo => queues::Inner::Fifo,
+            InnerQdisc::Sfq => queues::Inner::Fair,
         },
         ring_packets: RING_PACKETS,
         departures: Some((seconds * DEPARTURES_PER_SECOND) as usize),
@@ -138,7 +138,7 @@ fn table(weights: &[Weight], cgroups: &[Cgroup]) -> Result<WeightTable, PathErro
     Ok(WeightTable { rows, cgroups: cgroups.iter().map(path).collect(), lost: Vec::new() })
 }
 
-impl Path for NicPath {
+impl MeasuredPath for NicPath {
     fn sender(&self) -> &NetNs {
         &self.testbed.sender
     }
@@ -168,12 +168,12 @@ impl Path for NicPath {
         Ok(self.nic.worker_cpu())
     }
 
-    fn stop(self: Box<Self>) -> Result<Log, PathError> {
+    fn stop(self: Box<Self>) -> Result<WireLog, PathError> {
         let Self { titan, nic, cgroups, testbed } = *self;
         titan.detach()?;
         let (totals, log) = nic.stop_with_log(GRACE)?;
         drop((cgroups, testbed));
-        let departures = log.departures.iter().map(|departure| Departure {
+        let departures = log.departures.iter().map(|departure| WireDeparture {
             start: departure.start,
             end: departure.end,
             queue: departure.queue,
@@ -181,7 +181,7 @@ impl Path for NicPath {
             wire: departure.wire(),
             segments: Packets(u64::from(departure.segments)),
         });
-        Ok(Log { departures: departures.collect(), flows: log.flows, lost: 0, weights: totals.staleness })
+        Ok(WireLog { departures: departures.collect(), flows: log.flows, lost: 0, weights: totals.staleness })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The interface to the NIC: a sender and a receiver with a multiqueue NIC between them, and a log of departures.
 //!
-//! Any implementation of [`Open`] and [`Path`] can be measured.
+//! Any implementation of [`Open`] and [`MeasuredPath`] can be measured.
 
 use super::settings::RunSettings;
 use core::net::IpAddr;
@@ -43,14 +43,14 @@ pub enum PathError {
 
 /// A departure: a packet, or a part of one that a NIC sends at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Departure {
+pub struct WireDeparture {
     /// When its first bit was sent, on the monotonic clock ([`weft_host::clock::now`]).
     pub start: Instant,
     /// When its last bit was sent; not before `start`.
     pub end: Instant,
     /// The queue.
     pub queue: TxQueueId,
-    /// The flow, as an index of [`Log::flows`].
+    /// The flow, as an index of [`WireLog::flows`].
     pub flow: u32,
     /// Wire bytes of all segments: frames with checksum, preamble and gap.
     pub wire: Bytes,
@@ -60,11 +60,11 @@ pub struct Departure {
 
 /// A log of departures.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Log {
+pub struct WireLog {
     /// Five-tuples by the departures' index; `None` for other packets than IP.
     pub flows: Vec<Option<FlowKey>>,
     /// The departures, in any order.
-    pub departures: Vec<Departure>,
+    pub departures: Vec<WireDeparture>,
     /// Departures missing from the log.
     pub lost: u64,
     /// Ages of queue weights when the NIC applied them.
@@ -72,7 +72,7 @@ pub struct Log {
 }
 
 /// A running NIC between two namespaces. All of it is removed when the value is dropped.
-pub trait Path {
+pub trait MeasuredPath {
     /// Returns the namespace of the senders.
     fn sender(&self) -> &NetNs;
 
@@ -110,7 +110,7 @@ pub trait Path {
     ///
     /// # Errors
     /// Fails when the NIC cannot be stopped.
-    fn stop(self: Box<Self>) -> Result<Log, PathError>;
+    fn stop(self: Box<Self>) -> Result<WireLog, PathError>;
 }
 
 /// A source of paths: a fresh one for each run.
@@ -120,11 +120,11 @@ pub trait Open {
     ///
     /// # Errors
     /// Fails when a requirement is missing or a step fails.
-    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, PathError>;
+    fn open(&self, settings: &RunSettings) -> Result<Box<dyn MeasuredPath>, PathError>;
 }
 
-impl<F: Fn(&RunSettings) -> Result<Box<dyn Path>, PathError>> Open for F {
-    fn open(&self, settings: &RunSettings) -> Result<Box<dyn Path>, PathError> {
+impl<F: Fn(&RunSettings) -> Result<Box<dyn MeasuredPath>, PathError>> Open for F {
+    fn open(&self, settings: &RunSettings) -> Result<Box<dyn MeasuredPath>, PathError> {
         self(settings)
     }
 }

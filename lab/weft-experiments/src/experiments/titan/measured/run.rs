@@ -15,12 +15,12 @@
 //!
 //! Rare branches. An incomplete log fails the run ([`MeasuredError::Lost`] has the count), since missing departures
 //! look like unfairness. So does a process or NIC that ends early, polled every 500 ms. A machine short of cores does
-//! not: its longest wait is [`Figures::core_wait`], and claims use it. Unanswered pings are counted in
-//! [`RoundTrips::unanswered`]. Where the kernel lacks a count, the figure is `None` and not 0.
+//! not: its longest wait is [`SteadyFigures::core_wait`], and claims use it. Unanswered pings are counted in
+//! [`PingResults::unanswered`]. Where the kernel lacks a count, the figure is `None` and not 0.
 
 use super::error::MeasuredError;
-use super::figures::{Fairness, Steady};
-use super::path::{Log, Open, Path};
+use super::figures::{Steady, WindowFairness};
+use super::path::{MeasuredPath, Open, WireLog};
 use super::processors::{CpuTimes, TcpCounters};
 use super::settings::RunSettings;
 use super::traffic::{FlowLayout, Traffic};
@@ -29,7 +29,7 @@ use core::ops::Range;
 use core::time::Duration;
 use weft_host::sysctl::{self};
 use weft_host::{NetNs, clock};
-use weft_profile::ping::{Ping, RoundTrips};
+use weft_profile::ping::{Ping, PingResults};
 use weft_sched::queues::Staleness;
 use weft_units::{BitsPerSec, Instant, Nanos};
 
@@ -42,17 +42,17 @@ const LOG_LEAD: Nanos = Nanos::from_millis(20);
 
 /// Figures of the steady part of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Figures {
+pub struct SteadyFigures {
     /// Payload rate of all flows.
     pub throughput: BitsPerSec,
     /// Wire rate of each flow, by its number.
     pub flows: Vec<BitsPerSec>,
     /// NFM over 1 ms; `None` if the rate is 0.
-    pub nfm_1ms: Option<Fairness>,
+    pub nfm_1ms: Option<WindowFairness>,
     /// NFM over the interval with as many packets as 1 ms at 10 Gb/s.
-    pub nfm_equal_packets: Option<Fairness>,
+    pub nfm_equal_packets: Option<WindowFairness>,
     /// NFM over 1 s.
-    pub nfm_1s: Option<Fairness>,
+    pub nfm_1s: Option<WindowFairness>,
     /// Busy time of the whole machine in percent of one processor: senders, receivers, kernel and NIC.
     pub cpu_percent: f64,
     /// The part of that time used by the NIC's own threads, in percent of one processor.
@@ -62,7 +62,7 @@ pub struct Figures {
     /// the machine.
     pub core_wait: Option<f64>,
     /// Pings through the port.
-    pub round_trips: RoundTrips,
+    pub round_trips: PingResults,
     /// Segments that the sender retransmitted.
     pub retransmitted: u64,
     /// Packets that the receiver received before an earlier one.
@@ -84,7 +84,7 @@ struct Edge {
 }
 
 impl Edge {
-    fn read(path: &dyn Path, traffic: &Traffic) -> Result<Self, MeasuredError> {
+    fn read(path: &dyn MeasuredPath, traffic: &Traffic) -> Result<Self, MeasuredError> {
         Ok(Self {
             at: clock::now(),
             cpu: CpuTimes::read()?,
@@ -106,7 +106,7 @@ pub fn run(
     open: &dyn Open,
     settings: &RunSettings,
     cancelled: &dyn Fn() -> bool,
-) -> Result<Figures, MeasuredError> {
+) -> Result<SteadyFigures, MeasuredError> {
     settings.check()?;
     if cancelled() {
         return Err(MeasuredError::Stopped);
@@ -145,7 +145,7 @@ fn set_up_sender(sender: &NetNs, settings: &RunSettings) -> Result<(), MeasuredE
 /// Waits until `until`, checking applications and NIC.
 fn wait(
     until: Instant,
-    path: &mut dyn Path,
+    path: &mut dyn MeasuredPath,
     traffic: &mut Traffic,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<(), MeasuredError> {
@@ -169,12 +169,12 @@ fn wait(
 
 fn figures(
     settings: &RunSettings,
-    log: &Log,
+    log: &WireLog,
     layout: &FlowLayout,
     window: Range<Instant>,
     [before, after]: [Edge; 2],
-    round_trips: RoundTrips,
-) -> Result<Figures, MeasuredError> {
+    round_trips: PingResults,
+) -> Result<SteadyFigures, MeasuredError> {
     if log.lost > 0 {
         return Err(MeasuredError::Lost(log.lost));
     }
@@ -182,7 +182,7 @@ fn figures(
     let nfm = |tau| steady.nfm(settings.rate, tau);
     let weights: Vec<f64> = settings.weights.iter().flatten().map(|weight| f64::from(weight.get())).collect();
     let span = (after.at - before.at).as_secs_f64();
-    Ok(Figures {
+    Ok(SteadyFigures {
         throughput: steady.payload(),
         flows: steady.rates(),
         nfm_1ms: nfm(Nanos::from_millis(1)),

@@ -18,7 +18,7 @@ pub enum Assignment {
 
 /// Configurations of Titan's mechanisms in the papers (technical report, Table 3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Config {
+pub enum MechanismConfig {
     /// No mechanism: queues by hash.
     Hash,
     /// Queues by XPS.
@@ -37,7 +37,7 @@ pub enum Config {
     Tx3,
 }
 
-impl Config {
+impl MechanismConfig {
     /// All configurations, in the papers' order.
     pub const ALL: [Self; 8] =
         [Self::Hash, Self::Xps, Self::T1, Self::T2, Self::T3, Self::Tx1, Self::Tx2, Self::Tx3];
@@ -63,7 +63,7 @@ impl Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for MechanismConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Hash => "hash",
@@ -80,7 +80,7 @@ impl fmt::Display for Config {
 
 /// The queue discipline inside a queue, before the ring.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Inner {
+pub enum InnerQdisc {
     /// First in, first out.
     Pfifo,
     /// Stochastic fair queueing, as in the report's C3 to C9 and all of its Titan rows.
@@ -88,7 +88,7 @@ pub enum Inner {
     Sfq,
 }
 
-impl fmt::Display for Inner {
+impl fmt::Display for InnerQdisc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Pfifo => "pfifo",
@@ -112,9 +112,9 @@ pub struct SenderSettings {
 #[derive(Clone, PartialEq, Debug)]
 pub struct RunSettings {
     /// Titan's mechanisms in use.
-    pub config: Config,
+    pub config: MechanismConfig,
     /// The queue discipline inside a queue.
-    pub inner: Inner,
+    pub inner: InnerQdisc,
     /// Number of TCP connections; each sends without end.
     pub flows: u32,
     /// The link's rate on the wire.
@@ -144,8 +144,8 @@ pub struct RunSettings {
 impl Default for RunSettings {
     fn default() -> Self {
         Self {
-            config: Config::Hash,
-            inner: Inner::Sfq,
+            config: MechanismConfig::Hash,
+            inner: InnerQdisc::Sfq,
             flows: 12,
             rate: BitsPerSec(1_000_000_000),
             queues: 8,
@@ -163,7 +163,7 @@ impl Default for RunSettings {
 
 /// The reason that a run with these settings is impossible.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
-pub enum SettingsError {
+pub enum RunSettingsError {
     /// No flow, or too many.
     #[error("{0} flows are outside 1 to 1024")]
     Flows(u32),
@@ -204,22 +204,22 @@ impl RunSettings {
     /// # Errors
     /// Fails for no flows or more than 1024, no queue, a steady part shorter than a
     /// second, a rate below 1 Mb/s, and more weights than flows.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), RunSettingsError> {
         if self.flows == 0 || self.flows > 1024 {
-            return Err(SettingsError::Flows(self.flows));
+            return Err(RunSettingsError::Flows(self.flows));
         }
         if self.queues == 0 {
-            return Err(SettingsError::NoQueue);
+            return Err(RunSettingsError::NoQueue);
         }
         if self.duration < Nanos::from_secs(1) {
-            return Err(SettingsError::Duration(self.duration));
+            return Err(RunSettingsError::Duration(self.duration));
         }
         if self.rate < BitsPerSec(1_000_000) {
-            return Err(SettingsError::Rate(self.rate));
+            return Err(RunSettingsError::Rate(self.rate));
         }
         match &self.weights {
             Some(weights) if weights.is_empty() || weights.len() > self.flows as usize => {
-                Err(SettingsError::Weights { groups: weights.len(), flows: self.flows })
+                Err(RunSettingsError::Weights { groups: weights.len(), flows: self.flows })
             }
             _ => Ok(()),
         }
@@ -240,15 +240,16 @@ mod tests {
 
     #[test]
     fn each_configuration_adds_a_part() {
-        let parts = |c: Config| (c.queue_weights(), c.segment_sizes());
-        for [one, two, three] in
-            [[Config::T1, Config::T2, Config::T3], [Config::Tx1, Config::Tx2, Config::Tx3]]
-        {
+        let parts = |c: MechanismConfig| (c.queue_weights(), c.segment_sizes());
+        for [one, two, three] in [
+            [MechanismConfig::T1, MechanismConfig::T2, MechanismConfig::T3],
+            [MechanismConfig::Tx1, MechanismConfig::Tx2, MechanismConfig::Tx3],
+        ] {
             assert_eq!([parts(one), parts(two), parts(three)], [(false, false), (true, false), (true, true)]);
             assert!(one.assignment() == two.assignment() && two.assignment() == three.assignment());
         }
-        assert_eq!(Config::Hash.assignment(), Assignment::Hash);
-        assert_ne!(Config::T1.assignment(), Config::Tx1.assignment());
+        assert_eq!(MechanismConfig::Hash.assignment(), Assignment::Hash);
+        assert_ne!(MechanismConfig::T1.assignment(), MechanismConfig::Tx1.assignment());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! seed.
 
 use super::error::MeasuredError;
-use super::path::Path;
+use super::path::MeasuredPath;
 use super::processors::allowed;
 use super::settings::RunSettings;
 use weft_profile::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
@@ -88,7 +88,7 @@ pub(super) struct Traffic {
 impl Traffic {
     /// Starts all flows, and waits until they are connected.
     pub(super) fn start(
-        path: &dyn Path,
+        path: &dyn MeasuredPath,
         settings: &RunSettings,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, MeasuredError> {

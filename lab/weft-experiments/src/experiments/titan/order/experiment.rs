@@ -8,9 +8,9 @@
 
 use super::policy::{self, PolicyNicError};
 use super::run::{OrderReport, OrderRunError, OrderSettings, run};
-use super::{Path, Stage};
+use super::{OrderStage, PacketPath};
 use crate::experiments::{ExperimentError, ExperimentRequest};
-use crate::traffic::churn::{self, ChurnError, ChurnReport, Closings, ShortFlows};
+use crate::traffic::churn::{self, ChurnError, ChurnReport, ClosingShares, ShortFlows};
 use crate::traffic::ordered::Mix;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -215,7 +215,7 @@ enum Traffic {
 }
 
 fn short_flows(given: &ExperimentRequest, per_second: u32) -> ShortFlows {
-    let how_closed = Closings { orderly: 4, reset: 3, abandoned: 1 };
+    let how_closed = ClosingShares { orderly: 4, reset: 3, abandoned: 1 };
     ShortFlows {
         how_closed,
         per_second,
@@ -249,11 +249,13 @@ fn ordered(
     let (port, wire) = ((&bed.sender, PORT), (&bed.receiver, WIRE));
     let far = format!("{PORT}-nic");
     let path = match row {
-        Row::Answers => Path { sender: wire, far: None, receiver: port, server: SENDER },
-        _ => Path { sender: port, far: Some((&bed.nic, far.as_str())), receiver: wire, server: RECEIVER },
+        Row::Answers => PacketPath { sender: wire, far: None, receiver: port, server: SENDER },
+        _ => {
+            PacketPath { sender: port, far: Some((&bed.nic, far.as_str())), receiver: wire, server: RECEIVER }
+        }
     };
     let stop = AtomicBool::new(false);
-    let look = |now: &super::run::Progress| {
+    let look = |now: &super::run::OrderProgress| {
         told(now.sent.packets.get() as f64 / packets.get().max(1) as f64);
         stop.store(cancelled(), Ordering::Relaxed);
     };
@@ -308,9 +310,9 @@ impl Traffic {
 fn stages(report: &OrderReport) -> Vec<(&'static str, &'static str, f64)> {
     let late = |column, stage| report.late(stage).map(|late| (column, "packets", late.get() as f64));
     let mut figures = vec![("packets", "packets", report.packets().get() as f64)];
-    figures.extend(late("late_egress", Stage::Egress));
-    figures.extend(late("late_port", Stage::FarEnd));
-    figures.extend(late("late_receiver", Stage::Receiver));
+    figures.extend(late("late_egress", OrderStage::Egress));
+    figures.extend(late("late_port", OrderStage::FarEnd));
+    figures.extend(late("late_receiver", OrderStage::Receiver));
     figures.extend(report.short.as_ref().map(|short| ("short_per_s", "1/s", short.per_second())));
     figures
 }

@@ -13,7 +13,7 @@
 //!
 //! # Capacity
 //! A check remembers at most [`FLOWS`] flows. Packets of further flows are not checked but counted as
-//! [`Counts::beyond`]. [`OrderCheck::forget_closed`] frees entries.
+//! [`OrderCounts::beyond`]. [`OrderCheck::forget_closed`] frees entries.
 
 pub(crate) mod experiment;
 mod page;
@@ -25,8 +25,8 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 pub use page::{EXAMPLES, FLOWS};
 use page::{Held, Page};
-pub use run::{OrderReport, OrderRunError, OrderSettings, Progress, run};
-pub use stages::{Device, Path, Stage, StageReport, Stages};
+pub use run::{OrderProgress, OrderReport, OrderRunError, OrderSettings, run};
+pub use stages::{NamespacedDevice, OrderStage, PacketPath, StageReport, Stages};
 use weft_host::bpf::{BpfError, Object, SharedValue, Table};
 use weft_host::{NetNs, clock, link, netns::NetNsError};
 use weft_units::{Bytes, FlowKey, Instant, Packets};
@@ -59,7 +59,7 @@ pub enum Hook {
 
 /// Counts of a check. Packets are segments: a super-packet counts as the number of its segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct OrderCounts {
     /// Packets checked.
     pub packets: Packets,
     /// Frame bytes of the packets checked, before segmentation.
@@ -134,10 +134,10 @@ impl OrderCheck {
     }
 
     /// Returns the counts so far.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> OrderCounts {
         let page = &*self.page;
         let get = |count: &core::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
+        OrderCounts {
             packets: Packets(get(&page.packets)),
             bytes: Bytes(get(&page.bytes)),
             late: Packets(get(&page.late)),

@@ -1,6 +1,6 @@
 //! Traffic that runs until a number of packets has been checked at every stage of a path.
 
-use super::{Counts, OrderError, Path, Stage, StageReport, Stages};
+use super::{OrderCounts, OrderError, OrderStage, PacketPath, StageReport, Stages};
 use crate::traffic::churn::{self, ChurnError, ChurnReport, ShortFlows};
 use crate::traffic::ordered::{self, Mix, MixReport, TrafficError};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -48,11 +48,11 @@ impl From<OsError> for OrderRunError {
 
 /// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Progress {
+pub struct OrderProgress {
     /// Counts at the sender's egress.
-    pub sent: Counts,
+    pub sent: OrderCounts,
     /// Counts at the receiver's ingress.
-    pub received: Counts,
+    pub received: OrderCounts,
     /// Time since the beginning.
     pub elapsed: Nanos,
 }
@@ -73,32 +73,32 @@ pub struct OrderReport {
 }
 
 impl OrderReport {
-    fn at(&self, stage: Stage) -> Counts {
-        self.stages.iter().find(|s| s.stage == stage).map_or_else(Counts::default, |s| s.counts)
+    fn at(&self, stage: OrderStage) -> OrderCounts {
+        self.stages.iter().find(|s| s.stage == stage).map_or_else(OrderCounts::default, |s| s.counts)
     }
 
     /// Returns the packets (segments) checked at the sender's egress.
     pub fn packets(&self) -> Packets {
-        self.at(Stage::Egress).packets
+        self.at(OrderStage::Egress).packets
     }
 
     /// Returns their frame bytes, before segmentation.
     pub fn bytes(&self) -> Bytes {
-        self.at(Stage::Egress).bytes
+        self.at(OrderStage::Egress).bytes
     }
 
     /// Returns the number of flows at the sender's egress.
     pub fn flows(&self) -> u64 {
-        self.at(Stage::Egress).flows
+        self.at(OrderStage::Egress).flows
     }
 
     /// Returns the late packets of a stage; `None` if it is not on the path.
-    pub fn late(&self, stage: Stage) -> Option<Packets> {
+    pub fn late(&self, stage: OrderStage) -> Option<Packets> {
         self.stages.iter().find(|s| s.stage == stage).map(|s| s.counts.late)
     }
 
     /// Returns the first stage with a late packet.
-    pub fn first_overtaken(&self) -> Option<Stage> {
+    pub fn first_overtaken(&self) -> Option<OrderStage> {
         self.stages.iter().find(|s| s.counts.late > Packets(0)).map(|s| s.stage)
     }
 
@@ -106,7 +106,7 @@ impl OrderReport {
     /// stage.
     pub fn in_order(&self) -> bool {
         let clean = |s: &StageReport| s.counts.late == Packets(0) && s.counts.beyond == Packets(0);
-        self.stages.iter().all(clean) && self.at(Stage::Receiver).at_once == Packets(0)
+        self.stages.iter().all(clean) && self.at(OrderStage::Receiver).at_once == Packets(0)
     }
 }
 
@@ -117,9 +117,9 @@ impl OrderReport {
 /// # Errors
 /// Fails when a check cannot be attached, for invalid settings, and when a socket or thread cannot be made.
 pub fn run(
-    path: &Path<'_>,
+    path: &PacketPath<'_>,
     settings: &OrderSettings,
-    mut progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&OrderProgress),
     stop: &AtomicBool,
 ) -> Result<OrderReport, OrderRunError> {
     let stages = Stages::attach(path)?;
@@ -138,8 +138,8 @@ pub fn run(
             std::thread::sleep(LOOK);
             let now = clock::now();
             let at = |stage| stages.counts(stage).unwrap_or_default();
-            let (sent, received) = (at(Stage::Egress), at(Stage::Receiver));
-            progress(&Progress { sent, received, elapsed: now.saturating_since(begin) });
+            let (sent, received) = (at(OrderStage::Egress), at(OrderStage::Receiver));
+            progress(&OrderProgress { sent, received, elapsed: now.saturating_since(begin) });
             if sent.packets >= settings.packets || stop.load(Ordering::Relaxed) {
                 enough.store(true, Ordering::Relaxed);
             }
@@ -159,7 +159,7 @@ pub fn run(
 
 /// Sends both kinds of traffic at once. An error of one ends the other.
 fn send(
-    path: &Path<'_>,
+    path: &PacketPath<'_>,
     settings: &OrderSettings,
     enough: &AtomicBool,
 ) -> Result<(MixReport, Option<ChurnReport>), OrderRunError> {
@@ -190,9 +190,9 @@ mod tests {
     use crate::testbed::pair::{Pair, RECEIVER, RECEIVER_LINK, SENDER_LINK};
     use weft_host::testing::privileged;
 
-    fn path(pair: &Pair) -> Path<'_> {
+    fn path(pair: &Pair) -> PacketPath<'_> {
         let (sender, receiver) = ((&pair.sender, SENDER_LINK), (&pair.receiver, RECEIVER_LINK));
-        Path { sender, far: None, receiver, server: RECEIVER }
+        PacketPath { sender, far: None, receiver, server: RECEIVER }
     }
 
     #[test]
@@ -221,11 +221,11 @@ mod tests {
         // A connection is visible by its SYN; a UDP flow may be silent until the target is reached.
         let connections = 16 + short.clients.started;
         assert!((connections..=connections + 4).contains(&report.flows()), "{report:?}");
-        assert_eq!(report.late(Stage::Egress), Some(Packets(0)));
-        assert_eq!((report.late(Stage::FarEnd), report.stages.len()), (None, 2));
+        assert_eq!(report.late(OrderStage::Egress), Some(Packets(0)));
+        assert_eq!((report.late(OrderStage::FarEnd), report.stages.len()), (None, 2));
         // A veth itself may reorder packets of two cores; the report must then say so.
-        let late = report.late(Stage::Receiver).expect("on the path");
-        assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(Stage::Receiver));
+        let late = report.late(OrderStage::Receiver).expect("on the path");
+        assert_eq!(report.first_overtaken(), (late > Packets(0)).then_some(OrderStage::Receiver));
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         let most = Duration::from_secs(30);
         let settings = OrderSettings { packets: Packets(u64::MAX), most, mix: Mix::default(), short: None };
         let stop = AtomicBool::new(false);
-        let progress = |p: &Progress| stop.store(p.sent.packets > Packets(0), Ordering::Relaxed);
+        let progress = |p: &OrderProgress| stop.store(p.sent.packets > Packets(0), Ordering::Relaxed);
         let report = run(&path(&pair), &settings, progress, &stop).expect("runs");
         assert!(!report.complete && report.packets() > Packets(0) && report.elapsed < Nanos::from_secs(30));
         let wrong = ShortFlows { bytes: 0, ..ShortFlows::default() };

@@ -1,30 +1,30 @@
 //! Order checks along a path: the first with a late packet follows the place of the overtaking.
 
-use super::{Counts, Hook, LatePacket, OrderCheck, OrderError};
+use super::{Hook, LatePacket, OrderCheck, OrderCounts, OrderError};
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::NetNs;
 
 /// A device, with its namespace.
-pub type Device<'a> = (&'a NetNs, &'a str);
+pub type NamespacedDevice<'a> = (&'a NetNs, &'a str);
 
 /// The path of packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Path<'a> {
+pub struct PacketPath<'a> {
     /// The device that sockets send from: the port, or the device with the queues.
-    pub sender: Device<'a>,
+    pub sender: NamespacedDevice<'a>,
     /// The port's other end, if it is a veth; its ingress precedes the rings.
-    pub far: Option<Device<'a>>,
+    pub far: Option<NamespacedDevice<'a>>,
     /// The device at which packets arrive.
-    pub receiver: Device<'a>,
+    pub receiver: NamespacedDevice<'a>,
     /// The receiver's address.
     pub server: IpAddr,
 }
 
 /// The places of checks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Stage {
+pub enum OrderStage {
     /// The sender's egress hook, where queues are assigned. A packet late here was overtaken in the stack.
     Egress,
     /// The ingress of the veth's far end. A packet late first here was overtaken within the veth: each core has a
@@ -34,7 +34,7 @@ pub enum Stage {
     Receiver,
 }
 
-impl fmt::Display for Stage {
+impl fmt::Display for OrderStage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Egress => "egress of the sender",
@@ -48,9 +48,9 @@ impl fmt::Display for Stage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StageReport {
     /// The stage.
-    pub stage: Stage,
+    pub stage: OrderStage,
     /// The counts.
-    pub counts: Counts,
+    pub counts: OrderCounts,
     /// The first late packets.
     pub late: Vec<LatePacket>,
 }
@@ -58,7 +58,7 @@ pub struct StageReport {
 /// The checks of a path, in the order in which packets pass them.
 #[derive(Debug)]
 pub struct Stages {
-    checks: Vec<(Stage, OrderCheck)>,
+    checks: Vec<(OrderStage, OrderCheck)>,
 }
 
 impl Stages {
@@ -68,11 +68,11 @@ impl Stages {
     ///
     /// # Errors
     /// Fails when a device does not exist, or the kernel refuses the program.
-    pub fn attach(path: &Path<'_>) -> Result<Self, OrderError> {
+    pub fn attach(path: &PacketPath<'_>) -> Result<Self, OrderError> {
         let all = [
-            (Stage::Egress, Some(path.sender), Hook::Egress),
-            (Stage::FarEnd, path.far, Hook::Ingress),
-            (Stage::Receiver, Some(path.receiver), Hook::Ingress),
+            (OrderStage::Egress, Some(path.sender), Hook::Egress),
+            (OrderStage::FarEnd, path.far, Hook::Ingress),
+            (OrderStage::Receiver, Some(path.receiver), Hook::Ingress),
         ];
         let there = all.into_iter().filter_map(|(stage, device, hook)| Some((stage, device?, hook)));
         let checks = there
@@ -82,13 +82,13 @@ impl Stages {
     }
 
     /// Returns the counts of a stage; `None` if it is not on the path.
-    pub fn counts(&self, stage: Stage) -> Option<Counts> {
+    pub fn counts(&self, stage: OrderStage) -> Option<OrderCounts> {
         self.checks.iter().find(|(s, _)| *s == stage).map(|(_, check)| check.counts())
     }
 
     /// Returns the results of each stage so far.
     pub fn report(&self) -> Vec<StageReport> {
-        let report = |(stage, check): &(Stage, OrderCheck)| StageReport {
+        let report = |(stage, check): &(OrderStage, OrderCheck)| StageReport {
             stage: *stage,
             counts: check.counts(),
             late: check.late(),

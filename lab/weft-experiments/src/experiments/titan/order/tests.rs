@@ -115,7 +115,7 @@ impl Wire {
     }
 
     /// Returns the counts once all `frames` have arrived.
-    fn counts(&self, packets: u64) -> Counts {
+    fn counts(&self, packets: u64) -> OrderCounts {
         let deadline = Instant::now() + Duration::from_secs(5);
         loop {
             let counts = self.check.counts();

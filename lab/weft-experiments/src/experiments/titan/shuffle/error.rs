@@ -1,6 +1,6 @@
 //! The errors of a shuffle.
 
-use super::settings::SettingsError;
+use super::settings::ShuffleSettingsError;
 use weft_host::OsError;
 use weft_host::link::LinkError;
 use weft_host::netns::NetNsError;
@@ -16,7 +16,7 @@ use weft_units::{Bytes, Nanos};
 pub enum ShuffleError {
     /// The settings are invalid.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] ShuffleSettingsError),
     /// The policy of one class was refused, which is a defect of the compiler.
     #[error("the policy of a NIC without one does not compile: {0}")]
     Policy(String),

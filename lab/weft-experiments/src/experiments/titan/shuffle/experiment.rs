@@ -3,8 +3,8 @@
 //! The seeds are the outer loop, so that changes of the machine's load affect all configurations alike.
 
 use super::error::ShuffleError;
-use super::run::{Outcome, run};
-use super::settings::{Config, Settings, SettingsError, TOTAL_RATE};
+use super::run::{ShuffleOutcome, run};
+use super::settings::{ShuffleConfig, ShuffleSettings, ShuffleSettingsError, TOTAL_RATE};
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -30,10 +30,10 @@ const NO_SLOWER: f64 = 1.05;
 const POINTS: usize = 200;
 
 /// The runs of each configuration, by seed.
-type Outcomes = BTreeMap<Config, Vec<Outcome>>;
+type Outcomes = BTreeMap<ShuffleConfig, Vec<ShuffleOutcome>>;
 
 /// A figure of a run.
-type Figure = fn(&Outcome) -> Option<f64>;
+type Figure = fn(&ShuffleOutcome) -> Option<f64>;
 
 /// The table's columns, all in seconds.
 const COLUMNS: [(&str, Figure); 4] = [
@@ -49,7 +49,7 @@ enum RequestError {
     #[error("--transfer {size}: {error}")]
     Transfer { size: String, error: ParseUnitError },
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] ShuffleSettingsError),
 }
 
 /// Runs the experiment.
@@ -66,11 +66,11 @@ pub fn experiment(
     let common = settings(given).map_err(|error| failed(error.to_string()))?;
     let runs = given.seeds.unwrap_or(RUNS).max(1);
     let mut outcomes = Outcomes::new();
-    let all = runs as usize * Config::ALL.len() * STEPS;
+    let all = runs as usize * ShuffleConfig::ALL.len() * STEPS;
     let mut done = 0;
     for seed in (given.seed..).take(runs as usize) {
-        for config in Config::ALL {
-            let settings = Settings { config, seed, ..common.clone() };
+        for config in ShuffleConfig::ALL {
+            let settings = ShuffleSettings { config, seed, ..common.clone() };
             let mut told = |share: f64| progress(done + (share * STEPS as f64) as usize, all);
             let outcome = run(&settings, &cancelled, &mut told).map_err(|error| match error {
                 ShuffleError::Stopped => ExperimentError::Stopped,
@@ -87,10 +87,10 @@ pub fn experiment(
 }
 
 /// Returns the settings common to all runs.
-fn settings(given: &ExperimentRequest) -> Result<Settings, RequestError> {
-    let mut settings = Settings::default();
+fn settings(given: &ExperimentRequest) -> Result<ShuffleSettings, RequestError> {
+    let mut settings = ShuffleSettings::default();
     settings.servers = given.flows.unwrap_or(settings.servers);
-    settings.rate = Settings::rate_for(settings.servers);
+    settings.rate = ShuffleSettings::rate_for(settings.servers);
     if let Some(size) = &given.transfer {
         let invalid = |error| RequestError::Transfer { size: size.clone(), error };
         settings.transfer = size.parse().map_err(invalid)?;
@@ -100,7 +100,7 @@ fn settings(given: &ExperimentRequest) -> Result<Settings, RequestError> {
 }
 
 /// Builds table, plots, claims and notes.
-fn conclude(common: &Settings, outcomes: &Outcomes) -> Experiment {
+fn conclude(common: &ShuffleSettings, outcomes: &Outcomes) -> Experiment {
     let mut experiment = Experiment::new(ID, TITLE, SOURCE);
     for (config, runs) in outcomes {
         for (column, figure) in COLUMNS {
@@ -117,10 +117,15 @@ fn conclude(common: &Settings, outcomes: &Outcomes) -> Experiment {
         }
     }
     for (config, runs) in outcomes {
-        let pooled = |of: fn(&Outcome) -> Vec<f64>| runs.iter().flat_map(of).collect::<Vec<f64>>();
+        let pooled = |of: fn(&ShuffleOutcome) -> Vec<f64>| runs.iter().flat_map(of).collect::<Vec<f64>>();
         let lines = [
-            ("Last less first completion of a server", "s", "share of servers", pooled(Outcome::spreads)),
-            ("Completion times", "s", "share of flows", pooled(Outcome::times)),
+            (
+                "Last less first completion of a server",
+                "s",
+                "share of servers",
+                pooled(ShuffleOutcome::spreads),
+            ),
+            ("Completion times", "s", "share of flows", pooled(ShuffleOutcome::times)),
         ];
         for (plot, x_label, y_label, values) in lines {
             let (x, y) = distribution(&values);
@@ -152,15 +157,15 @@ fn distribution(values: &[f64]) -> (Vec<f64>, Vec<f64>) {
 }
 
 /// Returns the mean of a figure over a configuration's runs.
-fn mean(outcomes: &Outcomes, config: Config, figure: Figure) -> Option<f64> {
+fn mean(outcomes: &Outcomes, config: ShuffleConfig, figure: Figure) -> Option<f64> {
     let values: Vec<f64> = outcomes.get(&config)?.iter().filter_map(figure).collect();
     stats::mean(&values)
 }
 
 fn claims(experiment: &mut Experiment, outcomes: &Outcomes) {
     let [(_, spread), ..] = COLUMNS;
-    let Some(titan) = mean(outcomes, Config::Titan, spread) else { return };
-    for other in [Config::Vanilla, Config::Optimised] {
+    let Some(titan) = mean(outcomes, ShuffleConfig::Titan, spread) else { return };
+    for other in [ShuffleConfig::Vanilla, ShuffleConfig::Optimised] {
         let Some(theirs) = mean(outcomes, other, spread) else { continue };
         let closer = |spread: f64| Judgement::of(spread < theirs);
         experiment.claim_judged(
@@ -171,8 +176,8 @@ fn claims(experiment: &mut Experiment, outcomes: &Outcomes) {
         );
         experiment.null_of_last(&format!("Titan is as {other}"), &closer(theirs));
     }
-    let slowest = |config| mean(outcomes, config, Outcome::slowest);
-    if let (Some(titan), Some(vanilla)) = (slowest(Config::Titan), slowest(Config::Vanilla)) {
+    let slowest = |config| mean(outcomes, config, ShuffleOutcome::slowest);
+    if let (Some(titan), Some(vanilla)) = (slowest(ShuffleConfig::Titan), slowest(ShuffleConfig::Vanilla)) {
         let no_slower = |seconds: f64| Judgement::of(seconds <= NO_SLOWER * vanilla);
         experiment.claim_judged(
             "Titan's slowest flow is no slower than vanilla's",
@@ -184,7 +189,7 @@ fn claims(experiment: &mut Experiment, outcomes: &Outcomes) {
     }
 }
 
-fn notes(experiment: &mut Experiment, common: &Settings, outcomes: &Outcomes) {
+fn notes(experiment: &mut Experiment, common: &ShuffleSettings, outcomes: &Outcomes) {
     let all = || outcomes.values().flatten();
     let runs = outcomes.values().map(Vec::len).max().unwrap_or(0);
     experiment.notes.push(format!(
@@ -211,18 +216,18 @@ mod tests {
     use weft_units::{BitsPerSec, Bytes, Nanos};
 
     /// Servers whose flows complete at these milliseconds.
-    fn outcome(servers: &[&[u64]]) -> Outcome {
+    fn outcome(servers: &[&[u64]]) -> ShuffleOutcome {
         let millis = |times: &&[u64]| times.iter().copied().map(Nanos::from_millis).collect();
-        Outcome { completions: servers.iter().map(millis).collect(), ..Outcome::default() }
+        ShuffleOutcome { completions: servers.iter().map(millis).collect(), ..ShuffleOutcome::default() }
     }
 
-    fn outcomes(titan: Outcome) -> Outcomes {
+    fn outcomes(titan: ShuffleOutcome) -> Outcomes {
         let vanilla = outcome(&[&[500, 900], &[600, 800], &[100, 1000]]);
         let optimised = outcome(&[&[500, 1000], &[400, 1000], &[100, 1000]]);
         [
-            (Config::Vanilla, vec![vanilla.clone(), vanilla]),
-            (Config::Optimised, vec![optimised]),
-            (Config::Titan, vec![titan]),
+            (ShuffleConfig::Vanilla, vec![vanilla.clone(), vanilla]),
+            (ShuffleConfig::Optimised, vec![optimised]),
+            (ShuffleConfig::Titan, vec![titan]),
         ]
         .into()
     }
@@ -235,8 +240,8 @@ mod tests {
     fn cells_are_means_over_runs_of_figures_over_servers() {
         let mut all = outcomes(outcome(&[&[900, 1000], &[950, 1000], &[990, 1000]]));
         let other = outcome(&[&[500, 700], &[600, 800], &[100, 300]]);
-        all.entry(Config::Vanilla).and_modify(|runs| runs[1] = other);
-        let experiment = conclude(&Settings::default(), &all);
+        all.entry(ShuffleConfig::Vanilla).and_modify(|runs| runs[1] = other);
+        let experiment = conclude(&ShuffleSettings::default(), &all);
         assert_eq!(experiment.cells.len(), 12);
         let cell = &experiment.cells[0];
         assert_eq!((cell.row.as_str(), cell.column.as_str(), cell.flows), ("vanilla", "spread_s_median", 6));
@@ -253,11 +258,11 @@ mod tests {
     #[test]
     fn claims_follow_the_figures() {
         let fair = outcome(&[&[900, 1000], &[950, 1000], &[990, 1000]]);
-        assert_eq!(holds(&conclude(&Settings::default(), &outcomes(fair))), [true, true, true]);
+        assert_eq!(holds(&conclude(&ShuffleSettings::default(), &outcomes(fair))), [true, true, true]);
         let slow = outcome(&[&[900, 1000], &[950, 1000], &[990, 1060]]);
-        assert_eq!(holds(&conclude(&Settings::default(), &outcomes(slow))), [true, true, false]);
+        assert_eq!(holds(&conclude(&ShuffleSettings::default(), &outcomes(slow))), [true, true, false]);
         let unfair = outcome(&[&[500, 1000], &[550, 1000], &[590, 1000]]);
-        assert_eq!(holds(&conclude(&Settings::default(), &outcomes(unfair))), [false, true, true]);
+        assert_eq!(holds(&conclude(&ShuffleSettings::default(), &outcomes(unfair))), [false, true, true]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One shuffle: servers, transfers, accounting.
 
 use super::error::ShuffleError;
-use super::settings::Settings;
+use super::settings::ShuffleSettings;
 use super::testbed::{Accounting, Network};
 use super::transfer::{Connections, Watch};
 use core::time::Duration;
@@ -14,7 +14,7 @@ const SETTLE: Duration = Duration::from_millis(100);
 
 /// The outcome of a shuffle.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Outcome {
+pub struct ShuffleOutcome {
     /// Times of each server's flows, by sending server: from the common start until the receiver has read the last
     /// byte.
     pub completions: Vec<Vec<Nanos>>,
@@ -27,7 +27,7 @@ pub struct Outcome {
     pub link_lost: f64,
 }
 
-impl Outcome {
+impl ShuffleOutcome {
     fn new(completions: Vec<Vec<Nanos>>, accounting: &[Accounting]) -> Self {
         let lost = accounting.iter().map(|book| book.nic.link_lost.as_secs_f64()).fold(0.0, f64::max);
         let drops = accounting.iter().map(|book| book.nic.drops.total() + book.switch_drops);
@@ -63,10 +63,10 @@ impl Outcome {
 /// Fails without rights, when the machine is too slow, when a NIC's accounting does not balance, and when `stopped`
 /// returns true.
 pub fn run(
-    settings: &Settings,
+    settings: &ShuffleSettings,
     stopped: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(f64),
-) -> Result<Outcome, ShuffleError> {
+) -> Result<ShuffleOutcome, ShuffleError> {
     settings.check()?;
     let network = Network::create(settings, stopped)?;
     let connections = Connections::open(settings, &network.servers, stopped)?;
@@ -77,7 +77,7 @@ pub fn run(
     std::thread::sleep(SETTLE);
     let accounting = network.stop()?;
     check(&accounting)?;
-    Ok(Outcome::new(completions, &accounting))
+    Ok(ShuffleOutcome::new(completions, &accounting))
 }
 
 /// Fails unless every packet and byte of every NIC is accounted for.
@@ -100,7 +100,7 @@ mod tests {
     fn a_spread_is_of_one_server() {
         let seconds = |times: &[u64]| times.iter().copied().map(Nanos::from_secs).collect();
         let completions = vec![seconds(&[7, 3, 5]), seconds(&[10]), Vec::new(), seconds(&[2, 2])];
-        let outcome = Outcome { completions, ..Outcome::default() };
+        let outcome = ShuffleOutcome { completions, ..ShuffleOutcome::default() };
         assert_eq!(outcome.spreads(), [4.0, 0.0, 0.0]);
         assert_eq!(outcome.times(), [7.0, 3.0, 5.0, 10.0, 2.0, 2.0]);
         assert_eq!(outcome.slowest(), Some(10.0));

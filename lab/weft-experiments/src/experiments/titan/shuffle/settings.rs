@@ -7,7 +7,7 @@ use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The servers' configurations (technical report, Figure 7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Config {
+pub enum ShuffleConfig {
     /// Queues by hash, first in first out inside a queue (C1).
     Vanilla,
     /// Queues by hash, SFQ inside a queue (C6).
@@ -16,7 +16,7 @@ pub enum Config {
     Titan,
 }
 
-impl Config {
+impl ShuffleConfig {
     /// All configurations, in the order of the figure.
     pub const ALL: [Self; 3] = [Self::Vanilla, Self::Optimised, Self::Titan];
 
@@ -37,7 +37,7 @@ impl Config {
     }
 }
 
-impl fmt::Display for Config {
+impl fmt::Display for ShuffleConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Vanilla => "vanilla",
@@ -54,9 +54,9 @@ pub const TOTAL_RATE: BitsPerSec = BitsPerSec(1_000_000_000);
 
 /// Parameters of one run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Settings {
+pub struct ShuffleSettings {
     /// The servers' configuration.
-    pub config: Config,
+    pub config: ShuffleConfig,
     /// Servers, each of which sends to every other.
     pub servers: u32,
     /// Bytes that each server sends to each other.
@@ -69,10 +69,10 @@ pub struct Settings {
     pub seed: u64,
 }
 
-impl Default for Settings {
+impl Default for ShuffleSettings {
     fn default() -> Self {
         Self {
-            config: Config::Vanilla,
+            config: ShuffleConfig::Vanilla,
             servers: 6,
             transfer: Bytes(4_000_000),
             rate: Self::rate_for(6),
@@ -84,7 +84,7 @@ impl Default for Settings {
 
 /// The reason that a shuffle with these settings cannot run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SettingsError {
+pub enum ShuffleSettingsError {
     /// Too few or too many servers.
     #[error("{0} servers are outside 2 to {MOST_SERVERS}; give --flows N")]
     Servers(u32),
@@ -99,7 +99,7 @@ pub enum SettingsError {
     Rate(BitsPerSec),
 }
 
-impl Settings {
+impl ShuffleSettings {
     /// Returns the rate per server; all together send [`TOTAL_RATE`].
     pub fn rate_for(servers: u32) -> BitsPerSec {
         BitsPerSec(TOTAL_RATE.get() / u64::from(servers.max(1)))
@@ -110,18 +110,18 @@ impl Settings {
     /// # Errors
     /// Fails for servers outside 2 to [`MOST_SERVERS`], an empty transfer, no queue or
     /// more than 256, and a rate below 1 Mb/s.
-    pub fn check(&self) -> Result<(), SettingsError> {
+    pub fn check(&self) -> Result<(), ShuffleSettingsError> {
         if !(2..=MOST_SERVERS).contains(&self.servers) {
-            return Err(SettingsError::Servers(self.servers));
+            return Err(ShuffleSettingsError::Servers(self.servers));
         }
         if self.transfer == Bytes(0) {
-            return Err(SettingsError::EmptyTransfer);
+            return Err(ShuffleSettingsError::EmptyTransfer);
         }
         if !(1..=256).contains(&self.queues) {
-            return Err(SettingsError::Queues(self.queues));
+            return Err(ShuffleSettingsError::Queues(self.queues));
         }
         if self.rate < BitsPerSec(1_000_000) {
-            return Err(SettingsError::Rate(self.rate));
+            return Err(ShuffleSettingsError::Rate(self.rate));
         }
         Ok(())
     }
@@ -143,15 +143,15 @@ mod tests {
 
     #[test]
     fn what_cannot_run_is_refused() {
-        let good = Settings::default();
+        let good = ShuffleSettings::default();
         assert_eq!(good.check(), Ok(()));
         for (bad, word) in [
-            (Settings { servers: 1, ..good.clone() }, "servers"),
-            (Settings { servers: MOST_SERVERS + 1, ..good.clone() }, "servers"),
-            (Settings { transfer: Bytes(0), ..good.clone() }, "--transfer"),
-            (Settings { queues: 0, ..good.clone() }, "queues"),
-            (Settings { queues: 257, ..good.clone() }, "queues"),
-            (Settings { rate: BitsPerSec(999_999), ..good.clone() }, "rate"),
+            (ShuffleSettings { servers: 1, ..good.clone() }, "servers"),
+            (ShuffleSettings { servers: MOST_SERVERS + 1, ..good.clone() }, "servers"),
+            (ShuffleSettings { transfer: Bytes(0), ..good.clone() }, "--transfer"),
+            (ShuffleSettings { queues: 0, ..good.clone() }, "queues"),
+            (ShuffleSettings { queues: 257, ..good.clone() }, "queues"),
+            (ShuffleSettings { rate: BitsPerSec(999_999), ..good.clone() }, "rate"),
         ] {
             let said = bad.check().expect_err("refused").to_string();
             assert!(said.contains(word), "{said}");
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_servers_share_and_patience() {
-        let settings = Settings::default();
+        let settings = ShuffleSettings::default();
         assert_eq!(settings.of_server(), Bytes(20_000_000));
         // 160 Mb at a sixth of 1 Gb/s are 0.96 s.
         let ten_times = settings.patience() - Nanos::from_secs(30);
@@ -169,9 +169,12 @@ mod tests {
 
     #[test]
     fn only_titan_attaches_something() {
-        assert!(Config::Vanilla.attached().is_none() && Config::Optimised.attached().is_none());
-        assert_eq!((Config::Vanilla.inner(), Config::Optimised.inner()), (Inner::Fifo, Inner::Fair));
-        let parts = Config::Titan.attached().expect("attached").parts;
-        assert!(parts.dqa && parts.dqwa && parts.dsos && Config::Titan.inner() == Inner::Fair);
+        assert!(ShuffleConfig::Vanilla.attached().is_none() && ShuffleConfig::Optimised.attached().is_none());
+        assert_eq!(
+            (ShuffleConfig::Vanilla.inner(), ShuffleConfig::Optimised.inner()),
+            (Inner::Fifo, Inner::Fair)
+        );
+        let parts = ShuffleConfig::Titan.attached().expect("attached").parts;
+        assert!(parts.dqa && parts.dqwa && parts.dsos && ShuffleConfig::Titan.inner() == Inner::Fair);
     }
 }

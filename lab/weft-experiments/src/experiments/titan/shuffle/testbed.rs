@@ -6,7 +6,7 @@
 //! them.
 
 use super::error::ShuffleError;
-use super::settings::Settings;
+use super::settings::ShuffleSettings;
 use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
@@ -97,7 +97,10 @@ pub(super) struct Network {
 
 impl Network {
     /// Makes servers and switch, and waits until packets pass. `stopped` is polled between the servers.
-    pub(super) fn create(settings: &Settings, stopped: &dyn Fn() -> bool) -> Result<Self, ShuffleError> {
+    pub(super) fn create(
+        settings: &ShuffleSettings,
+        stopped: &dyn Fn() -> bool,
+    ) -> Result<Self, ShuffleError> {
         static SERIAL: AtomicU32 = AtomicU32::new(0);
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("shf{serial}{part}")));
@@ -200,7 +203,7 @@ fn quiet(ns: &NetNs) {
 /// Makes a server whose NIC's uplink is in the switch.
 fn server(
     policy: &CompiledPolicy,
-    settings: &Settings,
+    settings: &ShuffleSettings,
     number: u32,
     ns: NetNs,
     switch: &NetNs,

@@ -1,18 +1,18 @@
 //! Small shuffles on real packets, and the cleanup when one is stopped.
 
 use super::error::ShuffleError;
-use super::run::{Outcome, run};
-use super::settings::{Config, Settings};
+use super::run::{ShuffleOutcome, run};
+use super::settings::{ShuffleConfig, ShuffleSettings};
 use core::cell::Cell;
 use weft_units::{BitsPerSec, Bytes};
 
-fn small(config: Config) -> Settings {
-    Settings {
+fn small(config: ShuffleConfig) -> ShuffleSettings {
+    ShuffleSettings {
         config,
         servers: 3,
         transfer: Bytes(200_000),
         rate: BitsPerSec(50_000_000),
-        ..Settings::default()
+        ..ShuffleSettings::default()
     }
 }
 
@@ -30,13 +30,13 @@ fn every_server_sends_to_every_other_in_every_configuration() {
         return;
     }
     let _alone = weft_host::testing::alone();
-    for config in Config::ALL {
+    for config in ShuffleConfig::ALL {
         let shares = Cell::new(0.0);
         let mut progress = |share| {
             assert!((shares.get()..=1.0).contains(&share), "{share} after {}", shares.get());
             shares.set(share);
         };
-        let outcome: Outcome = run(&small(config), &|| false, &mut progress).expect("a shuffle");
+        let outcome: ShuffleOutcome = run(&small(config), &|| false, &mut progress).expect("a shuffle");
         let flows: Vec<usize> = outcome.completions.iter().map(Vec::len).collect();
         assert_eq!(flows, [2, 2, 2], "{config}");
         // A server's 400 KB take 64 ms at 50 Mb/s, of which the NIC's clock may catch up 50 ms.
@@ -54,7 +54,7 @@ fn a_stopped_shuffle_leaves_nothing() {
     }
     let _alone = weft_host::testing::alone();
     let begun = Cell::new(false);
-    let long = Settings { transfer: Bytes(1_000_000_000), ..small(Config::Titan) };
+    let long = ShuffleSettings { transfer: Bytes(1_000_000_000), ..small(ShuffleConfig::Titan) };
     let stopped = || begun.get();
     let mut progress = |share| begun.set(share > 0.0);
     let error = run(&long, &stopped, &mut progress).expect_err("stopped");

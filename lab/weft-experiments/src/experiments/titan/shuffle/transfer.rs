@@ -5,7 +5,7 @@
 //! its last byte.
 
 use super::error::ShuffleError;
-use super::settings::Settings;
+use super::settings::ShuffleSettings;
 use super::testbed::Server;
 use crate::traffic::ordered::{listener, raise_file_limit};
 use core::net::{IpAddr, SocketAddr};
@@ -72,7 +72,7 @@ pub(super) struct Watch<'a> {
 }
 
 /// Returns the local port of each server's first connection: a function of the seed.
-fn first_ports(settings: &Settings) -> Vec<u16> {
+fn first_ports(settings: &ShuffleSettings) -> Vec<u16> {
     let mut random = Pcg64Mcg::new(u128::from(settings.seed) << 1 | 1);
     let room = u64::from(LOCAL_PORTS.end - LOCAL_PORTS.start) - u64::from(settings.servers);
     (0..settings.servers).map(|_| LOCAL_PORTS.start + (random.next_u64() % room) as u16).collect()
@@ -99,7 +99,7 @@ fn connect(from: SocketAddr, to: SocketAddr) -> std::io::Result<TcpStream> {
 impl Connections {
     /// Opens a connection from every server to every other.
     pub(super) fn open(
-        settings: &Settings,
+        settings: &ShuffleSettings,
         servers: &[Server],
         stopped: &dyn Fn() -> bool,
     ) -> Result<Self, ShuffleError> {
@@ -128,7 +128,7 @@ impl Connections {
     /// in the order of the receiving ones.
     pub(super) fn transfer(
         &self,
-        settings: &Settings,
+        settings: &ShuffleSettings,
         watch: &mut Watch<'_>,
     ) -> Result<Vec<Vec<Nanos>>, ShuffleError> {
         let begin = clock::now() + HEAD_START;
@@ -296,7 +296,7 @@ type Thread<'scope, T> = ScopedJoinHandle<'scope, Result<T, ShuffleError>>;
 /// Waits until all threads have ended or one has to stop.
 fn wait<S, R>(
     job: &Job,
-    settings: &Settings,
+    settings: &ShuffleSettings,
     senders: &[Thread<'_, S>],
     receivers: &[Thread<'_, R>],
     watch: &mut Watch<'_>,
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn local_ports_follow_from_the_seed_and_leave_room() {
-        let ports = |seed| first_ports(&Settings { seed, servers: 64, ..Settings::default() });
+        let ports = |seed| first_ports(&ShuffleSettings { seed, servers: 64, ..ShuffleSettings::default() });
         assert_eq!(ports(3), ports(3));
         assert_ne!(ports(3), ports(4));
         let all: BTreeSet<u16> = (0..200).flat_map(ports).collect();

@@ -1,11 +1,11 @@
 //! The cells of the papers' tables, computed from runs.
 
 use super::{Results, claims};
-use crate::experiments::titan::measured::run::Figures;
-use crate::experiments::titan::measured::settings::{Inner, RunSettings};
+use crate::experiments::titan::measured::run::SteadyFigures;
+use crate::experiments::titan::measured::settings::{InnerQdisc, RunSettings};
 use weft_report::reproduce::{Experiment, Series, TableCell};
 
-type Value = fn(&Figures) -> Option<f64>;
+type Value = fn(&SteadyFigures) -> Option<f64>;
 
 /// The papers' columns.
 const COLUMNS: [(&str, Value); 5] = [
@@ -104,7 +104,7 @@ fn notes(results: &Results, settings: &RunSettings) -> Vec<String> {
         "measured: real packets at {}, {} queues with {} inside, {} of warm-up and {} measured; simulated and published: 10 Gb/s",
         settings.rate, settings.queues, settings.inner, settings.warm_up, settings.duration
     )];
-    if settings.inner == Inner::Pfifo {
+    if settings.inner == InnerQdisc::Pfifo {
         notes.push(
             "measured with pfifo inside the queues; the paper's rows but C1 and C2 have SFQ".to_owned(),
         );

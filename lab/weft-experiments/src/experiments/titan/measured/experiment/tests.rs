@@ -1,16 +1,16 @@
 //! The experiment on runs with invented figures.
 
 use super::*;
-use crate::experiments::titan::measured::RoundTrips;
-use crate::experiments::titan::measured::figures::Fairness;
+use crate::experiments::titan::measured::PingResults;
+use crate::experiments::titan::measured::figures::WindowFairness;
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::Series;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Runs in which only the fairness matters.
-fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
-    let nfm = |mean| Some(Fairness { mean, max: mean, intervals: 10 });
-    Figures {
+fn figures(nfm_1ms: f64, nfm_1s: f64) -> SteadyFigures {
+    let nfm = |mean| Some(WindowFairness { mean, max: mean, intervals: 10 });
+    SteadyFigures {
         throughput: BitsPerSec(941_000_000),
         flows: Vec::new(),
         nfm_1ms: nfm(nfm_1ms),
@@ -19,7 +19,7 @@ fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
         cpu_percent: 150.0,
         cpu_nic_percent: 40.0,
         core_wait: Some(0.02),
-        round_trips: RoundTrips { seconds: vec![0.001; 10], sent: 10 },
+        round_trips: PingResults { seconds: vec![0.001; 10], sent: 10 },
         retransmitted: 3,
         out_of_order: 0,
         weights: None,
@@ -27,9 +27,9 @@ fn figures(nfm_1ms: f64, nfm_1s: f64) -> Figures {
     }
 }
 
-fn measure_of(runs: u32) -> Measure {
+fn measure_of(runs: u32) -> MeasureSettings {
     let open: Opener = |_| Err(PathError::Other("not here".to_owned()));
-    Measure { settings: RunSettings::default(), runs, seed: 5, open }
+    MeasureSettings { settings: RunSettings::default(), runs, seed: 5, open }
 }
 
 /// A table from the simulator's runner, without simulated values.
@@ -61,19 +61,19 @@ fn table() -> Experiment {
 
 #[test]
 fn rows_are_what_the_papers_call_them() {
-    assert_eq!(row("C6", Inner::Sfq), Some((Config::Hash, None)));
-    assert_eq!(row("C1", Inner::Pfifo), Some((Config::Hash, None)));
-    assert_eq!(row("C1", Inner::Sfq), None, "C1 has pfifo_fast");
-    assert_eq!(row("TX2", Inner::Sfq), Some((Config::Tx2, None)));
-    assert_eq!(row("TX3-32K", Inner::Sfq), Some((Config::Tx3, Some(Bytes(32 << 10)))));
+    assert_eq!(row("C6", InnerQdisc::Sfq), Some((MechanismConfig::Hash, None)));
+    assert_eq!(row("C1", InnerQdisc::Pfifo), Some((MechanismConfig::Hash, None)));
+    assert_eq!(row("C1", InnerQdisc::Sfq), None, "C1 has pfifo_fast");
+    assert_eq!(row("TX2", InnerQdisc::Sfq), Some((MechanismConfig::Tx2, None)));
+    assert_eq!(row("TX3-32K", InnerQdisc::Sfq), Some((MechanismConfig::Tx3, Some(Bytes(32 << 10)))));
     for other in ["C5", "hash", "hash-weights", "T1-32K", "C6-32K", ""] {
-        assert_eq!(row(other, Inner::Sfq), None, "{other}");
+        assert_eq!(row(other, InnerQdisc::Sfq), None, "{other}");
     }
 }
 
 #[test]
 fn runs_go_in_turns_with_their_seeds() {
-    let keys = keys(&table(), Inner::Sfq);
+    let keys = keys(&table(), InnerQdisc::Sfq);
     assert_eq!(keys.len(), 8, "{keys:?}");
     let mut seen = Vec::new();
     let mut told = Vec::new();
@@ -90,8 +90,8 @@ fn runs_go_in_turns_with_their_seeds() {
     assert_eq!(told, (1..=24).collect::<Vec<_>>());
     assert_eq!(seen.iter().map(|run| run.0).collect::<Vec<_>>(), [[5; 8], [6; 8], [7; 8]].concat());
     assert!(
-        seen.contains(&(6, Config::T3, 12, Bytes(32 << 10)))
-            && seen.contains(&(6, Config::T3, 12, Bytes(16 << 10)))
+        seen.contains(&(6, MechanismConfig::T3, 12, Bytes(32 << 10)))
+            && seen.contains(&(6, MechanismConfig::T3, 12, Bytes(16 << 10)))
     );
     let runs = &results.runs[&("T1".to_owned(), 3)];
     let means: Vec<f64> = runs.iter().filter_map(|run| run.nfm_1s).map(|nfm| nfm.mean).collect();
@@ -100,7 +100,7 @@ fn runs_go_in_turns_with_their_seeds() {
 
 #[test]
 fn a_first_failure_ends_all_and_a_later_one_is_noted() {
-    let keys = keys(&table(), Inner::Sfq);
+    let keys = keys(&table(), InnerQdisc::Sfq);
     let mut count = 0;
     let mut fail_at = |at: u32, error: fn() -> MeasuredError| {
         count = 0;

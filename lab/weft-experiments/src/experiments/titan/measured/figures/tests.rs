@@ -18,8 +18,8 @@ fn number(key: &FlowKey) -> Option<u32> {
     u32::from(key.sport).checked_sub(1000)
 }
 
-fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> Departure {
-    Departure {
+fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> WireDeparture {
+    WireDeparture {
         start: Instant::from_nanos(start),
         end: Instant::from_nanos(end),
         queue: TxQueueId(0),
@@ -29,16 +29,16 @@ fn departure(flow: u32, start: u64, end: u64, wire: u64, segments: u64) -> Depar
     }
 }
 
-fn log(flows: u32, departures: Vec<Departure>) -> Log {
-    Log {
+fn log(flows: u32, departures: Vec<WireDeparture>) -> WireLog {
+    WireLog {
         flows: (0..flows).map(|flow| Some(key(1000 + flow as u16))).collect(),
         departures,
-        ..Log::default()
+        ..WireLog::default()
     }
 }
 
 /// Full frames on a full link, with the flows in the order of `turns`, repeated.
-fn turns(flows: u32, order: &[u32], span: Nanos) -> Log {
+fn turns(flows: u32, order: &[u32], span: Nanos) -> WireLog {
     let frame = GIGABIT.time_for(Bytes(1538)).get();
     let count = span.get() / frame;
     let at = |i: u64| departure(order[i as usize % order.len()], i * frame, (i + 1) * frame, 1538, 1);
@@ -124,7 +124,8 @@ fn what_is_not_there_has_no_figure() {
     let none = Steady::new(&log, 0, Instant::ZERO..Instant::from_millis(5), number);
     assert_eq!(none.nfm(GIGABIT, Nanos::from_millis(1)), None);
     // A log from outside may have any content.
-    let odd = super::Log { departures: vec![departure(9, 5, 1, 10, 1), departure(0, 7, 7, 10, 1)], ..log };
+    let odd =
+        super::WireLog { departures: vec![departure(9, 5, 1, 10, 1), departure(0, 7, 7, 10, 1)], ..log };
     assert_eq!(
         Steady::new(&odd, 2, Instant::from_nanos(0)..Instant::from_nanos(10), number).sent(),
         [Bytes(10), Bytes(0)]
@@ -148,7 +149,7 @@ fn shares_follow_the_weights() {
 }
 
 /// Counts byte by byte: byte `k` has left at the first nanosecond at which more than `k` bytes have.
-fn slowly(log: &Log, flows: usize, window: Range<Instant>, tau: u64) -> Vec<Vec<Bytes>> {
+fn slowly(log: &WireLog, flows: usize, window: Range<Instant>, tau: u64) -> Vec<Vec<Bytes>> {
     let count = (window.end - window.start).get() / tau;
     let mut all = vec![vec![Bytes(0); flows]; count as usize];
     for one in &log.departures {

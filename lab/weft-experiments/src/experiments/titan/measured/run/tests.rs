@@ -3,7 +3,7 @@
 
 use super::super::path::PathError;
 use super::*;
-use crate::experiments::titan::measured::path::Departure;
+use crate::experiments::titan::measured::path::WireDeparture;
 use crate::experiments::titan::measured::settings::SenderSettings;
 use core::net::{IpAddr, Ipv4Addr};
 use std::cell::RefCell;
@@ -39,7 +39,7 @@ fn connections(sender: &NetNs) -> Vec<FlowKey> {
     text.lines().filter_map(key).collect()
 }
 
-impl Path for Pair {
+impl MeasuredPath for Pair {
     fn sender(&self) -> &NetNs {
         &self.sender
     }
@@ -63,10 +63,10 @@ impl Path for Pair {
         Ok(Nanos::ZERO)
     }
     /// The connections in turn, a frame every 12,304 ns.
-    fn stop(self: Box<Self>) -> Result<Log, PathError> {
+    fn stop(self: Box<Self>) -> Result<WireLog, PathError> {
         let frame = 12_304;
         let count = (clock::now() - self.log_from).get() / frame;
-        let departure = |i: u64| Departure {
+        let departure = |i: u64| WireDeparture {
             start: self.log_from + Nanos(i * frame),
             end: self.log_from + Nanos((i + 1) * frame),
             queue: TxQueueId(0),
@@ -76,7 +76,7 @@ impl Path for Pair {
         };
         let departures = (0..count).map(departure).collect();
         let flows = self.connections.into_iter().map(Some).collect();
-        Ok(Log { flows, departures, lost: self.lost, ..Log::default() })
+        Ok(WireLog { flows, departures, lost: self.lost, ..WireLog::default() })
     }
 }
 
@@ -109,7 +109,8 @@ fn all_flows_are_there_and_all_figures() {
     }
     let settings = RunSettings { weights: Some(vec![Weight::ONE; 2]), ..short(6) };
     let limit = Rc::<RefCell<String>>::default();
-    let open = |_: &RunSettings| Ok(Box::new(Pair { limit: limit.clone(), ..pair() }) as Box<dyn Path>);
+    let open =
+        |_: &RunSettings| Ok(Box::new(Pair { limit: limit.clone(), ..pair() }) as Box<dyn MeasuredPath>);
     let figures = run(&open, &settings, &|| false).expect("measured");
     // Each of the six flows is a connection in the kernel's table and has its number; no other connection has one.
     assert_eq!(figures.flows.len(), 6);
@@ -130,7 +131,7 @@ fn a_log_with_holes_gives_no_figures() {
     if !privileged("a_log_with_holes_gives_no_figures") {
         return;
     }
-    let open = |_: &RunSettings| Ok(Box::new(Pair { lost: 3, ..pair() }) as Box<dyn Path>);
+    let open = |_: &RunSettings| Ok(Box::new(Pair { lost: 3, ..pair() }) as Box<dyn MeasuredPath>);
     let error = run(&open, &short(2), &|| false).expect_err("lost");
     assert!(matches!(error, MeasuredError::Lost(3)), "{error}");
 }
@@ -141,7 +142,7 @@ fn being_asked_to_stop_ends_a_run_at_once() {
         return;
     }
     let begin = clock::now();
-    let open = |_: &RunSettings| Ok(Box::new(pair()) as Box<dyn Path>);
+    let open = |_: &RunSettings| Ok(Box::new(pair()) as Box<dyn MeasuredPath>);
     let settings = RunSettings { warm_up: Nanos::from_secs(600), ..short(2) };
     let error = run(&open, &settings, &|| clock::now() > begin + Nanos::from_secs(1)).expect_err("stopped");
     assert!(matches!(error, MeasuredError::Stopped), "{error}");
