@@ -12,7 +12,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weft_host::link::{self, Mac, VethOptions};
+use weft_host::link::{self, Mac, PathEnd, VethOptions};
 use weft_host::{NetNs, RunId, sysctl};
 
 use crate::error::ProfileError;
@@ -58,9 +58,7 @@ impl Testbed {
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("profile{number}{part}")));
         let mut testbed = Self { sender: make("snd")?, receiver: make("rcv")?, paths: Vec::new() };
         for ns in [&testbed.sender, &testbed.receiver] {
-            // Router and neighbour discovery would be packets that no pattern sent. A kernel without IPv6 sends none.
-            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
-            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+            sysctl::disable_ipv6(ns);
         }
         for (index, cpu) in (0_u8..).zip(&layout.receivers) {
             let names = ["s", "r"].map(|end| RunId::current().device(&format!("{number}{end}{index}")));
@@ -85,15 +83,10 @@ impl Testbed {
         let macs = [2 * u32::from(index) + 1, 2 * u32::from(index) + 2].map(Mac::local);
         let address = |host| IpAddr::V4(Ipv4Addr::new(10, 97, index, host));
         let [near, far] = &devices;
-        let ends = [(&self.sender, near.as_str()), (&self.receiver, far.as_str())];
+        let near = PathEnd { ns: &self.sender, link: near, address: address(1) };
+        let far = PathEnd { ns: &self.receiver, link: far, address: address(2) };
         let options = VethOptions { macs: macs.map(Some), ..VethOptions::default() };
-        link::create_veth(ends[0], ends[1], &options)?;
-        for (i, (ns, name)) in ends.into_iter().enumerate() {
-            let (own, other) = (address(1 + i as u8), address(2 - i as u8));
-            link::add_address(ns, name, own, PREFIX)?;
-            link::set_up(ns, name)?;
-            link::add_neighbor(ns, name, other, macs[1 - i])?;
-        }
+        link::create_path([near, far], PREFIX, &options)?;
         Ok(Path { to: address(2), cpu, devices })
     }
 }

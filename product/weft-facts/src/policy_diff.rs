@@ -1,5 +1,7 @@
 //! The document of `weft policy diff --json`.
 
+use core::fmt;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -22,8 +24,8 @@ pub struct PolicyDiffReport {
     pub warnings: Vec<PolicyWarning>,
 }
 
-/// The numbers of things that both policies have.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+/// The numbers of things that both policies have, with all of their state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyKept {
     /// Classes.
     pub classes: usize,
@@ -31,6 +33,18 @@ pub struct PolicyKept {
     pub nodes: usize,
     /// Rate limits.
     pub limits: usize,
+}
+
+impl fmt::Display for PolicyKept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counted = |count: usize, one: &str, more: &str| match count {
+            1 => format!("1 {one}"),
+            _ => format!("{count} {more}"),
+        };
+        let classes = counted(self.classes, "class", "classes");
+        let nodes = counted(self.nodes, "node", "nodes");
+        write!(f, "{classes}, {nodes}, {}", counted(self.limits, "limit", "limits"))
+    }
 }
 
 /// A difference between two policies.

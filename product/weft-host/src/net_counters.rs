@@ -36,6 +36,8 @@ pub struct NetCounters {
     pub segments_out: u64,
     /// TCP segments sent again.
     pub retransmitted: u64,
+    /// TCP segments received before an earlier one.
+    pub out_of_order: u64,
 }
 
 impl NetCounters {
@@ -74,6 +76,7 @@ impl NetCounters {
             segments_in: need("Tcp:", "InSegs")?,
             segments_out: need("Tcp:", "OutSegs")?,
             retransmitted: need("Tcp:", "RetransSegs")?,
+            out_of_order: need("TcpExt:", "TCPOFOQueue")?,
         })
     }
 
@@ -86,6 +89,7 @@ impl NetCounters {
             segments_in: self.segments_in.saturating_sub(before.segments_in),
             segments_out: self.segments_out.saturating_sub(before.segments_out),
             retransmitted: self.retransmitted.saturating_sub(before.retransmitted),
+            out_of_order: self.out_of_order.saturating_sub(before.out_of_order),
         }
     }
 
@@ -109,13 +113,16 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "Ip: Forwarding InReceives\nIp: 1 34\nTcp: InSegs OutSegs RetransSegs\nTcp: 5 6 7\n\
-                        IpExt: InOctets\nIpExt: 3000\n";
+                        TcpExt: TCPOFOQueue\nTcpExt: 8\nIpExt: InOctets\nIpExt: 3000\n";
 
     #[test]
     fn counters_stand_below_their_names() {
         let read = NetCounters::parse(TEXT).expect("counters");
         assert_eq!((read.packets_in, read.bytes_in), (34, 3000));
-        assert_eq!((read.segments_in, read.segments_out, read.retransmitted), (5, 6, 7));
+        assert_eq!(
+            (read.segments_in, read.segments_out, read.retransmitted, read.out_of_order),
+            (5, 6, 7, 8)
+        );
         assert_eq!(read.payload_in(), 3000 - 34 * 52);
         assert_eq!(read.since(&read), NetCounters::default());
         let missing = NetCounters::parse("Ip: InReceives\nIp: 1\n").expect_err("no bytes");

@@ -50,6 +50,14 @@ pub fn set(ns: &NetNs, key: &str, value: &str) -> Result<()> {
     .map_err(|e| failed(&format!("set {key} of {ns} to {value:?}"), key, e))
 }
 
+/// Disables IPv6 in `ns`, whose router and neighbour discovery would be packets that no application sent. A refusal is ignored: a
+/// kernel without IPv6 sends none.
+pub fn disable_ipv6(ns: &NetNs) {
+    for of in ["all", "default"] {
+        let _ = set(ns, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
+    }
+}
+
 /// The file of a setting. Dots separate the parts. If the name contains a slash, slashes separate them instead, and a link's
 /// name may contain a dot (`net/ipv4/conf/eth0.7/rp_filter`).
 fn path(key: &str) -> Result<PathBuf> {

@@ -61,9 +61,7 @@ impl Testbed {
         let make = |part: &str| NetNs::create(&run.name(&format!("{role}{part}")));
         let testbed = Self { sender: make("snd")?, nic: make("nic")?, receiver: make("rcv")? };
         for ns in [&testbed.sender, &testbed.receiver] {
-            // Router and neighbour discovery would be packets that no tenant sent. A kernel without IPv6 sends none.
-            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
-            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+            sysctl::disable_ipv6(ns);
         }
         Ok(testbed)
     }

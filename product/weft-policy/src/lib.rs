@@ -67,7 +67,7 @@ pub mod words;
 
 pub use budget::Steps;
 pub use change::{
-    Kept, Numbers, Phase, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at,
+    Numbers, Phase, PolicyKept, Renumbered, Resting, Step, Warning, renumber, renumber_around, successor_at,
 };
 pub use code::{Code, Severity};
 pub use compile::{

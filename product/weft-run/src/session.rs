@@ -251,9 +251,7 @@ impl Session {
         let interface = Numbered::named(&outside, &settings.uplink)?;
         let namespace = NetNs::anonymous()?;
         // Router discovery by the NIC's own devices would reach the applications. A kernel without IPv6 sends none.
-        for of in ["all", "default"] {
-            let _ = sysctl::set(&namespace, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
-        }
+        sysctl::disable_ipv6(&namespace);
         let watch = cgroups::watch(policy);
         let plan = settings.plan(policy, cgroups::entries(&watch), rings)?;
         let device = RunId::current().device("up");

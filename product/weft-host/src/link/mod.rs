@@ -26,7 +26,7 @@ pub use mac::{Mac, ParseMacError};
 pub use monitor::{Change, Event, Monitor, requester};
 pub use numbered::Numbered;
 pub use query::{Link, LinkStats, alias, exists, get_mac, index, kind, list, show, stats, wait_running};
-pub use veth::{VethOptions, create_veth};
+pub use veth::{PathEnd, VethOptions, create_path, create_veth};
 
 /// The longest name of a link, in bytes: the kernel's IFNAMSIZ minus the terminating zero.
 pub const MAX_NAME: usize = 15;

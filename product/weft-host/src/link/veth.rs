@@ -1,12 +1,13 @@
 //! Pairs of virtual Ethernet links.
 
+use core::net::IpAddr;
 use std::os::fd::AsRawFd;
 
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{InfoData, InfoKind, InfoVeth, LinkAttribute, LinkInfo, LinkMessage};
 
-use super::{Mac, Result, check_name, refused_new};
+use super::{Mac, Result, add_address, add_neighbor, check_name, get_mac, refused_new, set_up};
 use crate::netlink::Netlink;
 use crate::netns::NetNs;
 
@@ -40,6 +41,38 @@ pub fn create_veth(a: (&NetNs, &str), b: (&NetNs, &str), options: &VethOptions) 
     Netlink::open(a.0)?
         .request(RouteNetlinkMessage::NewLink(message), NLM_F_CREATE | NLM_F_EXCL)
         .map_err(|e| refused_new(e, a.0, &names, "veth", "CONFIG_VETH"))?;
+    Ok(())
+}
+
+/// An end of a path.
+#[derive(Clone, Copy, Debug)]
+pub struct PathEnd<'a> {
+    /// Its namespace.
+    pub ns: &'a NetNs,
+    /// The name of the link.
+    pub link: &'a str,
+    /// Its address.
+    pub address: IpAddr,
+}
+
+/// Makes a path: a veth pair whose ends are up, have addresses in a network of `prefix_len` bits, and know each other's hardware
+/// address, so that no neighbour discovery crosses it.
+///
+/// # Errors
+/// If the kernel refuses a link, an address or a neighbour.
+pub fn create_path(ends: [PathEnd<'_>; 2], prefix_len: u8, options: &VethOptions) -> Result<()> {
+    let [a, b] = ends;
+    create_veth((a.ns, a.link), (b.ns, b.link), options)?;
+    for one in ends {
+        add_address(one.ns, one.link, one.address, prefix_len)?;
+        set_up(one.ns, one.link)?;
+    }
+    for (one, other) in [(a, b), (b, a)] {
+        // An Ethernet device has one.
+        if let Some(mac) = get_mac(other.ns, other.link)? {
+            add_neighbor(one.ns, one.link, other.address, mac)?;
+        }
+    }
     Ok(())
 }
 

@@ -30,8 +30,9 @@ mod warnings;
 
 pub use heirs::successor_at;
 pub use numbers::Numbers;
-pub use steps::{Kept, Phase, Step};
+pub use steps::{Phase, Step};
 pub use warnings::Warning;
+pub use weft_facts::policy_diff::PolicyKept;
 
 use crate::compiled::CompiledPolicy;
 use std::collections::BTreeSet;
@@ -43,7 +44,7 @@ pub struct Renumbered {
     /// The new policy.
     pub policy: CompiledPolicy,
     /// The things that both policies have.
-    pub kept: Kept,
+    pub kept: PolicyKept,
     /// The differences, in the order in which they take place.
     pub steps: Vec<Step>,
     /// Effects that the author may not have meant.

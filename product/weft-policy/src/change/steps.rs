@@ -41,29 +41,6 @@ impl Phase {
     }
 }
 
-/// The numbers of things that two policies have both, with all of their state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Kept {
-    /// Classes.
-    pub classes: usize,
-    /// Inner nodes.
-    pub nodes: usize,
-    /// Rate limits.
-    pub limits: usize,
-}
-
-impl fmt::Display for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counted = |count: usize, one: &str, more: &str| match count {
-            1 => format!("1 {one}"),
-            _ => format!("{count} {more}"),
-        };
-        let classes = counted(self.classes, "class", "classes");
-        let nodes = counted(self.nodes, "node", "nodes");
-        write!(f, "{classes}, {nodes}, {}", counted(self.limits, "limit", "limits"))
-    }
-}
-
 /// A difference between two policies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {

@@ -21,9 +21,9 @@ pub use packet::DescribedPacket;
 pub use ranks::{Claims, PacketRank};
 use weft_packet::{Match, Prefix};
 use weft_sched::guarantee::guaranteed_rates;
-use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
+use weft_sched::program::{Child, Discipline, LeafDiscipline, LimitSpec, Program};
 use weft_text::LineIndex;
-use weft_units::{BitsPerSec, Bytes, LeafId, Packets};
+use weft_units::{BitsPerSec, LeafId, Packets};
 
 /// A class's definition in the text.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -71,17 +71,6 @@ pub struct Step {
     pub turn: Turn,
 }
 
-/// A limit that applies to the packet.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AppliedLimit {
-    /// Its name.
-    pub name: String,
-    /// Its rate.
-    pub rate: BitsPerSec,
-    /// The bytes that may leave at once after a pause.
-    pub burst: Bytes,
-}
-
 /// The fate of a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
@@ -110,7 +99,7 @@ pub struct Explanation {
     /// The ranks that algorithms give the packet, the one of its own leaf first.
     pub ranks: Vec<PacketRank>,
     /// The limits that apply, the one nearest to the class first.
-    pub limits: Vec<AppliedLimit>,
+    pub limits: Vec<LimitSpec>,
     /// The link's rate, if it is known.
     pub link: Option<BitsPerSec>,
     /// The rate of the leaf while every class sends, if the link's rate is known.
@@ -169,9 +158,7 @@ pub fn explain_with(
         discipline: spec.map_or(LeafDiscipline::Fifo, |leaf| leaf.discipline.clone()),
         beside,
         ranks: ranks::ranks(policy, leaf, &packet.claims, packet.priority),
-        limits: limits
-            .map(|limit| AppliedLimit { name: limit.name.clone(), rate: limit.rate, burst: limit.burst })
-            .collect(),
+        limits: limits.cloned().collect(),
         link: policy.link,
         guaranteed: policy.link.and_then(|link| guaranteed_rates(program, link).get(leaf.index()).copied()),
         bound: lane.map_or(Packets(0), |lane| lane.packet_bound),

@@ -7,10 +7,10 @@ use weft_cli::control::{ControlSocket, UplinkName, told};
 use weft_cli::output::{self, OutputTarget};
 use weft_cli::policy_file::PolicyText;
 use weft_control::interface::PolicySource;
-use weft_facts::policy_diff::{PolicyDiffReport, PolicyKept, PolicyStep, PolicyWarning};
+use weft_facts::policy_diff::{PolicyDiffReport, PolicyStep, PolicyWarning};
 use weft_facts::record::Document;
 use weft_nic::counters::DRAIN;
-use weft_policy::change::{Kept, Phase, Step, Warning};
+use weft_policy::change::{Phase, Step, Warning};
 use weft_policy::{CompileOptions, renumber};
 use weft_run::host_facts;
 
@@ -84,15 +84,13 @@ fn between(old: &Path, new: &Path) -> anyhow::Result<PolicyDiffReport> {
         text: warning.to_string(),
         help: Some(warning.help().into()),
     };
-    let Kept { classes, nodes, limits } = change.kept;
     let mut steps: Vec<PolicyStep> = change.steps.iter().map(step).collect();
     if change.steps.iter().any(moves_flows) {
         let removed = change.steps.partition_point(|step| step.phase() < Phase::Removed);
         steps.insert(removed, drain());
     }
     let warnings = change.warnings.iter().map(warning).collect();
-    let kept = Some(PolicyKept { classes, nodes, limits });
-    Ok(PolicyDiffReport { kept, ..report(steps, warnings) })
+    Ok(PolicyDiffReport { kept: Some(change.kept), ..report(steps, warnings) })
 }
 
 /// Whether flows may belong to another class after a step.
@@ -132,8 +130,8 @@ fn against_daemon(file: &Path, args: &Args) -> anyhow::Result<PolicyDiffReport> 
 /// A line for what stays, one for each difference, and one for each warning with its remedy.
 fn described(report: &PolicyDiffReport) -> String {
     let mut text = String::new();
-    if let (Some(PolicyKept { classes, nodes, limits }), false) = (report.kept, report.steps.is_empty()) {
-        let _ = writeln!(text, "kept: {}", Kept { classes, nodes, limits });
+    if let (Some(kept), false) = (report.kept, report.steps.is_empty()) {
+        let _ = writeln!(text, "kept: {kept}");
     }
     for step in &report.steps {
         let _ = writeln!(text, "{}", step.text);

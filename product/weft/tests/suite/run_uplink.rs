@@ -18,12 +18,7 @@ use weft_units::{BitsPerSec, Bytes};
 
 /// Returns the segments that the TCP of this namespace has retransmitted.
 fn retransmitted(ns: &NetNs) -> u64 {
-    let text =
-        ns.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).expect("enter").expect("snmp");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let pair = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "RetransSegs");
-    pair.expect("RetransSegs").1.parse().expect("a number")
+    weft_host::net_counters::NetCounters::read(ns).expect("counters").retransmitted
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use weft_host::bpf::BpfError;
 use weft_host::link::LinkError;
+use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::tc::TcError;
@@ -55,6 +56,9 @@ pub enum CostError {
     /// A system call failed.
     #[error(transparent)]
     Os(#[from] OsError),
+    /// The receiver's counters cannot be read.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
     /// A file of /proc has another form than expected.
     #[error("{0} lacks {1}; is /proc mounted?")]
     Proc(&'static str, &'static str),

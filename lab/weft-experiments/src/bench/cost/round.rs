@@ -5,11 +5,12 @@ use super::case::{CostCase, Direction};
 use super::error::CostError;
 use super::processors::{Reading, Usage, foreign};
 use super::requests::Requests;
-use super::testbed::{RECEIVER, Received, SENDER, Testbed, Way, request_priority};
+use super::testbed::{RECEIVER, SENDER, Testbed, Way, request_priority};
 use super::web;
 use core::net::IpAddr;
 use core::time::Duration;
 use weft_host::bpf_stats::BpfStats;
+use weft_host::net_counters::NetCounters;
 use weft_host::{NetNs, clock};
 use weft_profile::iperf::{Client, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_report::bench::cost::{RoundTrips, Sample, Variant};
@@ -61,17 +62,18 @@ impl Running<'_> {
         let others = foreign(&pids);
         let programs = self.way.program_cost()?;
         // In the same order at both ends, so that both readings span the same time.
-        let received = Received::read(receiver)?;
+        let received = NetCounters::read(receiver)?;
         let begin = Reading::take(&pids)?;
         let from = clock::now();
         self.rest(span)?;
         let to = clock::now();
-        let (carried_bits, segments) = Received::read(receiver)?.since(&received);
+        let received = NetCounters::read(receiver)?.since(&received);
         let end = Reading::take(&pids)?;
         let nanos = self.way.program_cost()?.nanos.saturating_sub(programs.nanos);
         let usage = begin.until(&end, foreign(&pids) - others);
         let programs_s = Nanos(nanos).as_secs_f64();
         let trips = client.map(web::Client::finish).transpose()?;
+        let (carried_bits, segments) = (received.payload_in() as f64 * 8.0, received.segments_in);
         Ok(Span { from, to, usage, carried_bits, segments, programs_s, trips })
     }
 }

@@ -18,7 +18,7 @@ use core::time::Duration;
 use weft_host::bpf::RunStats;
 use weft_host::link::{self, Mac, VethOptions};
 use weft_host::tc::{Device, ETH_P_IP, Filter, Handle, Rule, TcObject, U32Key};
-use weft_host::{NetNs, OsError, RunId, sysctl};
+use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
 use weft_run::session::Session;
@@ -105,9 +105,7 @@ impl Testbed {
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("cost{part}")));
         let testbed = Self { sender: make("snd")?, receiver: make("rcv")? };
         for ns in [&testbed.sender, &testbed.receiver] {
-            // Router and neighbour discovery would be packets that no case sent. A kernel without IPv6 sends none.
-            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
-            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+            sysctl::disable_ipv6(ns);
         }
         let options = VethOptions { macs: [Some(UPLINK_MAC), Some(WIRE_MAC)], ..VethOptions::default() };
         let ends = [(&testbed.sender, UPLINK), (&testbed.receiver, WIRE)];
@@ -177,71 +175,5 @@ impl Testbed {
         let class = Some(htb::class(REQUEST_CLASS));
         let filter = Filter { class, protocol: ETH_P_IP, ..any };
         Ok(Device::open(&self.sender, UPLINK)?.add(&TcObject::Filter(filter))?)
-    }
-}
-
-/// Received TCP traffic of a namespace, since it was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Received {
-    /// IP packets, each of which may be several segments merged.
-    packets: u64,
-    /// Bytes of these packets, with one IP and TCP header each.
-    bytes: u64,
-    /// TCP segments.
-    segments: u64,
-}
-
-impl Received {
-    /// IPv4 and TCP header with the timestamps option (RFC 7323, appendix A).
-    const HEADERS: u64 = 52;
-
-    /// Reads the counters of `ns`.
-    pub(super) fn read(ns: &NetNs) -> Result<Self, CostError> {
-        let read = |path: &'static str| {
-            let text = ns.run(|| std::fs::read_to_string(path))?;
-            Ok::<_, CostError>(text.map_err(|e| OsError::new(format!("read {path}"), e))?)
-        };
-        let (snmp, netstat) = ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat");
-        let (ip, more) = (read(snmp)?, read(netstat)?);
-        let need = |file, name, value: Option<u64>| value.ok_or(CostError::Proc(file, name));
-        Ok(Self {
-            packets: need(snmp, "InReceives", counter(&ip, "Ip:", "InReceives"))?,
-            segments: need(snmp, "InSegs", counter(&ip, "Tcp:", "InSegs"))?,
-            bytes: need(netstat, "InOctets", counter(&more, "IpExt:", "InOctets"))?,
-        })
-    }
-
-    /// The payload in bits and the segments received since `before`.
-    pub(super) fn since(&self, before: &Self) -> (f64, u64) {
-        let (packets, bytes) = (self.packets - before.packets, self.bytes - before.bytes);
-        (bytes.saturating_sub(Self::HEADERS * packets) as f64 * 8.0, self.segments - before.segments)
-    }
-}
-
-/// Finds a counter: a line of names that begins with `group`, and a line of values after it.
-fn counter(text: &str, group: &str, name: &str) -> Option<u64> {
-    let mut lines = text.lines().filter(|line| line.starts_with(group));
-    let column = lines.next()?.split_whitespace().position(|one| one == name)?;
-    lines.next()?.split_whitespace().nth(column)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counters_stand_below_their_names() {
-        let text = "Ip: Forwarding InReceives\nIp: 1 34\nTcp: InSegs\nTcp: 5\n";
-        assert_eq!(counter(text, "Ip:", "InReceives"), Some(34));
-        assert_eq!(counter(text, "Tcp:", "InSegs"), Some(5));
-        assert_eq!(counter(text, "Tcp:", "OutSegs"), None);
-        assert_eq!(counter("Ip: InReceives\n", "Ip:", "InReceives"), None);
-    }
-
-    #[test]
-    fn payload_is_without_headers_and_acknowledgements_have_none() {
-        let before = Received { packets: 10, bytes: 1000, segments: 10 };
-        let after = Received { packets: 13, bytes: 1000 + 2 * 52 + 52 + 14_480, segments: 22 };
-        assert_eq!(after.since(&before), (115_840.0, 12));
     }
 }

@@ -4,7 +4,7 @@
 use super::{Bottleneck, KernelTcpError, wire};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
-use weft_host::link::{self, Mac, Route, VethOptions};
+use weft_host::link::{self, PathEnd, Route, VethOptions};
 use weft_host::tc::{Device, Tbf, TcObject};
 use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
@@ -41,10 +41,7 @@ impl Path {
         let make = |part: &str| NetNs::create(&RunId::current().name(&format!("ktcp{part}")));
         let path = Self { sender: make("snd")?, router: make("rtr")?, receiver: make("rcv")? };
         for ns in [&path.sender, &path.router, &path.receiver] {
-            // Router and neighbour discovery would send packets that belong to no flow. A kernel without IPv6 sends
-            // none.
-            let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
-            let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
+            sysctl::disable_ipv6(ns);
         }
         require_congestion_control(&path.sender, &bottleneck.congestion_control)?;
         sysctl::set(&path.router, "net.ipv4.ip_forward", "1")?;
@@ -66,27 +63,16 @@ impl Path {
 
     fn connect(&self, mtu: u32) -> Result<(), KernelTcpError> {
         let (sender, router, receiver) = (&self.sender, &self.router, &self.receiver);
-        let veth = |a, b, first| {
-            let macs = [Some(Mac::local(first)), Some(Mac::local(first + 1))];
-            link::create_veth(a, b, &VethOptions { macs, mtu: Some(mtu), ..VethOptions::default() })
-        };
-        veth((sender, SENDER_LINK), (router, ROUTER_IN), 1)?;
-        veth((router, ROUTER_OUT), (receiver, RECEIVER_LINK), 3)?;
-        // Namespace, link, own address, and the neighbour with its hardware address, so that no ARP crosses the
-        // bottleneck.
-        let ends = [
-            (sender, SENDER_LINK, SENDER, ROUTER[0], Mac::local(2)),
-            (router, ROUTER_IN, ROUTER[0], SENDER, Mac::local(1)),
-            (router, ROUTER_OUT, ROUTER[1], RECEIVER, Mac::local(4)),
-            (receiver, RECEIVER_LINK, RECEIVER, ROUTER[1], Mac::local(3)),
+        let end = |ns, link, address| PathEnd { ns, link, address };
+        let paths = [
+            [end(sender, SENDER_LINK, SENDER), end(router, ROUTER_IN, ROUTER[0])],
+            [end(router, ROUTER_OUT, ROUTER[1]), end(receiver, RECEIVER_LINK, RECEIVER)],
         ];
-        for (ns, name, address, neighbor, mac) in ends {
-            link::add_address(ns, name, address, PREFIX)?;
-            link::set_up(ns, name)?;
-            link::add_neighbor(ns, name, neighbor, mac)?;
+        for ends in paths {
+            link::create_path(ends, PREFIX, &VethOptions { mtu: Some(mtu), ..VethOptions::default() })?;
         }
-        for (ns, name, ..) in ends {
-            link::wait_running(ns, name, LINK_WAIT)?;
+        for end in paths.as_flattened() {
+            link::wait_running(end.ns, end.link, LINK_WAIT)?;
         }
         for (ns, gateway) in [(sender, ROUTER[0]), (receiver, ROUTER[1])] {
             let route = Route { destination: ANY, prefix_len: 0, link: None, gateway: Some(gateway) };

@@ -26,9 +26,7 @@ pub(crate) type Arrival = (u32, u32, u32);
 /// A namespace without IPv6, whose stack sends nothing by itself.
 pub(crate) fn silent(role: &str) -> NetNs {
     let ns = NetNs::create(&unique(role)).expect("namespace");
-    for of in ["all", "default"] {
-        let _ = sysctl::set(&ns, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
-    }
+    sysctl::disable_ipv6(&ns);
     ns
 }
 

@@ -1,9 +1,10 @@
 //! The comparison of two policies with common numbers.
 
-use super::{Kept, Step};
+use super::Step;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination};
 use crate::program::placed::IN_ORDER;
 use std::collections::{BTreeMap, BTreeSet};
+use weft_facts::policy_diff::PolicyKept;
 use weft_packet::Match;
 use weft_sched::{Child, Custom, Discipline, LeafDiscipline, LimitSpec, NodeSpec};
 use weft_units::{ClassId, LaneId, LeafId, NodeId, Packets, Weight};
@@ -45,12 +46,12 @@ pub(in crate::change) fn steps(
 }
 
 /// The things that both policies have.
-pub(in crate::change) fn kept(old: &CompiledPolicy, new: &CompiledPolicy) -> Kept {
+pub(in crate::change) fn kept(old: &CompiledPolicy, new: &CompiledPolicy) -> PolicyKept {
     fn both<T>(old: &[T], new: &[T], is_vacant: fn(&T) -> bool) -> usize {
         old.iter().zip(new).filter(|(old, new)| !is_vacant(old) && !is_vacant(new)).count()
     }
     let (before, after) = (&old.program, &new.program);
-    Kept {
+    PolicyKept {
         classes: both(&old.classes, &new.classes, ClassInfo::is_vacant),
         nodes: both(&before.nodes, &after.nodes, NodeSpec::is_vacant),
         limits: both(&before.limits, &after.limits, LimitSpec::is_vacant),

@@ -32,9 +32,7 @@ pub(crate) fn policy(text: &str) -> CompiledPolicy {
 /// A namespace whose stack sends nothing by itself.
 fn silent(role: &str) -> NetNs {
     let ns = NetNs::create(&unique(role)).expect("namespace");
-    for of in ["all", "default"] {
-        let _ = sysctl::set(&ns, &format!("net.ipv6.conf.{of}.disable_ipv6"), "1");
-    }
+    sysctl::disable_ipv6(&ns);
     ns
 }
 
@@ -123,12 +121,7 @@ pub(crate) fn arrived(socket: &UdpSocket) -> usize {
 
 /// The TCP segments that this namespace has retransmitted.
 pub(crate) fn retransmitted(ns: &NetNs) -> u64 {
-    let text =
-        ns.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp")).expect("enter").expect("snmp");
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let pair = names.split(' ').zip(values.split(' ')).find(|(name, _)| *name == "RetransSegs");
-    pair.expect("RetransSegs").1.parse().expect("a number")
+    weft_host::net_counters::NetCounters::read(ns).expect("counters").retransmitted
 }
 
 /// Has TCP of port `number` of `ns` send again only what is missing at the receiver. By default it also sends again what was not

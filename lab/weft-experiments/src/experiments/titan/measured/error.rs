@@ -3,6 +3,7 @@
 use super::path::PathError;
 use super::settings::RunSettingsError;
 use weft_host::OsError;
+use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
 use weft_host::process::ProcessError;
 use weft_host::sysctl::SysctlError;
@@ -40,6 +41,9 @@ pub enum MeasuredError {
     /// A program could not be run.
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// TCP's counters cannot be read.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
     /// A step on a namespace failed.
     #[error(transparent)]
     NetNs(#[from] NetNsError),

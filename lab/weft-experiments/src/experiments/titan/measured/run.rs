@@ -21,12 +21,13 @@
 use super::error::MeasuredError;
 use super::figures::{Steady, WindowFairness};
 use super::path::{MeasuredPath, Open, WireLog};
-use super::processors::{CpuTimes, TcpCounters};
+use super::processors::CpuTimes;
 use super::settings::RunSettings;
 use super::traffic::{FlowLayout, Traffic};
 use crate::testbed::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
 use core::ops::Range;
 use core::time::Duration;
+use weft_host::net_counters::NetCounters;
 use weft_host::sysctl::{self};
 use weft_host::{NetNs, clock};
 use weft_profile::ping::{Ping, PingResults};
@@ -79,8 +80,8 @@ struct Edge {
     cpu: CpuTimes,
     nic: Nanos,
     waits: ThreadWaits,
-    sender: TcpCounters,
-    receiver: TcpCounters,
+    sender: NetCounters,
+    receiver: NetCounters,
 }
 
 impl Edge {
@@ -90,8 +91,8 @@ impl Edge {
             cpu: CpuTimes::read()?,
             nic: path.nic_cpu()?,
             waits: ThreadWaits::read(&traffic.pids(), threads_named("/proc/self/task", TRANSMIT_WORKER)),
-            sender: TcpCounters::read(path.sender())?,
-            receiver: TcpCounters::read(path.receiver())?,
+            sender: NetCounters::read(path.sender())?,
+            receiver: NetCounters::read(path.receiver())?,
         })
     }
 }
@@ -192,8 +193,8 @@ fn figures(
         core_wait: after.waits.longest_since(&before.waits).map(|seconds| seconds / span),
         cpu_nic_percent: after.nic.saturating_sub(before.nic).as_secs_f64() / span * 100.0,
         round_trips,
-        retransmitted: after.sender.retransmitted.saturating_sub(before.sender.retransmitted),
-        out_of_order: after.receiver.out_of_order.saturating_sub(before.receiver.out_of_order),
+        retransmitted: after.sender.since(&before.sender).retransmitted,
+        out_of_order: after.receiver.since(&before.receiver).out_of_order,
         weights: (log.weights.count > 0).then_some(log.weights),
         shares: steady.shares(&weights, Nanos::from_secs(1)),
     })

@@ -3,7 +3,6 @@
 
 use super::error::MeasuredError;
 use super::path::MeasuredPath;
-use super::processors::allowed;
 use super::settings::RunSettings;
 use weft_profile::iperf::{Client, FIRST_PORT, Flows, MAX_STREAMS, Senders, Start, deal};
 use weft_units::{FlowKey, Protocol};
@@ -92,7 +91,7 @@ impl Traffic {
         settings: &RunSettings,
         cancelled: &dyn Fn() -> bool,
     ) -> Result<Self, MeasuredError> {
-        let layout = FlowLayout::new(settings, &allowed()?);
+        let layout = FlowLayout::new(settings, &weft_host::affinity::own()?);
         let client = |share: &Share| Client {
             flows: share.flows,
             cpu: Some(share.cpu),

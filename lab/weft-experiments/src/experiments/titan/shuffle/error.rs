@@ -1,8 +1,8 @@
 //! The errors of a shuffle.
 
 use super::settings::ShuffleSettingsError;
-use weft_host::OsError;
 use weft_host::link::LinkError;
+use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
 use weft_host::sysctl::SysctlError;
 use weft_nic::nic::NicError;
@@ -61,9 +61,9 @@ pub enum ShuffleError {
     /// A thread panicked, which is a defect.
     #[error("a thread panicked, which is a bug; please report it")]
     Panicked,
-    /// A file of the kernel has an unknown format.
-    #[error("{0} is not in the format of proc(5)")]
-    Unreadable(&'static str),
+    /// TCP's counters cannot be read.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
     /// The caller asked to stop.
     #[error("stopped")]
     Stopped,
@@ -85,7 +85,4 @@ pub enum ShuffleError {
     /// A setting could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
-    /// Another system call failed.
-    #[error(transparent)]
-    Os(#[from] OsError),
 }

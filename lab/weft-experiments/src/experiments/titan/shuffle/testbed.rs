@@ -11,7 +11,8 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use weft_host::link::{self, Mac, Route};
-use weft_host::{NetNs, OsError, RunId, sysctl};
+use weft_host::net_counters::NetCounters;
+use weft_host::{NetNs, RunId, sysctl};
 use weft_nic::nic::{NicConfig, NicPlan, SoftwareNic, Totals};
 use weft_nic::plan::Mode;
 use weft_nic::port::{Port, PortConfig, Uplink};
@@ -133,7 +134,7 @@ impl Network {
         let close = |Server { titan, nic, ns, uplink, .. }: Server| {
             titan.detach()?;
             let switch_drops = link::stats(&switch, &uplink)?.tx_dropped.get();
-            let retransmitted = retransmitted(&ns)?;
+            let retransmitted = NetCounters::read(&ns)?.retransmitted;
             Ok(Accounting { nic: nic.stop(GRACE)?, switch_drops, retransmitted })
         };
         at_once(core::mem::take(&mut self.servers), close).into_iter().collect()
@@ -156,24 +157,6 @@ fn at_once<R: Send>(servers: Vec<Server>, work: impl Fn(Server) -> R + Sync) -> 
     })
 }
 
-/// The file with a namespace's TCP counters (proc(5)).
-const SNMP: &str = "/proc/thread-self/net/snmp";
-
-/// Returns the segments that the namespace's TCP retransmitted.
-fn retransmitted(ns: &NetNs) -> Result<u64, ShuffleError> {
-    let failed = |e| OsError::new(format!("read {SNMP} of {ns}"), e);
-    let text = ns.run(|| std::fs::read_to_string(SNMP))?.map_err(failed)?;
-    retransmitted_of(&text).ok_or(ShuffleError::Unreadable(SNMP))
-}
-
-/// Returns `RetransSegs` of the pair of lines that begin with `Tcp:`, names and numbers.
-fn retransmitted_of(snmp: &str) -> Option<u64> {
-    let mut lines = snmp.lines().filter_map(|line| line.strip_prefix("Tcp:"));
-    let (names, numbers) = (lines.next()?, lines.next()?);
-    let mut columns = names.split_whitespace().zip(numbers.split_whitespace());
-    columns.find(|(name, _)| *name == "RetransSegs")?.1.parse().ok()
-}
-
 fn policy() -> Result<CompiledPolicy, ShuffleError> {
     let compiled = compile(Source { name: "shuffle", text: POLICY }, &CompileOptions::default());
     let refused = || ShuffleError::Policy(format!("{:?}", compiled.diagnostics));
@@ -182,7 +165,7 @@ fn policy() -> Result<CompiledPolicy, ShuffleError> {
 
 /// Enables IPv4 forwarding in the namespace, and accepts packets from any interface with a route to their source.
 fn forward(switch: &NetNs) -> Result<(), ShuffleError> {
-    quiet(switch);
+    sysctl::disable_ipv6(switch);
     for (key, value) in [
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
@@ -191,13 +174,6 @@ fn forward(switch: &NetNs) -> Result<(), ShuffleError> {
         sysctl::set(switch, key, value)?;
     }
     Ok(())
-}
-
-/// Disables IPv6, whose router and neighbour discovery would send packets of no flow. A kernel without IPv6 sends
-/// none.
-fn quiet(ns: &NetNs) {
-    let _ = sysctl::set(ns, "net.ipv6.conf.all.disable_ipv6", "1");
-    let _ = sysctl::set(ns, "net.ipv6.conf.default.disable_ipv6", "1");
 }
 
 /// Makes a server whose NIC's uplink is in the switch.
@@ -209,7 +185,7 @@ fn server(
     switch: &NetNs,
     rings: &NetNs,
 ) -> Result<Server, ShuffleError> {
-    quiet(&ns);
+    sysctl::disable_ipv6(&ns);
     let config = NicConfig {
         mode: Mode::Multiqueue {
             queues: settings.queues,
@@ -281,13 +257,5 @@ mod tests {
             (address(0).to_string(), address(255).to_string()),
             ("10.97.0.1".into(), "10.97.1.0".into())
         );
-    }
-
-    #[test]
-    fn segments_sent_again_are_found() {
-        let text = "Ip: Forwarding\nIp: 1\nTcp: RtoMin RetransSegs InErrs\nTcp: 200 17 0\nUdp: X\nUdp: 1\n";
-        assert_eq!(retransmitted_of(text), Some(17));
-        assert_eq!(retransmitted_of("Tcp: RtoMin\nTcp: 200\n"), None);
-        assert_eq!(retransmitted_of(""), None);
     }
 }
