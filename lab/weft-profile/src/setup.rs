@@ -3,7 +3,7 @@
 //! They belong to the sender's namespace and its devices, so nothing has to be restored.
 
 use weft_host::link;
-use weft_host::tc::{self, Device, Handle, Tbf, TcObject};
+use weft_host::tc::{self, Handle, Tbf, TcDevice, TcObject};
 use weft_host::{NetNs, sysctl};
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Nanos};
@@ -80,7 +80,7 @@ impl Setup {
             objects.extend(link.qdisc.kind().map(|kind| {
                 TcObject::leaf(Handle::FIRST.class(1), Handle::qdisc(2), tc::Qdisc::decode(kind, &[]))
             }));
-            Device::open(ns, device)?.install(objects)?;
+            TcDevice::open(ns, device)?.install(objects)?;
         }
         Ok(())
     }

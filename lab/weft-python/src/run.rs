@@ -15,7 +15,7 @@ use weft_campaign::document::{SeededRun, report};
 use weft_facts::record::Host;
 use weft_policy::{FileError, Severity};
 use weft_sim::overlay;
-use weft_sim::run::{PolicyDiagnostic, policy_diagnostics, simulate};
+use weft_sim::run::{DiagnosticInText, policy_diagnostics, simulate};
 use weft_sim::scenario::{self, Scenario};
 
 /// Simulates a scenario with some of its values replaced. Returns the document of `weft sim`, and warnings of its policies.
@@ -63,7 +63,7 @@ fn read(given: &Given, sets: &Bound<'_, PyDict>) -> Result<Scenario, Failure> {
 fn warnings(given: &Given, scenario: &Scenario) -> Result<Vec<String>, Failure> {
     let folder = given.folder();
     let located =
-        policy_diagnostics(scenario).into_iter().map(|PolicyDiagnostic { mut diagnostic, .. }| {
+        policy_diagnostics(scenario).into_iter().map(|DiagnosticInText { mut diagnostic, .. }| {
             if scenario.files.contains_key(&diagnostic.file) {
                 diagnostic.file = folder.join(&diagnostic.file).display().to_string();
             }

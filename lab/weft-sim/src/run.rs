@@ -1,6 +1,6 @@
 //! Running scenarios.
 
-pub use crate::run_error::{PolicyDiagnostic, RunError};
+pub use crate::run_error::{DiagnosticInText, RunError};
 
 use crate::outcome::RunOutcome;
 use crate::scenario::Scenario;
@@ -16,7 +16,7 @@ pub fn simulate(scenario: &Scenario, seed: u64) -> Result<RunOutcome, RunError> 
 }
 
 /// Returns the diagnostics of the first policies of hosts whose NIC has a policy tree, each once. A policy with an error cannot run.
-pub fn policy_diagnostics(scenario: &Scenario) -> Vec<PolicyDiagnostic> {
+pub fn policy_diagnostics(scenario: &Scenario) -> Vec<DiagnosticInText> {
     world::policy_diagnostics(scenario)
 }
 

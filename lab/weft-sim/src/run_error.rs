@@ -5,7 +5,7 @@ use weft_policy::Diagnostic;
 
 /// A diagnostic of a policy, and the text in which it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PolicyDiagnostic {
+pub struct DiagnosticInText {
     /// The diagnostic; its file is relative to the scenario's folder, or `policy` for a text in the scenario.
     pub diagnostic: Diagnostic,
     /// The text.

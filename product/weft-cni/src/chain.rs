@@ -21,7 +21,7 @@ use serde_json::Value;
 use weft_host::NetNs;
 use weft_host::bpf::{Object, ObjectOptions};
 use weft_host::link::{self, Link};
-use weft_host::tc::{self, Device, FilterFound, Handle, Tbf, TcObject};
+use weft_host::tc::{self, FilterFound, Handle, Tbf, TcDevice, TcObject};
 use weft_units::{Bytes, Nanos};
 
 /// The compiled bpf/mark.bpf.c.
@@ -99,12 +99,12 @@ pub(crate) fn add(config: &PluginConfig, target: &ContainerTarget) -> Result<Val
     };
     let ends = ends(previous, target)?;
     if let Some(limit) = config.bandwidth.egress {
-        Device::open(&ends.container, &ends.inner.name)
+        TcDevice::open(&ends.container, &ends.inner.name)
             .and_then(|mut device| device.add(&TcObject::tbf(bucket(limit, &ends.inner))))
             .map_err(|e| failed("limit what the container sends", e))?;
     }
     if let Some(limit) = config.bandwidth.ingress {
-        Device::open(&ends.host, &ends.outer.name)
+        TcDevice::open(&ends.host, &ends.outer.name)
             .and_then(|mut device| device.add(&TcObject::tbf(bucket(limit, &ends.outer))))
             .map_err(|e| failed("limit what the container receives", e))?;
     }
@@ -125,7 +125,7 @@ pub(crate) fn check(config: &PluginConfig, target: &ContainerTarget) -> Result<(
         (config.bandwidth.ingress, &ends.host, &ends.outer, "receives"),
     ];
     for (_, ns, link, does) in limits.into_iter().filter(|(limit, ..)| limit.is_some()) {
-        let counters = Device::open(ns, &link.name).and_then(|mut device| device.qdisc(Handle::FIRST));
+        let counters = TcDevice::open(ns, &link.name).and_then(|mut device| device.qdisc(Handle::FIRST));
         counters.map_err(|e| failed(&format!("find the limit of what the container {does}"), e))?;
     }
     if config.mark.is_some() {

@@ -36,7 +36,7 @@ use weft_host::macvtap::MacvtapError;
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
 use weft_host::tap::{Carrier, TapError};
-use weft_host::tc::{Device, Handle, Tbf, TcError, TcObject};
+use weft_host::tc::{Handle, Tbf, TcDevice, TcError, TcObject};
 use weft_units::Counted;
 
 /// Errors from creating a port or an uplink.
@@ -245,7 +245,7 @@ impl Port {
         let near = Near::new(Numbered::at(kept.app, kept.near, kept.name)?)?;
         let veth = Veth::adopt(kept.nic, kept.name, (kept.far, kept.tap))?;
         let (mac, ring_packets) = (kept.mac, kept.ring_packets);
-        let bucket = Device::open(&veth.nic, &veth.far.show()?.name)
+        let bucket = TcDevice::open(&veth.nic, &veth.far.show()?.name)
             .and_then(|mut device| device.qdisc(Handle::FIRST));
         let received = if bucket.is_ok() { Received::Limited } else { Received::Unlimited };
         let port = Self { near, mac, rings, ring_packets, behind: Behind::Veth(veth), received };
@@ -341,7 +341,7 @@ impl Port {
     pub fn limit_received(&mut self, bucket: &Tbf) -> Result<(), PortError> {
         match &self.behind {
             Behind::Veth(veth) => {
-                Device::open(&veth.nic, &veth.far.show()?.name)?.add(&TcObject::tbf(*bucket))?
+                TcDevice::open(&veth.nic, &veth.far.show()?.name)?.add(&TcObject::tbf(*bucket))?
             }
             Behind::Tap(_) => return Err(PortError::NoFarEnd(self.name().to_owned())),
         }

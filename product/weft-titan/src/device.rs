@@ -17,7 +17,7 @@
 //! be undone. A `Titan` value only maps the shared pages, and its drop changes nothing. The programs write the page of
 //! queues; the NIC writes its own fields.
 //!
-//! Rare branches are counted by the programs, in [`DeviceTotals`]: packets without a socket, flows beyond the bound, flows
+//! Rare branches are counted by the programs, in [`TcDeviceTotals`]: packets without a socket, flows beyond the bound, flows
 //! passed or kept, late repairs (`repaired`, `swept`), and updates that were given up. Departures that the kernel did
 //! not report are counted by the kernel (`recursion_misses`). [`Titan::notes`] reports conditions that affect the
 //! assignment.
@@ -42,7 +42,7 @@ use weft_host::bpffs::BpfFs;
 use weft_host::clock;
 use weft_host::link;
 use weft_host::netns::NetNs;
-use weft_host::tc::{self, Device, Filter, FilterAction, Handle, Rule, TcObject};
+use weft_host::tc::{self, Filter, FilterAction, FilterRule, Handle, TcDevice, TcObject};
 use weft_host::xps;
 use weft_units::{Nanos, TxQueueId};
 
@@ -94,7 +94,7 @@ impl Titan {
             map.shared::<QueuePage>()?.empty();
         }
         let programs = loaded.pin(&pins)?;
-        let clsact_added = !Device::open(ns, device)?.has_clsact()?;
+        let clsact_added = !TcDevice::open(ns, device)?.has_clsact()?;
         let priority = tc::free_priority(&found.filters).unwrap_or(1);
         let state = ChangeRecord {
             device: device.to_owned(),
@@ -120,7 +120,7 @@ impl Titan {
         undo.state = Some((folder.clone(), state.clone()));
         state.write(&folder)?;
         if clsact_added {
-            Device::open(ns, device)?.add(&TcObject::clsact())?;
+            TcDevice::open(ns, device)?.add(&TcObject::clsact())?;
         }
         undo.filter = Some((None, clsact_added));
         add_filter(ns, device, &loaded, &found, priority)?;
@@ -365,7 +365,7 @@ impl Titan {
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
         let device = &self.name()?;
-        let mut at = Device::open(&self.ns, device)?;
+        let mut at = TcDevice::open(&self.ns, device)?;
         let mut outcome = at
             .delete_filter(Handle::EGRESS, self.state.priority, self.state.handle)
             .map_err(TitanError::from);
@@ -386,7 +386,7 @@ impl Titan {
 /// Adds the classifier to the device's egress. If the device is not our NIC's port, a tc action after it selects the
 /// queue.
 fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Inspection, priority: u16) -> Result<()> {
-    let rule = Rule::Bpf {
+    let rule = FilterRule::Bpf {
         program: loaded.classifier().as_fd(),
         name: FILTER,
         direct_action: found.nic_page.is_some(),
@@ -394,7 +394,7 @@ fn add_filter(ns: &NetNs, device: &str, loaded: &Loaded, found: &Inspection, pri
     let by_hash = || FilterAction::QueueByHash(0..=(found.queues - 1) as u16);
     let action = found.nic_page.is_none().then(by_hash);
     let filter = Filter { action, ..Filter::new(Handle::EGRESS, priority, HANDLE, rule) };
-    Ok(Device::open(ns, device)?.claim_filter(&filter)?)
+    Ok(TcDevice::open(ns, device)?.claim_filter(&filter)?)
 }
 
 /// A map of a device's programs, from its pin or else from the classifier. A device whose pins were removed can thus

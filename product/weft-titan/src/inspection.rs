@@ -9,7 +9,7 @@ use weft_host::bpf::{MapFd, SharedValue, program_info};
 use weft_host::ethtool::Nic as Ethtool;
 use weft_host::link;
 use weft_host::netns::NetNs;
-use weft_host::tc::{Device, FilterFound, Handle};
+use weft_host::tc::{FilterFound, Handle, TcDevice};
 use weft_host::xps;
 
 type Result<T> = core::result::Result<T, TitanError>;
@@ -42,7 +42,7 @@ impl Inspection {
 
 pub(crate) fn inspect(ns: &NetNs, device: &str) -> Result<Inspection> {
     let ifindex = link::index(ns, device)?;
-    let mut at = Device::open(ns, device)?;
+    let mut at = TcDevice::open(ns, device)?;
     let filters = if at.has_clsact()? { at.filters(Handle::EGRESS)? } else { Vec::new() };
     // The filter's name was chosen by its creator; the program's own name identifies it.
     let programs = filters.iter().filter_map(|filter| filter.program.as_ref());

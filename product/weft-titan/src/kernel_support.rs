@@ -7,7 +7,7 @@ use crate::programs::{Departures, Loaded};
 use weft_host::NetNs;
 use weft_host::doctor::{Facility, State};
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::{Device, Filter, FilterAction, Handle, Rule, TcObject};
+use weft_host::tc::{Filter, FilterAction, FilterRule, Handle, TcDevice, TcObject};
 
 /// The scratch link.
 const LINK: &str = "weft-try0";
@@ -54,9 +54,9 @@ fn programs(departures: Departures) -> State {
 fn try_action(loaded: &Loaded) -> Result<(), TitanError> {
     let ns = NetNs::anonymous()?;
     link::create_veth((&ns, LINK), (&ns, PEER), &VethOptions::default())?;
-    let mut device = Device::open(&ns, LINK)?;
+    let mut device = TcDevice::open(&ns, LINK)?;
     device.add(&TcObject::clsact())?;
-    let rule = Rule::Bpf { program: loaded.classifier().as_fd(), name: FILTER, direct_action: false };
+    let rule = FilterRule::Bpf { program: loaded.classifier().as_fd(), name: FILTER, direct_action: false };
     let action = Some(FilterAction::QueueByHash(0..=1));
     Ok(device.claim_filter(&Filter { action, ..Filter::new(Handle::EGRESS, 1, 1, rule) })?)
 }

@@ -5,7 +5,7 @@ use crate::stale_pins::drop_pins;
 use crate::state::ChangeRecord;
 use std::path::PathBuf;
 use weft_host::netns::NetNs;
-use weft_host::tc::{Device, Handle};
+use weft_host::tc::{Handle, TcDevice};
 
 /// The changes made so far, which are reverted on drop.
 pub(crate) struct Undo {
@@ -29,7 +29,7 @@ impl Undo {
 impl Drop for Undo {
     fn drop(&mut self) {
         if let Some((priority, clsact_added)) = self.filter.take() {
-            let mut device = Device::open(&self.ns, &self.device);
+            let mut device = TcDevice::open(&self.ns, &self.device);
             if let (Some(priority), Ok(device)) = (priority, &mut device) {
                 let _ = device.delete_filter(Handle::EGRESS, priority, HANDLE);
             }

@@ -1,7 +1,7 @@
 //! The kernel's hierarchical token bucket as a peer: one bucket with the whole rate, a class for each share, and a FIFO in each class.
 
 use weft_host::NetNs;
-use weft_host::tc::{Class, Device, Handle, Htb, HtbClass, Qdisc, Result, TcObject};
+use weft_host::tc::{Class, Handle, Htb, HtbClass, Qdisc, Result, TcDevice, TcObject};
 use weft_units::{BitsPerSec, Bytes, Nanos, Packets};
 
 /// Packets that a class may hold; more than the sockets of its flows allow.
@@ -56,5 +56,5 @@ pub(crate) fn install(ns: &NetNs, device: &str, rate: BitsPerSec, shares: &[Shar
         objects.push(TcObject::class(WHOLE, class(number), of(*share, QUANTUM)));
         objects.push(TcObject::leaf(class(number), Handle::NONE, Qdisc::Pfifo { limit: Some(LIMIT) }));
     }
-    Device::open(ns, device)?.install(objects)
+    TcDevice::open(ns, device)?.install(objects)
 }

@@ -22,7 +22,7 @@ use weft_experiments::simulate::{self, ScenarioReadError, SeededRun, sweep};
 use weft_facts::record::Document;
 use weft_policy::{Severity, render};
 use weft_sim::outcome::RunOutcome;
-use weft_sim::run::{PolicyDiagnostic, RunError, policy_diagnostics, simulate, simulate_observed};
+use weft_sim::run::{DiagnosticInText, RunError, policy_diagnostics, simulate, simulate_observed};
 use weft_sim::scenario::{self, Scenario};
 
 /// Simulate the hosts, NICs and network of a scenario file.
@@ -145,7 +145,7 @@ fn tell_of_policies(path: &Path, scenario: &Scenario) -> anyhow::Result<()> {
     let pretty = std::io::stderr().is_terminal();
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut failed = false;
-    for PolicyDiagnostic { mut diagnostic, text } in policy_diagnostics(scenario) {
+    for DiagnosticInText { mut diagnostic, text } in policy_diagnostics(scenario) {
         if scenario.files.contains_key(&diagnostic.file) {
             diagnostic.file = folder.join(&diagnostic.file).display().to_string();
         }

@@ -8,7 +8,7 @@ use crate::ids::{HostId, StreamId, Table};
 use crate::nic::scheduler::PolicyScheduler;
 use crate::outcome::PolicyChanged;
 use crate::policy::{Change, InForce, Refusal};
-use crate::run_error::{PolicyDiagnostic, RunError};
+use crate::run_error::{DiagnosticInText, RunError};
 use crate::scenario::{Files, FlowTraffic, HostSpec, INLINE, PolicyChange, Scenario, SchedulerKind};
 use crate::trace::Observer;
 use core::net::IpAddr;
@@ -107,8 +107,8 @@ fn options(scenario: &Scenario) -> CompileOptions {
 }
 
 /// Returns the diagnostics of the hosts' first policies, each once, with the text in which it is.
-pub(crate) fn diagnostics(scenario: &Scenario) -> Vec<PolicyDiagnostic> {
-    let mut found: Vec<PolicyDiagnostic> = Vec::new();
+pub(crate) fn diagnostics(scenario: &Scenario) -> Vec<DiagnosticInText> {
+    let mut found: Vec<DiagnosticInText> = Vec::new();
     let with_tree = scenario.hosts.iter().filter(|host| host.nic.scheduler == SchedulerKind::PolicyTree);
     for source in with_tree.filter_map(|host| source(scenario, host).ok().flatten()) {
         let (files, options) = (Files(&scenario.files), options(scenario));
@@ -117,7 +117,7 @@ pub(crate) fn diagnostics(scenario: &Scenario) -> Vec<PolicyDiagnostic> {
             let of_file = scenario.files.get(&diagnostic.file).filter(|_| diagnostic.file != source.name);
             let text = of_file.map_or_else(|| source.text.to_owned(), String::clone);
             if !found.iter().any(|known| known.diagnostic == diagnostic) {
-                found.push(PolicyDiagnostic { diagnostic, text });
+                found.push(DiagnosticInText { diagnostic, text });
             }
         }
     }

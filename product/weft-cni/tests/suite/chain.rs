@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 use weft_cni::plugin::{PluginOutcome, run};
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::{Device, Handle, Place};
+use weft_host::tc::{Handle, TcDevice, TcPlace};
 use weft_host::{NetNs, testing};
 
 /// A host and a container, joined as `ptp` joins them.
@@ -98,7 +98,7 @@ fn packets_of_the_container_are_marked() {
     done(pair.call("ADD", &config));
     assert_eq!(done(pair.call("CHECK", &config)), Value::Null);
     assert!(
-        !Device::open(&pair.host, "veth2").and_then(|mut device| device.has_clsact()).expect("read"),
+        !TcDevice::open(&pair.host, "veth2").and_then(|mut device| device.has_clsact()).expect("read"),
         "another's link"
     );
     // A rule that routes by the mark shows it: without the mark the host answers, with it the route is a black hole.
@@ -144,12 +144,12 @@ fn limits_are_buckets_of_some_milliseconds() {
     for _ in 0..200 {
         let _ = sender.send_to(&[0; 1400], "10.98.7.1:9");
     }
-    let found = Device::open(&pair.container, "eth0")
+    let found = TcDevice::open(&pair.container, "eth0")
         .and_then(|mut device| device.qdisc(Handle::FIRST))
         .expect("counters");
     assert!(found.counters.sent.bytes.0 < 60_000, "12.5 kB at once, and 10 Mb/s after it: {found:?}");
-    Device::open(&pair.host, "veth1")
-        .and_then(|mut device| device.delete_qdisc(Place::root(Handle::FIRST)))
+    TcDevice::open(&pair.host, "veth1")
+        .and_then(|mut device| device.delete_qdisc(TcPlace::root(Handle::FIRST)))
         .expect("it is there");
     assert!(matches!(pair.call("CHECK", &config), PluginOutcome::Failed(_)), "the limit is gone");
 }

@@ -13,7 +13,7 @@ use crate::netlink::{self, Attributes, Netlink};
 use crate::netns::{NetNs, NetNsError};
 use crate::sysctl::{self, SysctlError};
 use crate::tap::{self, TapError};
-use crate::tc::{Device, Handle, Htb, Qdisc, TcError, TcObject};
+use crate::tc::{Handle, Htb, Qdisc, TcDevice, TcError, TcObject};
 
 /// The reason that a trial failed.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +145,7 @@ fn links(bench: &Bench) -> Vec<Facility> {
 
 fn qdiscs(bench: &Bench) -> Vec<Facility> {
     let add = |object| {
-        bench.on_veth(|ns| match Device::open(ns, "va").and_then(|mut device| device.add(&object)) {
+        bench.on_veth(|ns| match TcDevice::open(ns, "va").and_then(|mut device| device.add(&object)) {
             Err(TcError::NoKind { kind, .. }) => Err(TrialError::NoQdisc(kind)),
             other => Ok(other?),
         })

@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::ethtool::{Nic, Offload, Switch};
     use crate::link::{VethOptions, create_veth, delete, index, set_mtu};
-    use crate::tc::{Device, TcObject};
+    use crate::tc::{TcDevice, TcObject};
     use crate::testing;
 
     /// Reads until an event is `wanted`.
@@ -171,7 +171,7 @@ mod tests {
         let mut nic = Nic::open(&a, "m0").expect("device");
         nic.set_offload(Offload::Tso, Switch::Off).expect("off");
         wait(&mut monitor, of(Change::Link));
-        let mut device = Device::open(&a, "m0").expect("device");
+        let mut device = TcDevice::open(&a, "m0").expect("device");
         device.add(&TcObject::clsact()).expect("clsact");
         assert_ne!(wait(&mut monitor, of(Change::Qdisc)).by, 0);
         device.delete_clsact().expect("delete");

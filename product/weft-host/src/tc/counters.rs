@@ -12,7 +12,7 @@ const TCA_STATS_PKT64: u16 = 8;
 /// The counters since the qdisc or class was made, and its current backlog. The kernel reports bytes in 64 bits, the backlog, drops and
 /// the other events in 32 bits; packets sent in 64 bits once they exceed 32 (Linux 5.5 and later).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
+pub struct QdiscCounters {
     /// Packets sent, with their bytes.
     pub sent: Counted,
     /// Packets dropped.
@@ -25,7 +25,7 @@ pub struct Counters {
     pub backlog: Counted,
 }
 
-impl Counters {
+impl QdiscCounters {
     /// Reads the attributes below `TCA_STATS2`: `gnet_stats_basic` and `gnet_stats_queue`. Zeros where they are missing.
     pub(super) fn parse(stats: &[u8]) -> Self {
         let mut counters = Self::default();
@@ -59,14 +59,14 @@ mod tests {
             .with(TCA_STATS_BASIC, &basic)
             .with(TCA_STATS_PKT64, &(1_u64 << 33).to_ne_bytes())
             .with(TCA_STATS_QUEUE, &words(&[1, 2, 3, 4, 5]));
-        let expected = Counters {
+        let expected = QdiscCounters {
             sent: Counted::new(1 << 33, 7_000_000_000),
             dropped: Packets(3),
             overlimits: 5,
             requeues: 4,
             backlog: Counted::new(1, 2),
         };
-        assert_eq!(Counters::parse(&stats.bytes()), expected);
-        assert_eq!(Counters::parse(&[]), Counters::default());
+        assert_eq!(QdiscCounters::parse(&stats.bytes()), expected);
+        assert_eq!(QdiscCounters::parse(&[]), QdiscCounters::default());
     }
 }

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 use weft_units::Packets;
 
 use super::class::Class;
-use super::counters::Counters;
+use super::counters::QdiscCounters;
 use super::error::{Result, TcError};
 use super::filter::{Filter, FilterFound, in_order};
 use super::handle::Handle;
-use super::message::{Entry, Place, message};
-use super::object::{Action, Hook, TcObject};
+use super::message::{Entry, TcPlace, message};
+use super::object::{Hook, TcAction, TcObject};
 use super::qdisc::{Qdisc, direct_packets};
 use crate::link::{self, Numbered};
 use crate::netlink::{Answer, Netlink, Refusal};
@@ -26,7 +26,7 @@ const RTM_NEWTFILTER: u16 = 44;
 
 /// The traffic control of a device. Its socket stays open, so that counters can be read every few milliseconds. The device is found by
 /// name once; from then on its number counts, which renaming does not change.
-pub struct Device {
+pub struct TcDevice {
     netlink: Netlink,
     index: u32,
     name: String,
@@ -34,13 +34,13 @@ pub struct Device {
     words: String,
 }
 
-impl fmt::Debug for Device {
+impl fmt::Debug for TcDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Device").field("device", &self.words).finish_non_exhaustive()
     }
 }
 
-impl fmt::Display for Device {
+impl fmt::Display for TcDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.words)
     }
@@ -50,13 +50,13 @@ impl fmt::Display for Device {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QdiscFound {
     /// Its place; its handle is [`Handle::NONE`] if the kernel made it by itself.
-    pub place: Place,
+    pub place: TcPlace,
     /// Its kind.
     pub kind: String,
     /// Its options (`TCA_OPTIONS`), which together with kind and place are the message that makes it; empty for none.
     pub options: Vec<u8>,
     /// Its counters; for `mq` those of all queues.
-    pub counters: Counters,
+    pub counters: QdiscCounters,
 }
 
 impl QdiscFound {
@@ -72,7 +72,7 @@ impl QdiscFound {
 
     fn of(entry: Entry) -> Self {
         let Entry { handle, parent, kind, options, counters, .. } = entry;
-        Self { place: Place { parent, handle }, kind, options, counters }
+        Self { place: TcPlace { parent, handle }, kind, options, counters }
     }
 }
 
@@ -80,13 +80,13 @@ impl QdiscFound {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClassFound {
     /// Its place.
-    pub place: Place,
+    pub place: TcPlace,
     /// The kind of its qdisc.
     pub kind: String,
     /// Its options (`TCA_OPTIONS`); empty for none.
     pub options: Vec<u8>,
     /// Its counters.
-    pub counters: Counters,
+    pub counters: QdiscCounters,
     /// The qdisc in it; [`Handle::NONE`] if it has none, or one that the kernel made by itself.
     pub leaf: Handle,
 }
@@ -98,7 +98,7 @@ impl ClassFound {
     }
 }
 
-impl Device {
+impl TcDevice {
     /// Opens the traffic control of the device that has this name.
     ///
     /// # Errors
@@ -128,7 +128,7 @@ impl Device {
     ///
     /// # Errors
     /// [`TcError::Invalid`] before anything is sent; [`TcError::NoKind`] if the kernel lacks a module; otherwise the kernel's error.
-    pub fn apply(&mut self, action: Action, object: &TcObject<'_>) -> Result<()> {
+    pub fn apply(&mut self, action: TcAction, object: &TcObject<'_>) -> Result<()> {
         let (body, flags) = object.request(action, self.index)?;
         let refused = |refusal| object.refused(refusal, format!("{action} {object} of {}", self.words));
         self.netlink.request(body, flags).map(drop).map_err(refused)
@@ -139,7 +139,7 @@ impl Device {
     /// # Errors
     /// As [`apply`](Self::apply); also if its place is taken.
     pub fn add(&mut self, object: &TcObject<'_>) -> Result<()> {
-        self.apply(Action::Add, object)
+        self.apply(TcAction::Add, object)
     }
 
     /// Changes an object's parameters; as [`apply`](Self::apply).
@@ -147,7 +147,7 @@ impl Device {
     /// # Errors
     /// As [`apply`](Self::apply); also if it does not exist, or cannot be changed.
     pub fn change(&mut self, object: &TcObject<'_>) -> Result<()> {
-        self.apply(Action::Change, object)
+        self.apply(TcAction::Change, object)
     }
 
     /// Adds an object, or replaces the one at its place; as [`apply`](Self::apply).
@@ -155,16 +155,16 @@ impl Device {
     /// # Errors
     /// As [`apply`](Self::apply).
     pub fn replace(&mut self, object: &TcObject<'_>) -> Result<()> {
-        self.apply(Action::Replace, object)
+        self.apply(TcAction::Replace, object)
     }
 
     /// Deletes the qdisc at a place, with its packets, classes and filters.
     ///
     /// # Errors
     /// If it does not exist, or the kernel made it by itself.
-    pub fn delete_qdisc(&mut self, place: Place) -> Result<()> {
+    pub fn delete_qdisc(&mut self, place: TcPlace) -> Result<()> {
         self.apply(
-            Action::Delete,
+            TcAction::Delete,
             &TcObject::Qdisc(place, Qdisc::Other { kind: String::new(), options: Vec::new() }),
         )
     }
@@ -173,7 +173,7 @@ impl Device {
     ///
     /// # Errors
     /// [`TcError::Batch`] with the object of the action that failed.
-    pub fn batch<'a>(&mut self, steps: impl IntoIterator<Item = (Action, TcObject<'a>)>) -> Result<()> {
+    pub fn batch<'a>(&mut self, steps: impl IntoIterator<Item = (TcAction, TcObject<'a>)>) -> Result<()> {
         let steps: Vec<_> = steps.into_iter().collect();
         for (done, (action, object)) in steps.iter().enumerate() {
             self.apply(*action, object).map_err(|source| TcError::Batch {
@@ -193,9 +193,9 @@ impl Device {
     /// As [`batch`](Self::batch).
     pub fn install(&mut self, objects: Vec<TcObject<'_>>) -> Result<()> {
         let first = objects.first().cloned();
-        let added = self.batch(objects.into_iter().map(|object| (Action::Add, object)));
+        let added = self.batch(objects.into_iter().map(|object| (TcAction::Add, object)));
         if let (Err(TcError::Batch { done: 1.., .. }), Some(first)) = (&added, first) {
-            let _ = self.apply(Action::Delete, &first);
+            let _ = self.apply(TcAction::Delete, &first);
         }
         added
     }
@@ -218,7 +218,7 @@ impl Device {
     /// # Errors
     /// If the device no longer exists.
     pub fn root(&mut self) -> Result<Option<QdiscFound>> {
-        let body = RouteNetlinkMessage::GetQueueDiscipline(self.message(Place::root(Handle::NONE)));
+        let body = RouteNetlinkMessage::GetQueueDiscipline(self.message(TcPlace::root(Handle::NONE)));
         let answers = match self.netlink.request(body, NLM_F_ECHO) {
             Err(refusal) if refusal.is(Errno::NOENT) => return Ok(None),
             other => other.map_err(|refusal| self.unreadable(refusal, "qdisc"))?,
@@ -244,7 +244,7 @@ impl Device {
         let found = entries.into_iter().map(|entry| {
             let Entry { handle, parent, kind, options, counters, info, .. } = entry;
             ClassFound {
-                place: Place { parent, handle },
+                place: TcPlace { parent, handle },
                 kind,
                 options,
                 counters,
@@ -265,12 +265,12 @@ impl Device {
         Ok(in_order(entries.into_iter().map(FilterFound::of).collect()))
     }
 
-    fn message(&self, place: Place) -> TcMessage {
+    fn message(&self, place: TcPlace) -> TcMessage {
         message(self.index, place, 0, ("", Vec::new()))
     }
 
     fn dump(&mut self, what: &str, answer: u16, parent: Handle) -> Result<Vec<Entry>> {
-        let message = self.message(Place { parent, handle: Handle::NONE });
+        let message = self.message(TcPlace { parent, handle: Handle::NONE });
         let body = match answer {
             RTM_NEWQDISC => RouteNetlinkMessage::GetQueueDiscipline(message),
             RTM_NEWTCLASS => RouteNetlinkMessage::GetTrafficClass(message),
@@ -306,7 +306,7 @@ impl Device {
         if ingress + egress > 0 {
             return Err(TcError::InUse { device: self.words.clone(), ingress, egress });
         }
-        self.apply(Action::Delete, &TcObject::clsact())
+        self.apply(TcAction::Delete, &TcObject::clsact())
     }
 
     fn no_hook(&self) -> TcError {
@@ -356,7 +356,7 @@ impl Device {
             return Err(self.no_such_filter(hook, priority, handle));
         };
         let info = u32::from(priority) << 16 | u32::from(there.protocol.to_be());
-        let place = Place { parent: hook, handle: Handle::from_raw(handle) };
+        let place = TcPlace { parent: hook, handle: Handle::from_raw(handle) };
         let body = message(self.index, place, info, (&there.kind, Vec::new()));
         let deleted = self.netlink.request(RouteNetlinkMessage::DelTrafficFilter(body), 0);
         deleted.map(drop).map_err(|refusal| match refusal.is(Errno::NOENT) {
@@ -373,12 +373,12 @@ impl Device {
     }
 }
 
-/// All filters of a hook of the device of this name; as [`Device::filters`].
+/// All filters of a hook of the device of this name; as [`TcDevice::filters`].
 ///
 /// # Errors
-/// As [`Device::open`] and [`Device::filters`].
+/// As [`TcDevice::open`] and [`TcDevice::filters`].
 pub fn filters(ns: &NetNs, device: &str, hook: Handle) -> Result<Vec<FilterFound>> {
-    Device::open(ns, device)?.filters(hook)
+    TcDevice::open(ns, device)?.filters(hook)
 }
 
 fn entries(answers: &[Answer], kind: u16) -> impl Iterator<Item = Entry> {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::device::{Device, QdiscFound};
+use super::device::{QdiscFound, TcDevice};
 use super::error::{Family, Result, TcError};
 use super::handle::Handle;
 use super::object::TcObject;
@@ -36,7 +36,7 @@ impl EgressKinds {
     /// # Errors
     /// If the device does not exist or the kernel refuses.
     pub fn of_device(ns: &NetNs, device: &str) -> Result<Option<Self>> {
-        Ok(Self::arrange(&Device::open(ns, device)?.qdiscs()?))
+        Ok(Self::arrange(&TcDevice::open(ns, device)?.qdiscs()?))
     }
 
     /// The root, and below `mq` the qdiscs of the queues in their order: queue `q` is class `q + 1` (mq_attach, net/sched/sch_mq.c).
@@ -69,7 +69,7 @@ fn tried(kind: &str) -> Option<bool> {
     let ns = NetNs::anonymous().ok()?;
     link::create_veth((&ns, "va"), (&ns, "vb"), &VethOptions::default()).ok()?;
     let qdisc = Qdisc::Other { kind: kind.to_owned(), options: Vec::new() };
-    match Device::open(&ns, "va").ok()?.add(&TcObject::root(Handle::NONE, qdisc)) {
+    match TcDevice::open(&ns, "va").ok()?.add(&TcObject::root(Handle::NONE, qdisc)) {
         Ok(()) => Some(true),
         Err(TcError::NoKind { .. }) => Some(false),
         // The kernel has it, and requires options.
@@ -91,12 +91,12 @@ fn among_modules(folder: &Path, kind: &str) -> Option<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tc::{Counters, Place};
+    use crate::tc::{QdiscCounters, TcPlace};
     use crate::testing;
 
     fn found(kind: &str, handle: u32, parent: u32) -> QdiscFound {
-        let place = Place { parent: Handle::from_raw(parent), handle: Handle::from_raw(handle) };
-        QdiscFound { place, kind: kind.to_owned(), options: Vec::new(), counters: Counters::default() }
+        let place = TcPlace { parent: Handle::from_raw(parent), handle: Handle::from_raw(handle) };
+        QdiscFound { place, kind: kind.to_owned(), options: Vec::new(), counters: QdiscCounters::default() }
     }
 
     #[test]

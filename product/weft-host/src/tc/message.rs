@@ -3,7 +3,7 @@
 use netlink_packet_core::DefaultNla;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
 
-use super::counters::Counters;
+use super::counters::QdiscCounters;
 use super::handle::Handle;
 use super::wire::TYPE_MASK;
 use crate::netlink::{attributes, c_string, u32_at};
@@ -17,14 +17,14 @@ const TCA_CHAIN: u16 = 11;
 
 /// The place of a qdisc or class: its own handle, and that of the class or qdisc above it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct TcPlace {
     /// The handle above it: [`Handle::ROOT`], [`Handle::CLSACT`], a class, or the qdisc of a class.
     pub parent: Handle,
     /// Its own; [`Handle::NONE`] lets the kernel choose that of a qdisc.
     pub handle: Handle,
 }
 
-impl Place {
+impl TcPlace {
     /// Returns the place of a device's egress qdisc.
     pub const fn root(handle: Handle) -> Self {
         Self { parent: Handle::ROOT, handle }
@@ -35,7 +35,7 @@ impl Place {
 }
 
 /// Returns a message. An empty kind and empty options are left away.
-pub(super) fn message(index: u32, place: Place, info: u32, (kind, options): (&str, Vec<u8>)) -> TcMessage {
+pub(super) fn message(index: u32, place: TcPlace, info: u32, (kind, options): (&str, Vec<u8>)) -> TcMessage {
     let mut message = TcMessage::default();
     message.header.index = index as i32;
     message.header.parent = TcHandle::from(place.parent.raw());
@@ -59,7 +59,7 @@ pub(super) struct Entry {
     pub(super) info: u32,
     pub(super) kind: String,
     pub(super) options: Vec<u8>,
-    pub(super) counters: Counters,
+    pub(super) counters: QdiscCounters,
     pub(super) chain: u32,
 }
 
@@ -77,7 +77,7 @@ impl Entry {
             match kind & TYPE_MASK {
                 TCA_KIND => entry.kind = c_string(value),
                 TCA_OPTIONS => entry.options = value.to_vec(),
-                TCA_STATS2 => entry.counters = Counters::parse(value),
+                TCA_STATS2 => entry.counters = QdiscCounters::parse(value),
                 TCA_CHAIN => entry.chain = u32_at(value, 0),
                 _ => {}
             }

@@ -10,7 +10,7 @@ use super::class::Class;
 use super::error::{Family, Result, TcError};
 use super::filter::Filter;
 use super::handle::Handle;
-use super::message::{Place, message};
+use super::message::{TcPlace, message};
 use super::qdisc::{Qdisc, Tbf};
 use crate::netlink::Refusal;
 
@@ -18,9 +18,9 @@ use crate::netlink::Refusal;
 #[derive(Clone, Debug)]
 pub enum TcObject<'a> {
     /// A qdisc.
-    Qdisc(Place, Qdisc),
+    Qdisc(TcPlace, Qdisc),
     /// A class; its parent is a class of the same qdisc, or the qdisc.
-    Class(Place, Class),
+    Class(TcPlace, Class),
     /// A filter.
     Filter(Filter<'a>),
 }
@@ -28,18 +28,18 @@ pub enum TcObject<'a> {
 impl TcObject<'_> {
     /// Returns a device's egress qdisc.
     pub const fn root(handle: Handle, qdisc: Qdisc) -> Self {
-        Self::Qdisc(Place::root(handle), qdisc)
+        Self::Qdisc(TcPlace::root(handle), qdisc)
     }
 
     /// Returns a qdisc below a class.
     pub const fn leaf(parent: Handle, handle: Handle, qdisc: Qdisc) -> Self {
-        Self::Qdisc(Place { parent, handle }, qdisc)
+        Self::Qdisc(TcPlace { parent, handle }, qdisc)
     }
 
     /// Returns a class below another class, or below its qdisc. HTB makes a class without a parent of one whose parent does not exist
     /// (`htb_change_class`).
     pub const fn class(parent: Handle, handle: Handle, class: Class) -> Self {
-        Self::Class(Place { parent, handle }, class)
+        Self::Class(TcPlace { parent, handle }, class)
     }
 
     /// Returns a token bucket filter as the device's egress qdisc, with the handle [`Handle::FIRST`].
@@ -65,40 +65,40 @@ impl TcObject<'_> {
 
     /// Returns a `clsact`.
     pub const fn clsact() -> Self {
-        Self::Qdisc(Place::CLSACT, Qdisc::Clsact)
+        Self::Qdisc(TcPlace::CLSACT, Qdisc::Clsact)
     }
 
     /// Returns the request of an action at the device of a number, and its flags.
-    pub(super) fn request(&self, action: Action, index: u32) -> Result<(RouteNetlinkMessage, u16)> {
+    pub(super) fn request(&self, action: TcAction, index: u32) -> Result<(RouteNetlinkMessage, u16)> {
         let (place, info) = match self {
             Self::Qdisc(place, _) | Self::Class(place, _) => (*place, 0),
             Self::Filter(filter) => {
                 let handle = Handle::from_raw(filter.handle);
-                (Place { parent: filter.hook, handle }, filter.info())
+                (TcPlace { parent: filter.hook, handle }, filter.info())
             }
         };
         let content = match (self, action) {
             // A filter is deleted by its kind as well; the others by their place.
-            (Self::Filter(filter), Action::Delete) => (filter.kind(), Vec::new()),
-            (_, Action::Delete) => ("", Vec::new()),
+            (Self::Filter(filter), TcAction::Delete) => (filter.kind(), Vec::new()),
+            (_, TcAction::Delete) => ("", Vec::new()),
             (Self::Qdisc(_, qdisc), _) => (qdisc.kind(), qdisc.encode()?),
             (Self::Class(_, class), _) => (class.kind(), class.encode()?),
             (Self::Filter(filter), _) => (filter.kind(), filter.encode()?),
         };
         let message = message(index, place, info, content);
         let body = match (self, action) {
-            (Self::Qdisc(..), Action::Delete) => RouteNetlinkMessage::DelQueueDiscipline(message),
+            (Self::Qdisc(..), TcAction::Delete) => RouteNetlinkMessage::DelQueueDiscipline(message),
             (Self::Qdisc(..), _) => RouteNetlinkMessage::NewQueueDiscipline(message),
-            (Self::Class(..), Action::Delete) => RouteNetlinkMessage::DelTrafficClass(message),
+            (Self::Class(..), TcAction::Delete) => RouteNetlinkMessage::DelTrafficClass(message),
             (Self::Class(..), _) => RouteNetlinkMessage::NewTrafficClass(message),
-            (Self::Filter(_), Action::Delete) => RouteNetlinkMessage::DelTrafficFilter(message),
+            (Self::Filter(_), TcAction::Delete) => RouteNetlinkMessage::DelTrafficFilter(message),
             (Self::Filter(_), _) => RouteNetlinkMessage::NewTrafficFilter(message),
         };
         let flags = match (self, action) {
-            (_, Action::Add) => NLM_F_CREATE | NLM_F_EXCL,
-            (Self::Qdisc(..), Action::Replace) => NLM_F_CREATE | NLM_F_REPLACE,
-            (_, Action::Replace) => NLM_F_CREATE,
-            (_, Action::Change | Action::Delete) => 0,
+            (_, TcAction::Add) => NLM_F_CREATE | NLM_F_EXCL,
+            (Self::Qdisc(..), TcAction::Replace) => NLM_F_CREATE | NLM_F_REPLACE,
+            (_, TcAction::Replace) => NLM_F_CREATE,
+            (_, TcAction::Change | TcAction::Delete) => 0,
         };
         Ok((body, flags))
     }
@@ -130,7 +130,7 @@ impl fmt::Display for TcObject<'_> {
                 let (kind, priority) = (filter.kind(), filter.priority);
                 write!(f, "filter {kind} of priority {priority} at {}", Hook(filter.hook))?;
                 return match filter.rule {
-                    super::filter::Rule::Bpf { name, .. } => write!(f, " (`{name}`)"),
+                    super::filter::FilterRule::Bpf { name, .. } => write!(f, " (`{name}`)"),
                     _ => Ok(()),
                 };
             }
@@ -165,7 +165,7 @@ impl fmt::Display for Hook {
 
 /// An action on an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Action {
+pub enum TcAction {
     /// Adds it; fails if its place is taken. A classful root takes the place of the kernel's default.
     Add,
     /// Changes the parameters of the one that is there; packets stay.
@@ -176,7 +176,7 @@ pub enum Action {
     Delete,
 }
 
-impl fmt::Display for Action {
+impl fmt::Display for TcAction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Add => "add",

@@ -1,10 +1,10 @@
 //! A device's former root, as the messages that made it.
 
-use super::device::{Device, QdiscFound};
+use super::device::{QdiscFound, TcDevice};
 use super::error::{Result, TcError};
 use super::handle::Handle;
-use super::message::Place;
-use super::object::{Action, TcObject};
+use super::message::TcPlace;
+use super::object::{TcAction, TcObject};
 use super::qdisc::Qdisc;
 
 /// Kinds with classes and filters of their users, which a dump of the qdisc does not have.
@@ -15,17 +15,17 @@ const WITH_BANDS: [&str; 2] = ["prio", "multiq"];
 /// A device's egress qdiscs at one time. The kernel accepts its own dumps of kind and options as requests, with the same handles:
 /// `fq_codel`, `fq`, `pfifo_fast`, `tbf`, `prio`, `sfq` and others, also below `mq`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Saved(Vec<(Place, Qdisc)>);
+pub struct Saved(Vec<(TcPlace, Qdisc)>);
 
 impl Saved {
     /// Returns a root from its [`messages`](Self::messages), which may have been kept in a file.
-    pub const fn new(messages: Vec<(Place, Qdisc)>) -> Self {
+    pub const fn new(messages: Vec<(TcPlace, Qdisc)>) -> Self {
         Self(messages)
     }
 
     /// The place and the qdisc of each message, the root first, then those below it. Empty for the kernel's default, which comes
     /// back when ours is deleted.
-    pub fn messages(&self) -> &[(Place, Qdisc)] {
+    pub fn messages(&self) -> &[(TcPlace, Qdisc)] {
         &self.0
     }
 
@@ -35,7 +35,7 @@ impl Saved {
     }
 }
 
-impl Device {
+impl TcDevice {
     /// Saves the root, so that [`restore`](Self::restore) can put it back. Nothing changes.
     ///
     /// # Errors
@@ -87,7 +87,7 @@ impl Device {
     pub fn restore(&mut self, saved: &Saved, ours: Handle) -> Result<()> {
         let there = self.root()?.filter(|root| root.place.handle != Handle::NONE);
         if let Some(root) = &there {
-            let QdiscFound { place: Place { handle, .. }, kind, .. } = root;
+            let QdiscFound { place: TcPlace { handle, .. }, kind, .. } = root;
             if *handle != ours {
                 let (device, kind, handle) = (self.to_string(), kind.clone(), *handle);
                 return Err(TcError::NotOurs { device, kind, handle });
@@ -98,6 +98,6 @@ impl Device {
             }
         }
         let messages = saved.0.iter().cloned();
-        self.batch(messages.map(|(place, qdisc)| (Action::Replace, TcObject::Qdisc(place, qdisc))))
+        self.batch(messages.map(|(place, qdisc)| (TcAction::Replace, TcObject::Qdisc(place, qdisc))))
     }
 }

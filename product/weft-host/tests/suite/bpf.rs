@@ -11,7 +11,7 @@ use weft_host::bpf::{
 };
 use weft_host::link::{self, VethOptions};
 use weft_host::sysctl::{self, SysctlError};
-use weft_host::tc::{self, Device, Filter, FilterAction, Handle, Rule, TcError, TcObject};
+use weft_host::tc::{self, Filter, FilterAction, FilterRule, Handle, TcDevice, TcError, TcObject};
 use weft_host::{Mac, NetNs, testing};
 
 const TO: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 97, 0, 2));
@@ -110,19 +110,19 @@ fn wire() -> (NetNs, NetNs, UdpSocket) {
     link::set_up(&a, "va").expect("up");
     link::set_up(&b, "vb").expect("up");
     link::wait_running(&a, "va", std::time::Duration::from_secs(10)).expect("running");
-    Device::open(&a, "va").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
+    TcDevice::open(&a, "va").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
     let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
     (a, b, socket)
 }
 
 fn filter(program: &ProgramFd, priority: u16, direct_action: bool) -> Filter<'_> {
-    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-test", direct_action };
+    let rule = FilterRule::Bpf { program: program.as_fd(), name: "weft-test", direct_action };
     Filter::new(Handle::EGRESS, priority, 1, rule)
 }
 
 fn attach(ns: &NetNs, program: &ProgramFd) {
     let filter = filter(program, 1, true);
-    Device::open(ns, "va").and_then(|mut device| device.claim_filter(&filter)).expect("attach");
+    TcDevice::open(ns, "va").and_then(|mut device| device.claim_filter(&filter)).expect("attach");
 }
 
 #[test]
@@ -152,7 +152,9 @@ fn a_map_found_at_a_filter_is_used_by_another_object() {
     let its = program_maps(mark.id()).expect("maps");
     assert!(its.contains(&(map.id(), "weft_page".to_string())), "{its:?}");
     assert!(!its.contains(&(id_of("weft_sock"), "weft_sock".to_string())), "a map that was not to be reused");
-    Device::open(&a, "va").and_then(|mut device| device.delete_filter(Handle::EGRESS, 1, 1)).expect("delete");
+    TcDevice::open(&a, "va")
+        .and_then(|mut device| device.delete_filter(Handle::EGRESS, 1, 1))
+        .expect("delete");
     attach(&a, &mark);
     let before = packets(&page);
     assert!(socket.send_to(&[0; 100], (TO, 9)).is_ok());
@@ -283,13 +285,13 @@ fn queues_are_taken_by_hash_and_later_filters_run() {
     let (mark, look) = (mark.expect("program"), look.expect("program"));
     let action = Some(FilterAction::QueueByHash(2..=5));
     let choose = Filter { action, ..filter(&mark, 1, false) };
-    match Device::open(&a, "va").and_then(|mut device| device.claim_filter(&choose)) {
+    match TcDevice::open(&a, "va").and_then(|mut device| device.claim_filter(&choose)) {
         Ok(()) => {}
         Err(error @ TcError::NoKind { .. }) => return testing::skip(test, error),
         Err(error) => panic!("{error}"),
     }
     let behind = filter(&look, 2, true);
-    Device::open(&a, "va").and_then(|mut device| device.claim_filter(&behind)).expect("attach");
+    TcDevice::open(&a, "va").and_then(|mut device| device.claim_filter(&behind)).expect("attach");
     let page: SharedValue<Page> = object.shared("weft_page").expect("shared");
     // The probability that 64 flows miss one of four queues is less than one in ten million.
     for _ in 0..64 {

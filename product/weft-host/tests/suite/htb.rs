@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::{Class, ClassFound, Device, Handle, Htb, HtbClass, Place, Qdisc, TcObject};
+use weft_host::tc::{Class, ClassFound, Handle, Htb, HtbClass, Qdisc, TcDevice, TcObject, TcPlace};
 use weft_host::{Mac, NetNs, testing};
 use weft_units::{BitsPerSec, Bytes, Counted, Nanos, Packets};
 
@@ -37,7 +37,7 @@ fn packets_go_to_the_class_of_their_priority() {
     let mut objects = vec![TcObject::root(ROOT, Qdisc::Htb(Htb::with_default(fast.minor())))];
     objects.extend(class(slow, 8_000_000, 8_000_000, 5));
     objects.extend(class(fast, 1_000_000_000, 50_000_000_000, 1000));
-    let mut device = Device::open(&a, "va").expect("device");
+    let mut device = TcDevice::open(&a, "va").expect("device");
     device.install(objects).expect("install");
 
     let socket = a.run(|| UdpSocket::bind("0.0.0.0:0")).expect("run").expect("bind");
@@ -60,7 +60,7 @@ fn packets_go_to_the_class_of_their_priority() {
     assert!(slow.dropped >= Packets(10), "{slow:?}");
     assert!(fast.sent.packets >= Packets(3) && fast.dropped == Packets(0), "{fast:?}");
 
-    device.delete_qdisc(Place::root(ROOT)).expect("remove");
+    device.delete_qdisc(TcPlace::root(ROOT)).expect("remove");
     assert!(device.classes().expect("classes").is_empty());
-    assert!(device.delete_qdisc(Place::root(ROOT)).is_err());
+    assert!(device.delete_qdisc(TcPlace::root(ROOT)).is_err());
 }

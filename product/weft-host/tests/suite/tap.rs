@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::sys::socket::{setsockopt, sockopt};
 use weft_host::link::{self, LinkStats, Mac, Numbered};
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments, VNET_HEADER_LEN};
-use weft_host::tc::{Counters, Device, TcObject};
+use weft_host::tc::{QdiscCounters, TcDevice, TcObject};
 use weft_host::testing::{PATIENCE, until};
 use weft_host::{NetNs, sysctl, testing};
 use weft_units::Packets;
@@ -25,7 +25,7 @@ struct Bench {
     ns: NetNs,
     rings: Vec<OwnedFd>,
     link: Numbered,
-    qdisc: Device,
+    qdisc: TcDevice,
 }
 
 /// A packet that was read: the segmentation type and size of its header, and the length of its frame.
@@ -52,7 +52,7 @@ impl Bench {
         let rings = tap::create_with(&ns, "t0", &options).expect("TAP");
         link::set_txqueuelen(&ns, "t0", SLOTS).expect("slots");
         let link = Numbered::named(&ns, "t0").expect("link");
-        let mut qdisc = Device::of(&link).expect("device");
+        let mut qdisc = TcDevice::of(&link).expect("device");
         qdisc.install(TcObject::fifo_of_each_queue(queues as u16, Packets(FIFO.into()))).expect("qdiscs");
         link.set_up().expect("up");
         link.wait_running(PATIENCE).expect("running");
@@ -105,7 +105,7 @@ impl Bench {
         length
     }
 
-    fn counters(&mut self) -> Counters {
+    fn counters(&mut self) -> QdiscCounters {
         self.qdisc.root().expect("read").expect("a qdisc").counters
     }
 
@@ -115,7 +115,7 @@ impl Bench {
 
     fn no_drops(&mut self) {
         let stats: LinkStats = self.link.show().expect("link").stats;
-        let Counters { dropped, .. } = self.counters();
+        let QdiscCounters { dropped, .. } = self.counters();
         assert_eq!((stats.tx_dropped.get(), stats.tx_errors.get(), dropped.get()), (0, 0, 0));
     }
 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::time::Duration;
 
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::{Device, Handle, Qdisc, Tbf, TcError, TcObject};
+use weft_host::tc::{Handle, Qdisc, Tbf, TcDevice, TcError, TcObject};
 use weft_host::{Mac, NetNs, testing};
 use weft_units::{BitsPerSec, Bytes, Counted, Packets};
 
@@ -22,7 +22,7 @@ fn the_queue_is_bounded_in_bytes_and_the_counters_balance() {
     link::set_up(&a, "va").expect("up");
     link::set_up(&b, "vb").expect("up");
     link::wait_running(&a, "va", Duration::from_secs(10)).expect("running");
-    let mut device = Device::open(&a, "va").expect("device");
+    let mut device = TcDevice::open(&a, "va").expect("device");
     let before = device.qdisc(Handle::FIRST);
     assert!(matches!(before, Err(TcError::NotThere { .. })), "{before:?}");
     // 80 kb/s: a frame of 1000 bytes takes 100 ms, so nothing leaves the queue while 40 are sent.
@@ -48,7 +48,7 @@ fn another_qdisc_takes_the_place_of_the_fifo() {
     let tbf = Tbf { rate: BitsPerSec(80_000), overhead: 0, burst: Bytes(1600), limit: Bytes(10_500) };
     let inner = |kind| TcObject::leaf(Handle::FIRST.class(1), Handle::qdisc(2), Qdisc::decode(kind, &[]));
     let install =
-        |ns: &NetNs, name: &str, objects| Device::open(ns, name).and_then(|mut at| at.install(objects));
+        |ns: &NetNs, name: &str, objects| TcDevice::open(ns, name).and_then(|mut at| at.install(objects));
     install(&a, "va", vec![TcObject::tbf(tbf), inner("pfifo")]).expect("every kernel has it");
     let lone = install(&b, "vb", vec![inner("pfifo")]).expect_err("no TBF there");
     assert!(lone.to_string().starts_with("add qdisc pfifo 2: below 1:1 of link vb of (unnamed): "), "{lone}");

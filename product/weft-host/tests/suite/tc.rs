@@ -4,8 +4,8 @@ use std::process::Command;
 
 use weft_host::link::{self, LinkError, VethOptions};
 use weft_host::tc::{
-    Action, Class, Device, ETH_P_IP, Filter, FilterAction, Handle, Htb, HtbClass, Place, Qdisc, Rule, Tbf,
-    TcError, TcObject, U32Key,
+    Class, ETH_P_IP, Filter, FilterAction, FilterRule, Handle, Htb, HtbClass, Qdisc, Tbf, TcAction, TcDevice,
+    TcError, TcObject, TcPlace, U32Key,
 };
 use weft_host::{NetNs, programs, testing};
 use weft_units::{BitsPerSec, Bytes, Counted, Packets};
@@ -15,7 +15,7 @@ const FIRST: Handle = Handle::FIRST;
 /// A veth pair in a namespace of its own.
 struct Bench {
     ns: NetNs,
-    device: Device,
+    device: TcDevice,
 }
 
 impl Bench {
@@ -27,7 +27,7 @@ impl Bench {
         let ns = NetNs::anonymous().expect("namespace");
         let options = VethOptions { queues: Some(queues), ..VethOptions::default() };
         link::create_veth((&ns, "va"), (&ns, "vb"), &options).expect("veth");
-        let device = Device::open(&ns, "va").expect("device");
+        let device = TcDevice::open(&ns, "va").expect("device");
         Some(Self { ns, device })
     }
 
@@ -84,7 +84,7 @@ fn qdiscs_are_read_back_as_they_were_added() {
         let found = bench.device.qdisc(FIRST).expect("found");
         assert_eq!(
             (found.qdisc(), found.place, found.kind.as_str()),
-            (qdisc.clone(), Place::root(FIRST), qdisc.kind())
+            (qdisc.clone(), TcPlace::root(FIRST), qdisc.kind())
         );
         assert_eq!(bench.root(), qdisc);
         let there = bench.device.add(&TcObject::root(FIRST, qdisc.clone())).expect_err("there is one");
@@ -96,11 +96,11 @@ fn qdiscs_are_read_back_as_they_were_added() {
                  delete the one that is there first, or replace it"
             )
         );
-        bench.device.delete_qdisc(Place::root(FIRST)).expect("delete");
+        bench.device.delete_qdisc(TcPlace::root(FIRST)).expect("delete");
         assert!(matches!(bench.device.qdisc(FIRST), Err(TcError::NotThere { .. })));
     }
     // One at the far end is not the device's.
-    let mut far = Device::open(&bench.ns, "vb").expect("device");
+    let mut far = TcDevice::open(&bench.ns, "vb").expect("device");
     far.add(&TcObject::tbf(tbf(1))).expect("add");
     assert!(bench.device.qdiscs().expect("read").iter().all(|qdisc| qdisc.kind != "tbf"));
 }
@@ -147,9 +147,9 @@ fn classes_are_read_back_as_they_were_added() {
     bench.device.change(&change).expect("change");
     assert_eq!(bench.device.classes().expect("classes")[1].class(), Class::Htb(slower));
     let inner = TcObject::class(FIRST, FIRST.class(1), Class::Htb(class(8)));
-    let busy = bench.device.apply(Action::Delete, &inner).expect_err("it has children");
+    let busy = bench.device.apply(TcAction::Delete, &inner).expect_err("it has children");
     assert!(busy.to_string().contains("delete class htb 1:1 below 1: of link va of (unnamed)"), "{busy}");
-    bench.device.apply(Action::Delete, &change).expect("delete");
+    bench.device.apply(TcAction::Delete, &change).expect("delete");
     assert_eq!(bench.device.classes().expect("classes").len(), 2);
 }
 
@@ -207,14 +207,14 @@ fn a_batch_stops_at_the_first_error_and_an_installation_leaves_nothing() {
         ]
     };
     let error =
-        bench.device.batch(objects().into_iter().map(|object| (Action::Add, object))).expect_err("no 1:7");
+        bench.device.batch(objects().into_iter().map(|object| (TcAction::Add, object))).expect_err("no 1:7");
     let TcError::Batch { object, done: 2, of: 4, .. } = &error else { panic!("{error:?}") };
     assert_eq!(object, "qdisc pfifo 2: below 1:7");
     let text = error.to_string();
     assert!(text.starts_with("add qdisc pfifo 2: below 1:7 of link va of (unnamed): "), "{text}");
     assert!(text.ends_with(" (step 3 of 4; those before it were carried out)"), "{text}");
     assert_eq!(bench.device.classes().expect("classes").len(), 1, "the fourth was not added");
-    bench.device.delete_qdisc(Place::root(FIRST)).expect("delete");
+    bench.device.delete_qdisc(TcPlace::root(FIRST)).expect("delete");
     assert!(bench.device.install(objects()).is_err());
     assert!(bench.device.classes().expect("classes").is_empty(), "nothing remains");
     bench.device.add(&objects()[0]).expect("the root is free");
@@ -225,12 +225,12 @@ fn a_batch_stops_at_the_first_error_and_an_installation_leaves_nothing() {
 #[test]
 fn absent_devices_and_kinds_are_named_in_a_line() {
     let Some(mut bench) = Bench::new("absent_devices_and_kinds_are_named_in_a_line", 1) else { return };
-    let none = Device::open(&bench.ns, "eth9").expect_err("no such device");
+    let none = TcDevice::open(&bench.ns, "eth9").expect_err("no such device");
     assert!(matches!(none, TcError::Link(LinkError::NotFound { .. })), "{none}");
     assert!(bench.device.root().expect("read").is_none_or(|root| root.place.handle == Handle::NONE));
     assert!(bench.device.classes().expect("classes").is_empty());
     assert!(bench.device.filters(Handle::EGRESS).expect("filters").is_empty());
-    let absent = bench.device.delete_qdisc(Place::root(FIRST)).expect_err("nothing to delete");
+    let absent = bench.device.delete_qdisc(TcPlace::root(FIRST)).expect_err("nothing to delete");
     assert!(
         absent.to_string().starts_with("delete qdisc 1: at the root of link va of (unnamed): "),
         "{absent}"
@@ -286,7 +286,7 @@ fn a_former_root_is_put_back_as_tc_shows_it() {
             .replace(&ours())
             .or_else(|_| {
                 // A root of the same handle cannot become another kind.
-                bench.device.delete_qdisc(Place::root(handle))?;
+                bench.device.delete_qdisc(TcPlace::root(handle))?;
                 bench.device.add(&ours())
             })
             .expect("ours");
@@ -312,7 +312,7 @@ fn a_root_with_classes_is_not_replaced_unseen() {
         "save the root of link va of (unnamed): htb 1: cannot be put back, since its classes would be lost; delete it or \
          leave the device as it is"
     );
-    bench.device.delete_qdisc(Place::root(FIRST)).expect("delete");
+    bench.device.delete_qdisc(TcPlace::root(FIRST)).expect("delete");
     bench.device.add(&TcObject::tbf(tbf(1))).expect("tbf");
     bench.device.add(&TcObject::leaf(FIRST.class(1), Handle::qdisc(2), htb())).expect("htb in it");
     let refused = bench.device.save().expect_err("refused");
@@ -325,7 +325,7 @@ fn filters_give_classes_and_redirect() {
     bench.device.add(&TcObject::root(FIRST, Qdisc::Htb(Htb::with_default(1)))).expect("htb");
     bench.device.add(&TcObject::class(FIRST, FIRST.class(1), Class::Htb(class(8_000)))).expect("class");
     let port = U32Key { offset: 20, mask: 0xffff_0000, value: 80 << 16 };
-    let any = Filter::new(FIRST, 3, 0, Rule::U32(vec![port]));
+    let any = Filter::new(FIRST, 3, 0, FilterRule::U32(vec![port]));
     let to_class = Filter { class: Some(FIRST.class(1)), protocol: ETH_P_IP, ..any.clone() };
     bench.device.add(&TcObject::Filter(to_class.clone())).expect("filter");
     let found = bench.device.filters(FIRST).expect("filters");
@@ -344,11 +344,11 @@ fn filters_give_classes_and_redirect() {
         Ok(()) => assert!(!bench.device.filters(Handle::INGRESS).expect("filters").is_empty()),
         Err(error) => assert!(error.is_missing_kind(), "{error}"),
     }
-    let all = TcObject::Filter(Filter::new(Handle::EGRESS, 1, 1, Rule::Matchall));
+    let all = TcObject::Filter(Filter::new(Handle::EGRESS, 1, 1, FilterRule::Matchall));
     if let Err(error) = bench.device.add(&all) {
         let expected = "the kernel has no classifier matchall; load cls_matchall or use a kernel that has it";
         assert!(error.to_string().contains(expected), "{error}");
     }
-    bench.device.apply(Action::Delete, &TcObject::Filter(to_class)).expect("delete");
+    bench.device.apply(TcAction::Delete, &TcObject::Filter(to_class)).expect("delete");
     assert!(bench.device.filters(FIRST).expect("filters").is_empty());
 }

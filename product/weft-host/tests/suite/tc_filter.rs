@@ -7,7 +7,7 @@ use std::process::Command;
 use libbpf_rs::libbpf_sys::{self, bpf_insn};
 use weft_host::link::{self, VethOptions};
 use weft_host::tc::{
-    Device, ETH_P_ALL, Filter, FilterAction, Handle, Rule, TcError, TcObject, free_priority,
+    ETH_P_ALL, Filter, FilterAction, FilterRule, Handle, TcDevice, TcError, TcObject, free_priority,
 };
 use weft_host::{NetNs, programs, testing};
 
@@ -36,19 +36,19 @@ fn program() -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(fd) }
 }
 
-fn veth(a: &NetNs, b: &NetNs) -> Device {
+fn veth(a: &NetNs, b: &NetNs) -> TcDevice {
     link::create_veth((a, "va"), (b, "vb"), &VethOptions::default()).expect("veth");
-    Device::open(a, "va").expect("device")
+    TcDevice::open(a, "va").expect("device")
 }
 
 fn ours(program: &OwnedFd, priority: u16) -> Filter<'_> {
-    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: true };
+    let rule = FilterRule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: true };
     Filter::new(Handle::EGRESS, priority, 0x77, rule)
 }
 
 /// The filter with the program's result as a match.
 fn plain(program: &OwnedFd, priority: u16) -> Filter<'_> {
-    let rule = Rule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: false };
+    let rule = FilterRule::Bpf { program: program.as_fd(), name: "weft-titan", direct_action: false };
     Filter { rule, ..ours(program, priority) }
 }
 
@@ -69,7 +69,7 @@ fn a_filter_is_echoed_as_it_was_added() {
     device.add(&TcObject::clsact()).expect("clsact");
     assert!(
         device.has_clsact().expect("look")
-            && !Device::open(&a, "lo").expect("lo").has_clsact().expect("look")
+            && !TcDevice::open(&a, "lo").expect("lo").has_clsact().expect("look")
     );
     assert!(device.add(&TcObject::clsact()).is_err(), "there is one already");
 

@@ -6,7 +6,7 @@ use super::{Doorbells, PROGRAM};
 use weft_host::bpf::{self, BpfError, FilterId};
 use weft_host::link::{LinkError, Numbered};
 use weft_host::netns::NetNsError;
-use weft_host::tc::{self, Device, FilterFound, Handle, TcError};
+use weft_host::tc::{self, FilterFound, Handle, TcDevice, TcError};
 
 /// Errors from looking at a port's egress, or from taking a place there.
 #[derive(Debug, thiserror::Error)]
@@ -123,7 +123,7 @@ impl Doorbells {
         // The kernel chooses a priority before the first. Packets pass the new filter before the former is deleted.
         near.namespace().run(|| self.attach(link.index))??;
         if let Some(former) = former {
-            Device::open(near.namespace(), &link.name)?.delete_filter(
+            TcDevice::open(near.namespace(), &link.name)?.delete_filter(
                 Handle::EGRESS,
                 former.priority,
                 former.handle,

@@ -6,7 +6,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weft_host::link::Numbered;
-use weft_host::tc::{Counters, Device, Handle, TcError};
+use weft_host::tc::{Handle, QdiscCounters, TcDevice, TcError};
 
 /// The qdisc at the root of a link, whichever it is at the time.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct RootQdisc(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    device: Device,
+    device: TcDevice,
     /// The drops of the qdisc that is there now, at the last reading.
     last: u64,
     /// The drops of those before it, and the packets that waited when the link went down.
@@ -24,13 +24,13 @@ struct State {
 impl RootQdisc {
     /// Opens the counters of the qdisc at the root of `link`.
     pub(super) fn of(link: &Numbered) -> Result<Self, TcError> {
-        Ok(Self(Mutex::new(State { device: Device::of(link)?, last: 0, before: 0 })))
+        Ok(Self(Mutex::new(State { device: TcDevice::of(link)?, last: 0, before: 0 })))
     }
 
     /// Goes on at `link`, the same device in another namespace: the kernel has removed its qdisc on the way
     /// (`dev_change_net_namespace`).
     pub(super) fn follow(&self, link: &Numbered) -> Result<(), TcError> {
-        let device = Device::of(link)?;
+        let device = TcDevice::of(link)?;
         let mut state = self.lock();
         let before = state.before + state.last;
         *state = State { device, last: 0, before };
@@ -67,7 +67,7 @@ impl RootQdisc {
 
 impl State {
     /// Reads the counters of the root, which for `mq` are those of all queues.
-    fn read(&mut self) -> Result<Counters, TcError> {
+    fn read(&mut self) -> Result<QdiscCounters, TcError> {
         match self.device.root()? {
             Some(root) => Ok(root.counters),
             None => Err(TcError::NotThere { device: self.device.to_string(), handle: Handle::ROOT }),

@@ -25,7 +25,7 @@ use weft_host::OsError;
 use weft_host::link::{self, Mac, Numbered};
 use weft_host::netns::NetNs;
 use weft_host::tap::{self, Carrier, FullRing, TapError, TapOptions, UdpSegments};
-use weft_host::tc::{Device, TcObject};
+use weft_host::tc::{TcDevice, TcObject};
 use weft_units::{Counted, Packets};
 
 /// The configuration of a port that is a TAP.
@@ -78,7 +78,7 @@ impl Tap {
         link::set_txqueuelen(app, name, config.slots.max(2))?;
         let link = Numbered::named(app, name)?;
         let fifos = TcObject::fifo_of_each_queue(config.rings as u16, Packets(config.ring_packets.into()));
-        Device::of(&link)?.install(fifos)?;
+        TcDevice::of(&link)?.install(fifos)?;
         Ok((Self { queue, link }, rings))
     }
 

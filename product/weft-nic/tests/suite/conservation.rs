@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
-use weft_host::tc::{Device, Tbf, TcObject};
+use weft_host::tc::{Tbf, TcDevice, TcObject};
 use weft_host::testing::{PATIENCE, until};
 use weft_nic::port::Receive;
 use weft_nic::testbed::RECEIVER;
@@ -260,7 +260,7 @@ fn a_stop_waits_until_the_uplink_s_device_has_counted_its_packets() {
     let nic = wire.port(&wire.app, "p0", Mac::local(1), Receive::Auto);
     // The worker has written all long before the queue of its device is empty: two thirds of a second.
     let slow = Tbf { rate: BitsPerSec(500_000), overhead: 0, burst: Bytes(2_000), limit: Bytes(1_000_000) };
-    Device::open(&wire.nic, "p0-up")
+    TcDevice::open(&wire.nic, "p0-up")
         .and_then(|mut device| device.add(&TcObject::tbf(slow)))
         .expect("a slow queue");
     link::wait_running(&wire.app, "p0", PATIENCE).expect("running");

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::ethtool::{Nic, Offload, Switch, WHOLE_TCP};
 use weft_host::link::{GsoSizes, VethOptions};
-use weft_host::tc::{self, Device, Handle};
+use weft_host::tc::{self, Handle, TcDevice};
 use weft_host::testing::{PATIENCE, privileged, unique, wait_for};
 use weft_host::{Mac, NetNs, link, sysctl};
 use weft_nic::nic::{NicPlan, SoftwareNic};
@@ -129,7 +129,7 @@ fn a_deleted_filter_or_clsact_is_put_back() {
     datagrams_arrive(&bench, sender);
     let filters = || tc::filters(sender, PORT, Handle::EGRESS).expect("filters");
     let ours = filters().remove(0);
-    Device::open(sender, PORT)
+    TcDevice::open(sender, PORT)
         .and_then(|mut device| device.delete_filter(Handle::EGRESS, ours.priority, ours.handle))
         .expect("delete");
     line(&bench.nic, &["its egress filter was deleted by another program; restored"]);

@@ -11,7 +11,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto};
 use weft_host::link::{self, Mac, Route, VethOptions};
 use weft_host::netns::NetNs;
 use weft_host::sysctl;
-use weft_host::tc::{self, Device, Filter, Handle, Rule, TcObject};
+use weft_host::tc::{self, Filter, FilterRule, Handle, TcDevice, TcObject};
 use weft_host::testing::{privileged, unique, wait_for};
 use weft_nic::multiqueue::{Multiqueue, start_over};
 use weft_nic::testbed::{RECEIVER, Testbed};
@@ -237,7 +237,7 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
     // Another device has its name now, and a filter of the same priority.
     rename(&sender, "port0", "port9");
     link::create_veth((&sender, "port0"), (&sender, "other1"), &VethOptions::default()).expect("veth");
-    Device::open(&sender, "port0").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
+    TcDevice::open(&sender, "port0").and_then(|mut device| device.add(&TcObject::clsact())).expect("clsact");
     let titans = tc::filters(&sender, "port9", Handle::EGRESS).expect("filters");
     let state = assigned.titan().state().clone();
     let id = titans
@@ -247,9 +247,9 @@ fn it_goes_from_the_device_that_it_came_to_whatever_that_is_called() {
         .expect("ours")
         .id;
     let program = weft_host::bpf::ProgramFd::by_id(id).expect("a program");
-    let rule = Rule::Bpf { program: program.as_fd(), name: "another", direct_action: true };
+    let rule = FilterRule::Bpf { program: program.as_fd(), name: "another", direct_action: true };
     let foreign = Filter::new(Handle::EGRESS, state.priority, state.handle, rule);
-    Device::open(&sender, "port0")
+    TcDevice::open(&sender, "port0")
         .and_then(|mut device| device.claim_filter(&foreign))
         .expect("another's filter");
     drop(program);

@@ -1,11 +1,11 @@
 //! The difference of two trees: what changes in place, what comes and goes, and what needs a new root.
 
-use super::tree::{Class, ClassKind, Handle, Parent, Part, QdiscKind, Tree};
+use super::tree::{Class, ClassKind, Handle, KernelPart, KernelTree, Parent, QdiscKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The way from one tree to another.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Difference {
+pub enum KernelDifference {
     /// Edits of the tree in force, without loss but for the queues in [`Edits::replaced`].
     InPlace(Edits),
     /// The root must be made anew, which loses all that waits.
@@ -19,14 +19,14 @@ pub enum Difference {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Edits {
     /// New parts, each after its parent.
-    pub added: Vec<Part>,
+    pub added: Vec<KernelPart>,
     /// Parts of the same kind with other parameters; all of them must be given. Rates that fall come first, so that the sum of
     /// guarantees does not exceed the parent's meanwhile.
-    pub changed: Vec<Part>,
+    pub changed: Vec<KernelPart>,
     /// Queues of another kind in the same place. Each of them loses what waits in it.
-    pub replaced: Vec<Part>,
+    pub replaced: Vec<KernelPart>,
     /// Parts that go, each before its parent.
-    pub removed: Vec<Part>,
+    pub removed: Vec<KernelPart>,
 }
 
 impl Edits {
@@ -54,11 +54,11 @@ pub enum NewRoot {
 
 /// The way from `old` to `new`, where the policy of `new` was renumbered after that of `old` ([`crate::renumber`]): equal handles are the
 /// same things.
-pub fn diff(old: &Tree, new: &Tree) -> Difference {
-    let before: BTreeMap<Handle, &Part> = old.parts.iter().map(|part| (part.handle(), part)).collect();
-    let after: BTreeSet<Handle> = new.parts.iter().map(Part::handle).collect();
+pub fn diff(old: &KernelTree, new: &KernelTree) -> KernelDifference {
+    let before: BTreeMap<Handle, &KernelPart> = old.parts.iter().map(|part| (part.handle(), part)).collect();
+    let after: BTreeSet<Handle> = new.parts.iter().map(KernelPart::handle).collect();
     if let Some(reason) = reshaped(old, new) {
-        return Difference::NewRoot(reason);
+        return KernelDifference::NewRoot(reason);
     }
     let mut edits = Edits::default();
     for part in &new.parts {
@@ -68,7 +68,7 @@ pub fn diff(old: &Tree, new: &Tree) -> Difference {
                 Change::None => {}
                 Change::Parameters => edits.changed.push(part.clone()),
                 Change::Queue => edits.replaced.push(part.clone()),
-                Change::Root(reason) => return Difference::NewRoot(reason),
+                Change::Root(reason) => return KernelDifference::NewRoot(reason),
             },
         }
     }
@@ -76,7 +76,7 @@ pub fn diff(old: &Tree, new: &Tree) -> Difference {
         .changed
         .sort_by_key(|part| before.get(&part.handle()).is_some_and(|known| rate(part) > rate(known)));
     edits.removed = old.parts.iter().rev().filter(|part| !after.contains(&part.handle())).cloned().collect();
-    Difference::InPlace(edits)
+    KernelDifference::InPlace(edits)
 }
 
 /// The change of one part.
@@ -87,10 +87,10 @@ enum Change {
     Root(NewRoot),
 }
 
-fn change(old: &Part, new: &Part) -> Change {
+fn change(old: &KernelPart, new: &KernelPart) -> Change {
     let moved = || Change::Root(NewRoot::Moved(new.title().to_owned()));
     match (old, new) {
-        (Part::Qdisc(old), Part::Qdisc(new)) => match (old.kind, new.kind) {
+        (KernelPart::Qdisc(old), KernelPart::Qdisc(new)) => match (old.kind, new.kind) {
             _ if old.parent != new.parent => moved(),
             (before, after) if before == after => Change::None,
             (QdiscKind::Htb { default: before }, QdiscKind::Htb { default: after }) => {
@@ -100,7 +100,7 @@ fn change(old: &Part, new: &Part) -> Change {
             (before, after) if before.is_leaf() && after.is_leaf() => Change::Queue,
             _ => Change::Root(NewRoot::Reshaped(new.title.clone())),
         },
-        (Part::Class(old), Part::Class(new)) => match (old.kind, new.kind) {
+        (KernelPart::Class(old), KernelPart::Class(new)) => match (old.kind, new.kind) {
             _ if old.parent != new.parent => moved(),
             (before, after) if before == after => Change::None,
             (ClassKind::Htb(_), ClassKind::Htb(_)) | (ClassKind::Drr { .. }, ClassKind::Drr { .. }) => {
@@ -113,8 +113,8 @@ fn change(old: &Part, new: &Part) -> Change {
 }
 
 /// The reason of a class or band that has a queue in one tree, and classes or another queue in the other.
-fn reshaped(old: &Tree, new: &Tree) -> Option<NewRoot> {
-    let children = |tree: &Tree| -> BTreeMap<Handle, Option<Handle>> {
+fn reshaped(old: &KernelTree, new: &KernelTree) -> Option<NewRoot> {
+    let children = |tree: &KernelTree| -> BTreeMap<Handle, Option<Handle>> {
         let classes =
             tree.classes().map(|class| (class.parent, None)).filter(|(parent, _)| !parent.is_qdisc());
         let qdiscs = tree.qdiscs().filter_map(|qdisc| match qdisc.parent {
@@ -132,9 +132,9 @@ fn reshaped(old: &Tree, new: &Tree) -> Option<NewRoot> {
 }
 
 /// The guarantee of an HTB class.
-fn rate(part: &Part) -> weft_units::BitsPerSec {
+fn rate(part: &KernelPart) -> weft_units::BitsPerSec {
     match part {
-        Part::Class(Class { kind: ClassKind::Htb(class), .. }) => class.rate,
+        KernelPart::Class(Class { kind: ClassKind::Htb(class), .. }) => class.rate,
         _ => weft_units::BitsPerSec::ZERO,
     }
 }

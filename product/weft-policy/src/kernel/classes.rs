@@ -3,8 +3,8 @@
 //! A value in `skb->priority` addresses one qdisc, the one that holds the leaf. Each qdisc above it needs a filter that maps the value to
 //! one of its own classes.
 
-use super::shape::{Clock, Shape, find};
-use super::tree::{Handle, Parent, Part, QdiscKind, Tree, parents, up};
+use super::shape::{LimitClock, Shape, find};
+use super::tree::{Handle, KernelPart, KernelTree, Parent, QdiscKind, parents, up};
 use crate::compiled::CompiledPolicy;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use weft_units::{ClassId, LaneId, LimitId};
@@ -12,7 +12,7 @@ use weft_units::{ClassId, LaneId, LimitId};
 /// The filter of one qdisc, as data for a cls_bpf program in direct-action mode. The program stores the minor number in
 /// `skb->tc_classid`; the major number comes from the filter's `classid`.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Filter {
+pub struct ClassFilter {
     /// The qdisc.
     pub qdisc: Handle,
     /// The class in it for each leaf that belongs to a qdisc below.
@@ -29,9 +29,9 @@ pub struct ClassMap {
     /// The leaf of infrastructure within its share, unless the policy has a class of this name.
     pub infrastructure: Option<Handle>,
     /// The filters, those of outer qdiscs first.
-    pub filters: Vec<Filter>,
+    pub filters: Vec<ClassFilter>,
     /// The limits by destination and port.
-    pub clocks: Vec<Clock>,
+    pub clocks: Vec<LimitClock>,
     /// The clocks of each lane, by `LaneId`.
     pub lanes: Vec<Vec<LimitId>>,
 }
@@ -39,7 +39,7 @@ pub struct ClassMap {
 impl ClassMap {
     pub(super) fn new(
         policy: &CompiledPolicy,
-        tree: &Tree,
+        tree: &KernelTree,
         leaves: &[Option<Handle>],
         (shape, infrastructure): (&Shape<'_>, bool),
     ) -> Self {
@@ -60,14 +60,14 @@ impl ClassMap {
     }
 
     /// The clocks of `lane`.
-    pub fn clocks_of(&self, lane: LaneId) -> impl Iterator<Item = &Clock> {
+    pub fn clocks_of(&self, lane: LaneId) -> impl Iterator<Item = &LimitClock> {
         let limits = self.lanes.get(lane.index()).map(Vec::as_slice).unwrap_or_default();
         limits.iter().filter_map(|limit| find(&self.clocks, *limit))
     }
 
     /// The way of a packet with the value of `leaf` from the root: each qdisc, with the class that it chooses for the value. Empty if a
     /// qdisc on the way chooses no class.
-    pub fn way(&self, tree: &Tree, leaf: Handle) -> Vec<(Handle, Handle)> {
+    pub fn way(&self, tree: &KernelTree, leaf: Handle) -> Vec<(Handle, Handle)> {
         let mut way = Vec::new();
         let mut at = Handle::ROOT;
         while at != leaf.qdisc() {
@@ -84,7 +84,7 @@ impl ClassMap {
     }
 }
 
-fn filters(tree: &Tree, leaves: &[Option<Handle>]) -> Vec<Filter> {
+fn filters(tree: &KernelTree, leaves: &[Option<Handle>]) -> Vec<ClassFilter> {
     let parents = parents(&tree.parts);
     let mut classes: BTreeMap<Handle, BTreeMap<Handle, Handle>> = BTreeMap::new();
     for leaf in leaves.iter().flatten() {
@@ -99,21 +99,21 @@ fn filters(tree: &Tree, leaves: &[Option<Handle>]) -> Vec<Filter> {
         let drr = qdisc.kind == QdiscKind::Drr;
         let otherwise = default.get(&qdisc.handle).copied().filter(|_| drr);
         let needed = !classes.is_empty() || otherwise.is_some();
-        needed.then_some(Filter { qdisc: qdisc.handle, classes, otherwise })
+        needed.then_some(ClassFilter { qdisc: qdisc.handle, classes, otherwise })
     };
     tree.qdiscs().filter_map(filter).collect()
 }
 
 /// The parts in the order in which they are made: what leads to the leaf `default` first.
-pub(super) fn ordered(mut parts: Vec<Part>, default: Handle) -> Tree {
+pub(super) fn ordered(mut parts: Vec<KernelPart>, default: Handle) -> KernelTree {
     let parents = parents(&parts);
     let way = up(&parents, default);
     let mut first: BTreeSet<Handle> = way.iter().flat_map(|(qdisc, class)| [*qdisc, *class]).collect();
     let classes: HashMap<Handle, Handle> = parts
         .iter()
-        .filter_map(
-            |part| if let Part::Class(class) = part { Some((class.handle, class.parent)) } else { None },
-        )
+        .filter_map(|part| {
+            if let KernelPart::Class(class) = part { Some((class.handle, class.parent)) } else { None }
+        })
         .collect();
     let htb = way.last().map_or(default, |(_, class)| *class);
     let mut at = htb;
@@ -122,7 +122,7 @@ pub(super) fn ordered(mut parts: Vec<Part>, default: Handle) -> Tree {
         at = *parent;
     }
     for part in &mut parts {
-        let Part::Qdisc(qdisc) = part else { continue };
+        let KernelPart::Qdisc(qdisc) = part else { continue };
         if qdisc.parent == Parent::Class(default) {
             first.insert(qdisc.handle);
         }
@@ -136,5 +136,5 @@ pub(super) fn ordered(mut parts: Vec<Part>, default: Handle) -> Tree {
         }
     }
     parts.sort_by_key(|part| !first.contains(&part.handle()));
-    Tree { parts, default }
+    KernelTree { parts, default }
 }

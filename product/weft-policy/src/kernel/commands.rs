@@ -1,16 +1,16 @@
 //! The tree as tc(8) commands, for people and for dry runs.
 
 use super::parts::OVERHEAD;
-use super::tree::{Class, ClassKind, Parent, Part, Qdisc, QdiscKind, Tree};
+use super::tree::{Class, ClassKind, KernelPart, KernelTree, Parent, Qdisc, QdiscKind};
 use core::fmt::Write;
 
-impl Tree {
+impl KernelTree {
     /// The tc(8) commands that make the tree at `device`, in their order, each below a comment. The device's name is not checked.
     pub fn commands(&self, device: &str) -> String {
         let (mut out, mut last) = (String::new(), "");
         for part in &self.parts {
             // A qdisc is shown below the class that has it.
-            if part.title() != last || matches!(part, Part::Class(_)) {
+            if part.title() != last || matches!(part, KernelPart::Class(_)) {
                 let _ = writeln!(out, "\n# {}", weft_text::printable(part.title()));
             }
             last = part.title();
@@ -20,7 +20,7 @@ impl Tree {
     }
 }
 
-impl Part {
+impl KernelPart {
     /// The tc(8) command that makes it at `device`.
     pub fn command(&self, device: &str) -> String {
         match self {

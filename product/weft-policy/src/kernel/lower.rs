@@ -5,7 +5,7 @@ use super::classes::{self, ClassMap};
 use super::parts::{self, Claim, FRAME, Fraction, LEAST_BURST, QUANTUM, burst, divide, limit_burst, whole};
 use super::promises::{self, NodeForm, Notes};
 use super::shape::{BANDS, Form, LEVELS, Shape};
-use super::tree::{Class, ClassKind, Handle, HtbClass, Parent, Part, Qdisc, QdiscKind};
+use super::tree::{Class, ClassKind, Handle, HtbClass, KernelPart, Parent, Qdisc, QdiscKind};
 use crate::compiled::{CompiledPolicy, infrastructure_rate};
 use crate::promise::{About, Refusal};
 use std::collections::BTreeMap;
@@ -126,7 +126,7 @@ struct Builder<'a> {
     link: BitsPerSec,
     /// The rate of a class without a guarantee.
     least: BitsPerSec,
-    parts: Vec<Part>,
+    parts: Vec<KernelPart>,
     /// The place of each leaf.
     leaves: Vec<Option<Handle>>,
     /// The HTB leaf classes of a group with weights, by their places in `parts`.
@@ -264,7 +264,9 @@ impl Builder<'_> {
         let (least, most) = (fractions().min(), fractions().max());
         let (least, most) = (least.unwrap_or(Fraction::ALL), most.unwrap_or(Fraction::ALL));
         for (at, fraction) in &group {
-            if let Some(Part::Class(Class { kind: ClassKind::Htb(class), .. })) = self.parts.get_mut(*at) {
+            if let Some(KernelPart::Class(Class { kind: ClassKind::Htb(class), .. })) =
+                self.parts.get_mut(*at)
+            {
                 class.quantum = fraction.quantum(least, most);
             }
         }
@@ -364,7 +366,7 @@ impl Builder<'_> {
                 Child::Node(node) => (qdisc.node(*node), self.node_title(*node)),
             };
             let kind = ClassKind::Drr { quantum: quanta.get(number).copied().unwrap_or(FRAME) };
-            self.parts.push(Part::Class(Class { handle, parent: qdisc, title, kind }));
+            self.parts.push(KernelPart::Class(Class { handle, parent: qdisc, title, kind }));
             let share = shares.get(number).copied().unwrap_or(Fraction::ALL);
             self.nested(*below, handle, (rate, share), depth + 1)?;
         }
@@ -427,11 +429,11 @@ impl Builder<'_> {
     }
 
     fn qdisc(&mut self, handle: Handle, parent: Parent, title: String, kind: QdiscKind) {
-        self.parts.push(Part::Qdisc(Qdisc { handle, parent, title, kind }));
+        self.parts.push(KernelPart::Qdisc(Qdisc { handle, parent, title, kind }));
     }
 
     fn htb_class(&mut self, handle: Handle, parent: Handle, title: String, class: HtbClass) {
-        self.parts.push(Part::Class(Class { handle, parent, title, kind: ClassKind::Htb(class) }));
+        self.parts.push(KernelPart::Class(Class { handle, parent, title, kind: ClassKind::Htb(class) }));
     }
 
     fn node_name(&self, node: NodeId) -> String {

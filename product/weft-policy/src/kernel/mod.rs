@@ -30,13 +30,13 @@ mod promises;
 mod shape;
 mod tree;
 
-pub use changes::{Difference, Edits, NewRoot, diff};
-pub use classes::{ClassMap, Filter};
+pub use changes::{Edits, KernelDifference, NewRoot, diff};
+pub use classes::{ClassFilter, ClassMap};
 pub use lower::{LowerError, lower};
 pub use parts::{FRAME, OVERHEAD, SUPER_PACKET};
-pub use promises::Statement;
-pub use shape::Clock;
-pub use tree::{Class, ClassKind, Handle, HtbClass, Parent, Part, Qdisc, QdiscKind, Tree};
+pub use promises::KernelStatement;
+pub use shape::LimitClock;
+pub use tree::{Class, ClassKind, Handle, HtbClass, KernelPart, KernelTree, Parent, Qdisc, QdiscKind};
 
 use crate::promise::{Kept, Promise, Refusal};
 
@@ -44,11 +44,11 @@ use crate::promise::{Kept, Promise, Refusal};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lowered {
     /// The qdiscs and classes.
-    pub tree: Tree,
+    pub tree: KernelTree,
     /// The classes of packets.
     pub map: ClassMap,
     /// The statements of the policy, each with what the kernel form keeps of it.
-    pub statements: Vec<Statement>,
+    pub statements: Vec<KernelStatement>,
 }
 
 impl Lowered {

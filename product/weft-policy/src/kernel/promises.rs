@@ -15,7 +15,7 @@ const SLOW: BitsPerSec = BitsPerSec(9_000);
 
 /// A statement of a policy, and the extent to which the kernel form keeps it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Statement {
+pub struct KernelStatement {
     /// The part of the policy.
     pub about: About,
     /// The promise.
@@ -85,7 +85,7 @@ impl Notes {
 }
 
 /// The statements of `policy`: classes, nodes from the root on, queues, limits, bounds, latencies, infrastructure.
-pub(super) fn statements(policy: &CompiledPolicy, shape: &Shape<'_>, notes: &Notes) -> Vec<Statement> {
+pub(super) fn statements(policy: &CompiledPolicy, shape: &Shape<'_>, notes: &Notes) -> Vec<KernelStatement> {
     let mut found = Found(Vec::new());
     found.classes(policy);
     found.nodes(policy, notes);
@@ -107,11 +107,11 @@ fn broken(promise: impl Into<String>, reason: impl Into<String>, instead: impl I
     Promise { instead: Some(instead.into()), ..Promise::broken(promise, reason) }
 }
 
-struct Found(Vec<Statement>);
+struct Found(Vec<KernelStatement>);
 
 impl Found {
     fn add(&mut self, about: About, promise: Promise) {
-        self.0.push(Statement { about, promise });
+        self.0.push(KernelStatement { about, promise });
     }
 
     /// The tests of classes that see less than the policy says.

@@ -8,7 +8,7 @@ use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, LimitId, Nanos, NodeId};
 /// A limit of some packets of a branch, by destination or port. The classifying program gives each packet the time from which it may be
 /// sent, the latest of all clocks of its lane, and charges all of them. A packet beyond the horizon is dropped before it is charged.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Clock {
+pub struct LimitClock {
     /// The limit.
     pub limit: LimitId,
     /// Its name in the policy.
@@ -29,7 +29,7 @@ pub(super) const LEVELS: usize = 8;
 pub(super) const BANDS: usize = 16;
 
 /// The clock of `limit` among `clocks`, which are in the order of their limits.
-pub(super) fn find(clocks: &[Clock], limit: LimitId) -> Option<&Clock> {
+pub(super) fn find(clocks: &[LimitClock], limit: LimitId) -> Option<&LimitClock> {
     let at = clocks.binary_search_by_key(&limit, |clock| clock.limit).ok()?;
     clocks.get(at)
 }
@@ -66,7 +66,7 @@ pub(super) struct Shape<'a> {
     pub(super) program: &'a Program,
     nodes: Vec<Branch>,
     leaves: Vec<Branch>,
-    pub(super) clocks: Vec<Clock>,
+    pub(super) clocks: Vec<LimitClock>,
     /// The clocks of each lane.
     pub(super) lanes: Vec<Vec<LimitId>>,
     /// Whether priorities without limits below are prio qdiscs, since HTB has too few levels.
@@ -161,13 +161,19 @@ impl<'a> Shape<'a> {
     }
 
     /// The clock of a limit, if it has one.
-    pub(super) fn clock_of(&self, limit: LimitId) -> Option<&Clock> {
+    pub(super) fn clock_of(&self, limit: LimitId) -> Option<&LimitClock> {
         find(&self.clocks, limit)
     }
 
-    fn clock(&self, limit: LimitId) -> Option<Clock> {
+    fn clock(&self, limit: LimitId) -> Option<LimitClock> {
         let spec = self.program.limits.get(limit.index())?;
-        Some(Clock { limit, name: spec.name.clone(), rate: spec.rate, burst: spec.burst, horizon: HORIZON })
+        Some(LimitClock {
+            limit,
+            name: spec.name.clone(),
+            rate: spec.rate,
+            burst: spec.burst,
+            horizon: HORIZON,
+        })
     }
 
     /// Finds the branches in which limits hold packets, and the most that each can use.

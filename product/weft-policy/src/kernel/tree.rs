@@ -218,14 +218,14 @@ pub struct HtbClass {
 
 /// A part of a tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum KernelPart {
     /// A qdisc.
     Qdisc(Qdisc),
     /// A class.
     Class(Class),
 }
 
-impl Part {
+impl KernelPart {
     /// Its handle, which no other part of the tree has.
     pub const fn handle(&self) -> Handle {
         match self {
@@ -245,22 +245,26 @@ impl Part {
 
 /// The qdiscs and classes of a policy at a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Tree {
+pub struct KernelTree {
     /// The parts, in the order in which they must be made. They are removed in the opposite order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<KernelPart>,
     /// The leaf of packets that no class takes: a class, or a band of a prio qdisc.
     pub default: Handle,
 }
 
-impl Tree {
+impl KernelTree {
     /// The qdiscs, in the order in which they are made.
     pub fn qdiscs(&self) -> impl Iterator<Item = &Qdisc> {
-        self.parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None })
+        self.parts
+            .iter()
+            .filter_map(|part| if let KernelPart::Qdisc(qdisc) = part { Some(qdisc) } else { None })
     }
 
     /// The classes, in the order in which they are made.
     pub fn classes(&self) -> impl Iterator<Item = &Class> {
-        self.parts.iter().filter_map(|part| if let Part::Class(class) = part { Some(class) } else { None })
+        self.parts
+            .iter()
+            .filter_map(|part| if let KernelPart::Class(class) = part { Some(class) } else { None })
     }
 
     /// The qdisc of this handle.
@@ -296,8 +300,8 @@ pub(super) fn up(parents: &HashMap<Handle, Parent>, leaf: Handle) -> Vec<(Handle
     way
 }
 
-pub(super) fn parents(parts: &[Part]) -> HashMap<Handle, Parent> {
+pub(super) fn parents(parts: &[KernelPart]) -> HashMap<Handle, Parent> {
     let qdiscs =
-        parts.iter().filter_map(|part| if let Part::Qdisc(qdisc) = part { Some(qdisc) } else { None });
+        parts.iter().filter_map(|part| if let KernelPart::Qdisc(qdisc) = part { Some(qdisc) } else { None });
     qdiscs.map(|qdisc| (qdisc.handle, qdisc.parent)).collect()
 }

@@ -3,7 +3,7 @@
 use crate::common::compiled;
 use expect_test::{Expect, expect};
 use std::fmt::Write;
-use weft_policy::kernel::{Difference, LowerError, Lowered, NewRoot, Part, diff, lower};
+use weft_policy::kernel::{KernelDifference, KernelPart, LowerError, Lowered, NewRoot, diff, lower};
 use weft_policy::promise::{About, Kept};
 use weft_policy::{CompiledPolicy, infrastructure_rate, renumber};
 use weft_units::BitsPerSec;
@@ -450,10 +450,10 @@ fn changes(old: &str, new: &str) -> String {
     let after = renumber(&before, policy(new)).policy;
     let (old, new) = (lower(&before).expect("old"), lower(&after).expect("new"));
     let edits = match diff(&old.tree, &new.tree) {
-        Difference::NewRoot(reason) => return format!("new root: {reason}\n"),
-        Difference::InPlace(edits) => edits,
+        KernelDifference::NewRoot(reason) => return format!("new root: {reason}\n"),
+        KernelDifference::InPlace(edits) => edits,
     };
-    let lines = |word: &str, parts: &[Part]| -> String {
+    let lines = |word: &str, parts: &[KernelPart]| -> String {
         parts
             .iter()
             .map(|part| {
@@ -509,10 +509,10 @@ fn another_shape_needs_a_new_root() {
     .assert_eq(&said);
     let old = lowered("link 1gbps\nroot = default\n").tree;
     let mut new = old.clone();
-    if let Part::Qdisc(root) = &mut new.parts[0] {
+    if let KernelPart::Qdisc(root) = &mut new.parts[0] {
         root.kind = weft_policy::kernel::QdiscKind::Htb { default: weft_policy::kernel::Handle::LINK };
     }
-    assert!(matches!(diff(&old, &new), Difference::NewRoot(NewRoot::Default(..))));
+    assert!(matches!(diff(&old, &new), KernelDifference::NewRoot(NewRoot::Default(..))));
 }
 
 #[test]

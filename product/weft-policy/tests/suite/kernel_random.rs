@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use weft_policy::kernel::{
-    ClassKind, Difference, FRAME, Handle, HtbClass, LowerError, Lowered, Parent, Part, QdiscKind, Tree, diff,
-    lower,
+    ClassKind, FRAME, Handle, HtbClass, KernelDifference, KernelPart, KernelTree, LowerError, Lowered,
+    Parent, QdiscKind, diff, lower,
 };
 use weft_policy::{CompiledPolicy, renumber};
 use weft_sched::workload::Rng;
@@ -225,7 +225,7 @@ impl Draft {
     }
 }
 
-fn htb(tree: &Tree, handle: Handle) -> Option<HtbClass> {
+fn htb(tree: &KernelTree, handle: Handle) -> Option<HtbClass> {
     match tree.class(handle)?.kind {
         ClassKind::Htb(class) => Some(class),
         _ => None,
@@ -234,7 +234,7 @@ fn htb(tree: &Tree, handle: Handle) -> Option<HtbClass> {
 
 /// The rates of the leaves of `tree` that have a backlog, by what each kind of qdisc does. HTB's rates without a guarantee are too small to
 /// count, and no two HTB leaves with a backlog have the same order here.
-fn implied(tree: &Tree, active: &BTreeSet<Handle>) -> BTreeMap<Handle, f64> {
+fn implied(tree: &KernelTree, active: &BTreeSet<Handle>) -> BTreeMap<Handle, f64> {
     let mut rates = BTreeMap::new();
     let mut left: BTreeMap<Handle, f64> = BTreeMap::new();
     let mut leaves = Vec::new();
@@ -261,7 +261,7 @@ fn implied(tree: &Tree, active: &BTreeSet<Handle>) -> BTreeMap<Handle, f64> {
 }
 
 /// The classes or bands of the qdisc at `at`, each with its quantum.
-fn below(tree: &Tree, at: Handle) -> Option<(QdiscKind, Vec<(Handle, f64)>)> {
+fn below(tree: &KernelTree, at: Handle) -> Option<(QdiscKind, Vec<(Handle, f64)>)> {
     let qdisc = tree.queue(at)?;
     let children = match qdisc.kind {
         QdiscKind::Drr => tree
@@ -280,13 +280,19 @@ fn below(tree: &Tree, at: Handle) -> Option<(QdiscKind, Vec<(Handle, f64)>)> {
     Some((qdisc.kind, children))
 }
 
-fn has_backlog(tree: &Tree, at: Handle, active: &BTreeSet<Handle>) -> bool {
+fn has_backlog(tree: &KernelTree, at: Handle, active: &BTreeSet<Handle>) -> bool {
     active.contains(&at)
         || below(tree, at)
             .is_some_and(|(_, of)| of.iter().any(|(child, _)| has_backlog(tree, *child, active)))
 }
 
-fn share(tree: &Tree, at: Handle, rate: f64, active: &BTreeSet<Handle>, rates: &mut BTreeMap<Handle, f64>) {
+fn share(
+    tree: &KernelTree,
+    at: Handle,
+    rate: f64,
+    active: &BTreeSet<Handle>,
+    rates: &mut BTreeMap<Handle, f64>,
+) {
     if active.contains(&at) {
         rates.insert(at, rate);
         return;
@@ -310,8 +316,8 @@ fn check(found: &Lowered, policy: &CompiledPolicy) -> Result<(), TestCaseError> 
     for part in &tree.parts {
         prop_assert!(known.insert(part.handle()), "{} twice", part.handle());
         match part {
-            Part::Qdisc(qdisc) => check_qdisc(tree, &known, qdisc)?,
-            Part::Class(class) => {
+            KernelPart::Qdisc(qdisc) => check_qdisc(tree, &known, qdisc)?,
+            KernelPart::Class(class) => {
                 prop_assert!(known.contains(&class.parent), "{} before {}", class.handle, class.parent);
                 check_class(tree, class.handle, class.kind)?;
             }
@@ -337,8 +343,8 @@ fn check(found: &Lowered, policy: &CompiledPolicy) -> Result<(), TestCaseError> 
     prop_assert!(leaves.values().all(|of| of.len() == 1), "a leaf of the policy has its own: {leaves:?}");
     prop_assert_eq!(leaves.len(), policy.program.leaves.len());
     match diff(tree, tree) {
-        Difference::InPlace(edits) => prop_assert!(edits.is_empty()),
-        Difference::NewRoot(reason) => prop_assert!(false, "{reason}"),
+        KernelDifference::InPlace(edits) => prop_assert!(edits.is_empty()),
+        KernelDifference::NewRoot(reason) => prop_assert!(false, "{reason}"),
     }
     Ok(())
 }
@@ -349,7 +355,7 @@ fn policy_lane(policy: &CompiledPolicy, lane: &weft_sched::LaneSpec) -> weft_uni
 }
 
 fn check_qdisc(
-    tree: &Tree,
+    tree: &KernelTree,
     known: &BTreeSet<Handle>,
     qdisc: &weft_policy::kernel::Qdisc,
 ) -> Result<(), TestCaseError> {
@@ -372,7 +378,7 @@ fn check_qdisc(
     Ok(())
 }
 
-fn check_class(tree: &Tree, handle: Handle, kind: ClassKind) -> Result<(), TestCaseError> {
+fn check_class(tree: &KernelTree, handle: Handle, kind: ClassKind) -> Result<(), TestCaseError> {
     match kind {
         ClassKind::Drr { quantum } => prop_assert!(quantum >= FRAME),
         ClassKind::Htb(of) => {
@@ -389,7 +395,7 @@ fn check_class(tree: &Tree, handle: Handle, kind: ClassKind) -> Result<(), TestC
 }
 
 /// Checks that the way to the leaf of packets that no class takes is made first, and takes them.
-fn check_default(tree: &Tree, found: &Lowered) -> Result<(), TestCaseError> {
+fn check_default(tree: &KernelTree, found: &Lowered) -> Result<(), TestCaseError> {
     let queue = tree.queue(tree.default).expect("a queue");
     let mut way = vec![queue.handle];
     loop {
@@ -402,7 +408,7 @@ fn check_default(tree: &Tree, found: &Lowered) -> Result<(), TestCaseError> {
         };
         way.push(up);
     }
-    let first: BTreeSet<Handle> = tree.parts.iter().take(way.len()).map(Part::handle).collect();
+    let first: BTreeSet<Handle> = tree.parts.iter().take(way.len()).map(KernelPart::handle).collect();
     prop_assert_eq!(first, way.into_iter().collect::<BTreeSet<_>>());
     let mut at = tree.qdisc(Handle::ROOT).expect("a root");
     loop {
@@ -434,9 +440,9 @@ fn lowered(policy: &CompiledPolicy) -> Option<Lowered> {
 }
 
 /// A tree after edits, by handle.
-fn edited(old: &Tree, new: &Tree) -> Option<BTreeMap<Handle, Part>> {
-    let Difference::InPlace(edits) = diff(old, new) else { return None };
-    let mut parts: BTreeMap<Handle, Part> =
+fn edited(old: &KernelTree, new: &KernelTree) -> Option<BTreeMap<Handle, KernelPart>> {
+    let KernelDifference::InPlace(edits) = diff(old, new) else { return None };
+    let mut parts: BTreeMap<Handle, KernelPart> =
         old.parts.iter().map(|part| (part.handle(), part.clone())).collect();
     for part in edits.added {
         assert!(parts.insert(part.handle(), part).is_none());
@@ -445,9 +451,9 @@ fn edited(old: &Tree, new: &Tree) -> Option<BTreeMap<Handle, Part>> {
         assert!(parts.insert(part.handle(), part).is_some());
     }
     for part in edits.removed {
-        let has = |of: &Part| match of {
-            Part::Qdisc(qdisc) => qdisc.at() == part.handle() && qdisc.handle != part.handle(),
-            Part::Class(class) => class.parent == part.handle(),
+        let has = |of: &KernelPart| match of {
+            KernelPart::Qdisc(qdisc) => qdisc.at() == part.handle() && qdisc.handle != part.handle(),
+            KernelPart::Class(class) => class.parent == part.handle(),
         };
         assert!(!parts.values().any(has), "{} goes before what is below it", part.handle());
         assert!(parts.remove(&part.handle()).is_some());
@@ -456,7 +462,7 @@ fn edited(old: &Tree, new: &Tree) -> Option<BTreeMap<Handle, Part>> {
 }
 
 /// The part as a command, which has no title: trees that differ in titles only are equal.
-fn untitled(part: &Part) -> String {
+fn untitled(part: &KernelPart) -> String {
     part.command("eth0")
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::link;
-use weft_host::tc::{Device, Tbf, TcObject};
+use weft_host::tc::{Tbf, TcDevice, TcObject};
 use weft_host::testing::{alone, privileged, wait_for};
 use weft_units::{BitsPerSec, Bytes};
 
@@ -167,7 +167,7 @@ fn a_hand_over_loses_no_packet_that_waits_for_room_in_the_uplink() {
     // The bottleneck is below the NIC, so a packet that was read waits for room: 47 ms for each that leaves.
     let (rate, burst, limit) = (BitsPerSec(250_000), Bytes(3_000), Bytes(1_000_000));
     let bucket = Tbf { rate, overhead: 24, burst, limit };
-    Device::open(&service.world.host, "up0")
+    TcDevice::open(&service.world.host, "up0")
         .and_then(|mut device| device.add(&TcObject::tbf(bucket)))
         .expect("bottleneck");
     let mut daemon = service.start();

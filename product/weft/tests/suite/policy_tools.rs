@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::Device;
+use weft_host::tc::TcDevice;
 use weft_host::{Mac, NetNs, testing};
 
 const MESSY: &str =
@@ -202,7 +202,7 @@ fn the_kernel_takes_the_exported_commands_and_sends_packets_to_their_classes() {
     send(7, 2, 9);
     send(9, 3, 9);
     let counts = || -> BTreeMap<u16, u64> {
-        let classes = Device::open(&a, "va").and_then(|mut device| device.classes()).expect("classes");
+        let classes = TcDevice::open(&a, "va").and_then(|mut device| device.classes()).expect("classes");
         classes.iter().map(|class| (class.place.handle.minor(), class.counters.sent.packets.0)).collect()
     };
     let of = |name: &str| {

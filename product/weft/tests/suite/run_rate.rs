@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use weft_host::link;
-use weft_host::tc::{Device, Handle, Place, Tbf, TcObject};
+use weft_host::tc::{Handle, Tbf, TcDevice, TcObject, TcPlace};
 use weft_host::testing::{PATIENCE, privileged, unique, until};
 use weft_host::{NetNs, tap};
 use weft_units::{BitsPerSec, Bytes};
@@ -23,7 +23,7 @@ struct Measured {
 }
 
 /// Measures for `span`, and for as long as the machine makes of it.
-fn measure(load: &Load<'_>, span: Duration, mut queue: Option<&mut Device>) -> Measured {
+fn measure(load: &Load<'_>, span: Duration, mut queue: Option<&mut TcDevice>) -> Measured {
     let (before, begin, mut most) = (load.arrived(), Instant::now(), Bytes::ZERO);
     while begin.elapsed() < span {
         if let Some(reader) = queue.as_mut() {
@@ -55,14 +55,14 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
                   tenants = wfq { fair of a: 2, fair of b: 1, capped: 1, default: 1 }\n\
                   capped = limit 8mbps of fair of c\n";
     let world = World::new();
-    Device::open(&world.host, "up0")
+    TcDevice::open(&world.host, "up0")
         .and_then(|mut device| device.add(&TcObject::tbf(bottleneck(300))))
         .expect("tbf");
     let counters = world.folder.path().join("counters.json");
     let running = world.start_with(policy, &["--json", counters.to_str().expect("UTF-8")]);
     let first_stops = AtomicBool::new(false);
     let load = Load::new(&world, &[5200, 5201, 5202, 5203]);
-    let mut queue = Device::open(&world.host, "up0").expect("device");
+    let mut queue = TcDevice::open(&world.host, "up0").expect("device");
     let shares = |what: &str, bytes: &[u64], span: Duration| {
         println!("{what}: {bytes:?}");
         let ratio = bytes[1] as f64 / bytes[2] as f64;
@@ -79,7 +79,7 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
         // The slowest, of 8 Mb/s, has sent for a second.
         load.wait_for_more(&[5201, 5202, 5203], 1_000_000);
         for megabits in [300, 50] {
-            Device::open(&world.host, "up0")
+            TcDevice::open(&world.host, "up0")
                 .and_then(|mut device| device.change(&TcObject::tbf(bottleneck(megabits))))
                 .expect("change");
             // The old rate's queue drains, and the new rate is observed: for 1.5 s, of which the limited class has 8 Mb/s.
@@ -96,8 +96,8 @@ fn without_a_rate_the_policy_holds_over_a_bottleneck_that_changes() {
         let bytes = measure(&load, Duration::from_secs(2), None).bytes;
         assert!(bytes[0] > 20 * (bytes[1] + bytes[2] + bytes[3]), "strict priority: {bytes:?}");
         first_stops.store(true, Ordering::Relaxed);
-        Device::open(&world.host, "up0")
-            .and_then(|mut device| device.delete_qdisc(Place::root(Handle::FIRST)))
+        TcDevice::open(&world.host, "up0")
+            .and_then(|mut device| device.delete_qdisc(TcPlace::root(Handle::FIRST)))
             .expect("remove");
         // The strict class ends, and the others observe the new rate for some seconds, of which the limited class has 8 Mb/s.
         load.wait_for_more(&[5203], 2_400_000);

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use weft_host::link;
-use weft_host::tc::{Device, Tbf, TcObject};
+use weft_host::tc::{Tbf, TcDevice, TcObject};
 use weft_host::testing::privileged;
 use weft_host::{Mac, NetNs, sysctl};
 use weft_units::{BitsPerSec, Bytes};
@@ -36,7 +36,7 @@ fn an_uplink_slower_than_the_rate_keeps_the_shares_and_loses_nothing() {
             burst: Bytes(65_536),
             limit: Bytes(15_000_000),
         };
-        Device::open(&world.host, "up0")
+        TcDevice::open(&world.host, "up0")
             .and_then(|mut device| device.add(&TcObject::tbf(slow)))
             .expect("tbf");
         let counters = world.folder.path().join("counters.json");

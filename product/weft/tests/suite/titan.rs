@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 use weft_host::bpffs::BpfFs;
 use weft_host::link::{self, VethOptions};
-use weft_host::tc::Device;
+use weft_host::tc::TcDevice;
 use weft_host::testing::{PATIENCE, privileged, skip, unique};
 use weft_host::{NetNs, tap};
 
@@ -347,7 +347,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     if on.code == 1 && on.err.contains("act_skbedit") {
         refused(&on, &["CONFIG_NET_ACT_SKBEDIT"]);
         assert!(
-            !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+            !TcDevice::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
             "undone"
         );
         assert_eq!(world.kept(), Vec::<PathBuf>::new());
@@ -361,7 +361,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     // A foreign driver: its missing features are reported.
     assert!(on.err.contains("dqwa: the weights stop at the driver"), "{}", on.err);
     assert!(on.err.contains("dsos: segment sizes of this driver need `weft titan actuate`"), "{}", on.err);
-    assert!(Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"));
+    assert!(TcDevice::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"));
     world.transfer("10.98.1.2");
     let mut last = Value::Null;
     let rest = until(PATIENCE, || {
@@ -378,7 +378,7 @@ fn another_device_with_queues_is_served_as_far_as_its_driver_goes() {
     assert!(kept_in_step.err.contains("segments: at most 16384 bytes"), "{}", kept_in_step.err);
     assert_eq!(world.titan(&["detach", "many0"]).code, 0);
     assert!(
-        !Device::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
+        !TcDevice::open(&world.app, "many0").and_then(|mut device| device.has_clsact()).expect("clsact"),
         "ours is gone"
     );
     assert_eq!((sizes(), world.kept()), (before, Vec::new()));

@@ -17,7 +17,7 @@ use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use weft_host::bpf::RunStats;
 use weft_host::link::{self, Mac, VethOptions};
-use weft_host::tc::{Device, ETH_P_IP, Filter, Handle, Rule, TcObject, U32Key};
+use weft_host::tc::{ETH_P_IP, Filter, FilterRule, Handle, TcDevice, TcObject, U32Key};
 use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
@@ -171,9 +171,9 @@ impl Testbed {
     /// the word after an IPv4 header without options.
     fn classify_answers(&self) -> Result<(), CostError> {
         let port = U32Key { offset: 20, mask: 0xffff_0000, value: u32::from(REQUEST_PORT) << 16 };
-        let any = Filter::new(Handle::FIRST, 0, 0, Rule::U32(vec![port]));
+        let any = Filter::new(Handle::FIRST, 0, 0, FilterRule::U32(vec![port]));
         let class = Some(htb::class(REQUEST_CLASS));
         let filter = Filter { class, protocol: ETH_P_IP, ..any };
-        Ok(Device::open(&self.sender, UPLINK)?.add(&TcObject::Filter(filter))?)
+        Ok(TcDevice::open(&self.sender, UPLINK)?.add(&TcObject::Filter(filter))?)
     }
 }

@@ -1,7 +1,7 @@
 //! Time in which the bottleneck was not served although packets waited.
 
 use super::SAMPLE_INTERVAL;
-use weft_host::tc::Counters;
+use weft_host::tc::QdiscCounters;
 use weft_packet::ethernet;
 use weft_units::{BitsPerSec, Bytes, Instant, Nanos};
 
@@ -22,7 +22,7 @@ impl LostTime {
         Self { rate, stretch: (Bytes(0), Bytes(0)), lost: Bytes(0) }
     }
 
-    pub(super) fn read(&mut self, before: &(Instant, Counters), now: &(Instant, Counters)) {
+    pub(super) fn read(&mut self, before: &(Instant, QdiscCounters), now: &(Instant, QdiscCounters)) {
         let span = now.0.saturating_since(before.0);
         let worth = self.rate.bytes_in(span);
         let late = span.get() > Self::LATE * SAMPLE_INTERVAL.get() && before.1.backlog.packets.get() > 0;
@@ -47,7 +47,7 @@ impl LostTime {
 }
 
 /// Returns the wire bytes sent between two readings; the kernel's count includes the frame header.
-pub(super) fn on_the_wire(before: &Counters, now: &Counters) -> Bytes {
+pub(super) fn on_the_wire(before: &QdiscCounters, now: &QdiscCounters) -> Bytes {
     let sent = now.sent.saturating_sub(before.sent);
     sent.bytes + Bytes(ethernet::AROUND.get() * sent.packets.get())
 }

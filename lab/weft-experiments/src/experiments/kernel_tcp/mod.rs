@@ -35,7 +35,7 @@ use received::Received;
 use testbed::{Path, RECEIVER};
 use weft_facts::stats;
 use weft_host::sock_diag::SockDiagError;
-use weft_host::tc::{Counters, Device, Handle, TcError};
+use weft_host::tc::{Handle, QdiscCounters, TcDevice, TcError};
 use weft_host::{
     OsError, clock, link::LinkError, netns::NetNsError, process::ProcessError, sysctl::SysctlError,
 };
@@ -366,19 +366,19 @@ fn senders<'a>(path: &'a Path, b: &'a Bottleneck, seconds: u64) -> Senders<'a> {
 /// Samples of the queue, and timed counters at both ends of the steady part.
 struct Steady {
     samples: Vec<BottleneckSample>,
-    ends: [(Instant, Counters); 2],
+    ends: [(Instant, QdiscCounters); 2],
     lost: LostTime,
 }
 
 /// Reads the bottleneck's counters.
-fn counters(reader: &mut Device) -> Result<Counters, TcError> {
+fn counters(reader: &mut TcDevice) -> Result<QdiscCounters, TcError> {
     Ok(reader.qdisc(Handle::FIRST)?.counters)
 }
 
 /// Reads the queue's counters, with the time. The kernel reads bytes and packets one after the other while packets
 /// leave. A reading with more bytes than its packets can have, at most `frame` bytes each, is torn and is repeated.
 /// One that stays so is accepted: a torn reading does not repeat.
-fn whole_reading(reader: &mut Device, frame: Bytes) -> Result<(Instant, Counters), KernelTcpError> {
+fn whole_reading(reader: &mut TcDevice, frame: Bytes) -> Result<(Instant, QdiscCounters), KernelTcpError> {
     const READINGS: usize = 3;
     let mut reading = (clock::now(), counters(reader)?);
     for _ in 1..READINGS {
@@ -392,7 +392,7 @@ fn whole_reading(reader: &mut Device, frame: Bytes) -> Result<(Instant, Counters
 
 /// Samples the queue until the steady part ends.
 fn sample(
-    (reader, frame): (&mut Device, Bytes),
+    (reader, frame): (&mut TcDevice, Bytes),
     lost: LostTime,
     flows: &mut Flows,
     (from, to): (Instant, Instant),

@@ -5,7 +5,7 @@ use super::{Bottleneck, KernelTcpError, wire};
 use core::net::{IpAddr, Ipv4Addr};
 use core::time::Duration;
 use weft_host::link::{self, PathEnd, Route, VethOptions};
-use weft_host::tc::{Device, Tbf, TcObject};
+use weft_host::tc::{Tbf, TcDevice, TcObject};
 use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_units::{Nanos, Packets};
@@ -57,7 +57,7 @@ impl Path {
             burst,
             limit: bottleneck.queue,
         };
-        Device::open(&path.router, ROUTER_OUT)?.add(&TcObject::tbf(tbf))?;
+        TcDevice::open(&path.router, ROUTER_OUT)?.add(&TcObject::tbf(tbf))?;
         Ok(path)
     }
 
@@ -82,8 +82,8 @@ impl Path {
     }
 
     /// Opens a reader of the bottleneck's counters.
-    pub(super) fn reader(&self) -> Result<Device, KernelTcpError> {
-        Ok(Device::open(&self.router, ROUTER_OUT)?)
+    pub(super) fn reader(&self) -> Result<TcDevice, KernelTcpError> {
+        Ok(TcDevice::open(&self.router, ROUTER_OUT)?)
     }
 
     /// Returns the packets that the router received from the sender, and those that the sender's link dropped.

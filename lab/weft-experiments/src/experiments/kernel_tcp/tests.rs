@@ -75,15 +75,15 @@ fn the_queues_figures_are_those_of_its_samples() {
 fn lost(readings: &[(u64, f64)], interval: Nanos) -> f64 {
     let rate = BitsPerSec(100_000_000);
     let mut lost = LostTime::new(rate);
-    let mut before = (Instant::ZERO, Counters::default());
+    let mut before = (Instant::ZERO, QdiscCounters::default());
     for &(waiting, part) in readings {
         let bytes = (rate.bytes_in(interval).get() as f64 * part) as u64;
         // Frames of 1538 bytes on the wire, 1514 in the kernel's count.
         let packets = Packets(bytes / 1538);
-        let stats = Counters {
+        let stats = QdiscCounters {
             sent: before.1.sent + Counted { packets, bytes: Bytes(packets.get() * 1514) },
             backlog: Counted::new(waiting, waiting * 1514),
-            ..Counters::default()
+            ..QdiscCounters::default()
         };
         let now = (before.0 + interval, stats);
         lost.read(&before, &now);

@@ -3,7 +3,7 @@
 //! rate.
 
 use crate::testbed::htb::{self, Share};
-use weft_host::tc::{Device, TcError};
+use weft_host::tc::{TcDevice, TcError};
 use weft_nic::nic::NicPlan;
 use weft_nic::port::Port;
 use weft_packet::ethernet;
@@ -31,7 +31,7 @@ pub(super) fn install(plan: &mut NicPlan, port: &Port) -> Result<(), TcError> {
 
 /// Returns the description of the port's qdisc; `None` without one. The port counts its drops.
 pub(super) fn read(port: &Port) -> Option<String> {
-    let found = Device::open(port.near().namespace(), port.name()).and_then(|mut device| device.classes());
+    let found = TcDevice::open(port.near().namespace(), port.name()).and_then(|mut device| device.classes());
     // One of them is the whole link's.
     let classes = found.ok()?.len().checked_sub(1).filter(|classes| *classes > 0)?;
     Some(format!("HTB at {PERCENT_OF_LINK} % of the link, {classes} classes of equal parts"))

@@ -59,14 +59,14 @@ pub struct Filter<'a> {
     /// of this class (`cls_bpf_classify`, net/sched/cls_bpf.c).
     pub class: Option<Handle>,
     /// The packets that it matches.
-    pub rule: Rule<'a>,
+    pub rule: FilterRule<'a>,
     /// The action for them.
     pub action: Option<FilterAction>,
 }
 
 /// The classifier of a filter, with what it matches.
 #[derive(Clone, Debug)]
-pub enum Rule<'a> {
+pub enum FilterRule<'a> {
     /// An eBPF program.
     Bpf {
         /// A loaded program of type `BPF_PROG_TYPE_SCHED_CLS`.
@@ -95,16 +95,16 @@ pub struct U32Key {
 
 impl<'a> Filter<'a> {
     /// Returns a filter for packets of every protocol, without class and action.
-    pub const fn new(hook: Handle, priority: u16, handle: u32, rule: Rule<'a>) -> Self {
+    pub const fn new(hook: Handle, priority: u16, handle: u32, rule: FilterRule<'a>) -> Self {
         Self { hook, priority, handle, protocol: ETH_P_ALL, class: None, rule, action: None }
     }
 
     /// The classifier's name, as `tc` writes it.
     pub fn kind(&self) -> &'static str {
         match self.rule {
-            Rule::Bpf { .. } => BPF,
-            Rule::U32(_) => "u32",
-            Rule::Matchall => "matchall",
+            FilterRule::Bpf { .. } => BPF,
+            FilterRule::U32(_) => "u32",
+            FilterRule::Matchall => "matchall",
         }
     }
 
@@ -117,16 +117,16 @@ impl<'a> Filter<'a> {
     pub(super) fn encode(&self) -> Result<Vec<u8>> {
         let class = self.class.map(|class| class.raw().into());
         let (class_attribute, action_attribute) = match self.rule {
-            Rule::Bpf { .. } => (TCA_BPF_CLASSID, TCA_BPF_ACT),
-            Rule::U32(_) => (TCA_U32_CLASSID, TCA_U32_ACT),
-            Rule::Matchall => (TCA_MATCHALL_CLASSID, TCA_MATCHALL_ACT),
+            FilterRule::Bpf { .. } => (TCA_BPF_CLASSID, TCA_BPF_ACT),
+            FilterRule::U32(_) => (TCA_U32_CLASSID, TCA_U32_ACT),
+            FilterRule::Matchall => (TCA_MATCHALL_CLASSID, TCA_MATCHALL_ACT),
         };
         let mut options = Options::of("filter").word(class_attribute, "class", class)?;
         if let Some(action) = &self.action {
             options = options.with(action_attribute, &action.encode()?);
         }
         match &self.rule {
-            Rule::Bpf { program, name, direct_action } => {
+            FilterRule::Bpf { program, name, direct_action } => {
                 let invalid = |why| Err(TcError::invalid("filter", format!("`{name}`: {why}")));
                 if name.is_empty() || name.len() > MAX_NAME || name.contains('\0') {
                     return invalid("the name must be 1 to 255 bytes without zeros");
@@ -141,8 +141,8 @@ impl<'a> Filter<'a> {
                     options = options.with(TCA_BPF_FLAGS, &TCA_BPF_FLAG_ACT_DIRECT.to_ne_bytes());
                 }
             }
-            Rule::U32(keys) => options = options.with(TCA_U32_SEL, &selector(keys)?),
-            Rule::Matchall => {}
+            FilterRule::U32(keys) => options = options.with(TCA_U32_SEL, &selector(keys)?),
+            FilterRule::Matchall => {}
         }
         Ok(options.bytes())
     }

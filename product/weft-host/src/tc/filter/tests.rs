@@ -14,7 +14,7 @@ fn filter(chain: u32, priority: u16, handle: u32) -> FilterFound {
 
 /// A filter of the program that is the null device.
 fn bpf<'a>(program: BorrowedFd<'a>, name: &'a str, direct_action: bool) -> Filter<'a> {
-    let rule = Rule::Bpf { program, name, direct_action };
+    let rule = FilterRule::Bpf { program, name, direct_action };
     Filter::new(Handle::EGRESS, 7, 9, rule)
 }
 
@@ -76,7 +76,7 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(why(all), "filter: the range of queues has more than 65535 queues");
     assert_eq!(why(empty), "filter: the range of queues is empty");
     assert!(why(bpf(program, "", true)).contains("1 to 255 bytes"));
-    let u32_of = |keys| Filter { rule: Rule::U32(keys), ..bpf(program, "w", true) };
+    let u32_of = |keys| Filter { rule: FilterRule::U32(keys), ..bpf(program, "w", true) };
     let key = U32Key { offset: 3, mask: 1, value: 1 };
     assert!(why(u32_of(vec![])).contains("1 to 255 keys"));
     assert!(why(u32_of(vec![key])).contains("multiple of 4"));
@@ -135,18 +135,18 @@ fn u32_and_matchall_have_the_bytes_that_tc_sends() {
     let filter = |rule, class, action| Filter { rule, class, action, ..bpf(file.as_fd(), "w", true) };
     // u32 match ip sport 80 0xffff flowid 1:1
     let key = U32Key { offset: 20, mask: 0xffff_0000, value: 80 << 16 };
-    let sport = filter(Rule::U32(vec![key]), Some(Handle::new(1, 1)), None);
+    let sport = filter(FilterRule::U32(vec![key]), Some(Handle::new(1, 1)), None);
     assert_eq!(sport.encode().expect("options"), b"\x08\x00\x01\x00\x01\x00\x01\x00\x24\x00\x05\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff\x00\x00\x00\x50\x00\x00\x14\x00\x00\x00\x00\x00\x00\x00");
     // u32 match ip dst 10.0.0.0/8 action mirred egress redirect dev vb, whose number is 2
     let mirred = b"\x34\x00\x01\x00\x0b\x00\x01\x00\x6d\x69\x72\x72\x65\x64\x00\x00\x24\x00\x02\x80\x20\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00";
     let key = U32Key { offset: 16, mask: 0xff00_0000, value: 0x0a00_0000 };
-    let redirect = filter(Rule::U32(vec![key]), None, Some(FilterAction::RedirectEgress(2)));
+    let redirect = filter(FilterRule::U32(vec![key]), None, Some(FilterAction::RedirectEgress(2)));
     let selector = b"\x24\x00\x05\x00\x01\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\x00\x00\x00\x0a\x00\x00\x00\x10\x00\x00\x00\x00\x00\x00\x00";
     assert_eq!(redirect.encode().expect("options"), [b"\x38\x00\x07\x00", &mirred[..], selector].concat());
     // matchall action mirred egress redirect dev vb; matchall classid 1:2
-    let all = filter(Rule::Matchall, None, Some(FilterAction::RedirectEgress(2)));
+    let all = filter(FilterRule::Matchall, None, Some(FilterAction::RedirectEgress(2)));
     assert_eq!(all.encode().expect("options"), [b"\x38\x00\x02\x00", &mirred[..]].concat());
-    let class = filter(Rule::Matchall, Some(Handle::new(1, 2)), None);
+    let class = filter(FilterRule::Matchall, Some(Handle::new(1, 2)), None);
     assert_eq!(class.encode().expect("options"), b"\x08\x00\x01\x00\x02\x00\x01\x00");
 }
 

@@ -1,6 +1,7 @@
 //! The errors of a shuffle.
 
 use super::settings::ShuffleSettingsError;
+use weft_host::OsError;
 use weft_host::link::LinkError;
 use weft_host::net_counters::CounterError;
 use weft_host::netns::NetNsError;
@@ -85,4 +86,7 @@ pub enum ShuffleError {
     /// A setting could not be changed.
     #[error(transparent)]
     Sysctl(#[from] SysctlError),
+    /// Another system call failed.
+    #[error(transparent)]
+    Os(#[from] OsError),
 }
