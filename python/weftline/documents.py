@@ -1275,7 +1275,7 @@ class PolicyDiff:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyKept:
-    """The numbers of things that both policies have."""
+    """The numbers of things that both policies have, with all of their state."""
     classes: int
     """Classes."""
     limits: int
