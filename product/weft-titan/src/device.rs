@@ -17,7 +17,7 @@
 //! be undone. A `Titan` value only maps the shared pages, and its drop changes nothing. The programs write the page of
 //! queues; the NIC writes its own fields.
 //!
-//! Rare branches are counted by the programs, in [`TcDeviceTotals`]: packets without a socket, flows beyond the bound, flows
+//! Rare branches are counted by the programs, in [`DeviceTotals`]: packets without a socket, flows beyond the bound, flows
 //! passed or kept, late repairs (`repaired`, `swept`), and updates that were given up. Departures that the kernel did
 //! not report are counted by the kernel (`recursion_misses`). [`Titan::notes`] reports conditions that affect the
 //! assignment.
