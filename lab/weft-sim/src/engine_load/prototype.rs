@@ -5,10 +5,10 @@
 //! counters, weights that change, flows that leave, or other policies, and its leaves round tags to [`GRANULE`] units, so two packets of a leaf
 //! may depart in the wrong order by as much. Its loop is [`ClosedLoop`](super::ClosedLoop)'s, with the same flows, packets and bursts.
 
+use super::{BURST, LENGTHS, Refill};
+use weft_sched::prefetch;
 use weft_units::Bytes;
-
-use super::{BURST, LENGTHS, Refill, Rng};
-use crate::prefetch::prefetch;
+use weft_units::testing::Rng;
 
 /// Children of each node, and leaves of the policy.
 const WAYS: usize = 4;

@@ -2,7 +2,7 @@
 //! --errors` has the same with a table and a plot, and takes longer to build.
 
 use std::process::ExitCode;
-use weft_sched::workers::errors::{WORKERS, errors, ways};
+use weft_sim::workers::errors::{WORKERS, errors, ways};
 
 fn main() -> ExitCode {
     let given: Result<Vec<usize>, _> = std::env::args().skip(1).map(|text| text.parse()).collect();
