@@ -142,11 +142,6 @@ impl ClosedLoop {
         &mut self.scheduler
     }
 
-    /// The scheduler itself.
-    pub fn into_scheduler(self) -> PacketScheduler {
-        self.scheduler
-    }
-
     /// The current time of the loop.
     pub fn now(&self) -> Instant {
         self.now

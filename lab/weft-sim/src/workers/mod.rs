@@ -117,8 +117,6 @@ pub struct SimulatedBytes {
     pub packets: [u64; 2],
     /// For each limit under [`Way::Shared`]: billionths of a bit that workers took, less what they sent, returned and have.
     pub unaccounted: Vec<i128>,
-    /// For each limit under [`Way::Shared`]: time that no worker used.
-    pub forfeited: Vec<Nanos>,
 }
 
 impl SimulatedBytes {
@@ -441,11 +439,8 @@ impl<'a> Run<'a> {
         let held: u64 = self.engines.iter().map(|engine| engine.packets.held().get()).sum();
         let limits = self.scene.program.limits.len();
         let unaccounted = (0..limits).map(|limit| self.unaccounted(LimitId::from_index(limit))).collect();
-        let handles = || self.engines.iter().filter_map(|engine| engine.handle.as_ref());
-        let of = |limit| handles().filter_map(move |handle| handle.counters(LimitId::from_index(limit)));
-        let forfeited = (0..limits).map(|limit| of(limit).map(|counters| counters.forfeited).sum()).collect();
         let packets = [self.enqueued, self.dequeued + held];
-        SimulatedBytes { buckets: self.buckets, packets, unaccounted, forfeited }
+        SimulatedBytes { buckets: self.buckets, packets, unaccounted }
     }
 
     /// The time that workers took of a limit, at its rate, less what they did with it. Only without changes of the rate.
