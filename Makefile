@@ -93,7 +93,7 @@ fmt: setup ## Format the sources
 
 .PHONY: bench
 bench: setup ## Measure the engine; options by ARGS=
-	$(CARGO) bench --locked --package weft-sched $(ARGS)
+	$(CARGO) bench --locked --package weft-sim $(ARGS)
 
 .PHONY: bench-peers
 bench-peers: setup ## Compare the simulator's speed with ns-3 (installs it); options by ARGS='--json FILE'

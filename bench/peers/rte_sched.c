@@ -6,7 +6,7 @@
  * One port, one subport, N pipes of 16 queues. All limits are configured and none binds; with binding, those of every
  * second pipe do. Of the last class, best effort, the four queues count as one class and are used in turn; 16 classes are
  * all 16 queues. With drain all queues are filled in a shuffled order and then emptied, again and again. Packets are struct
- * rte_mbuf without data; both sides of the comparison touch 128 bytes per packet. product/weft-sched/examples/hqos.rs is our
+ * rte_mbuf without data; both sides of the comparison touch 128 bytes per packet. lab/weft-sim/examples/hqos.rs is our
  * side. */
 #include <inttypes.h>
 #include <rte_cycles.h>

@@ -8,6 +8,8 @@
 //! | [`assignment`], [`congestion`], [`qdisc`], [`nic`] | replaceable algorithms: one type each, listed in a `build` function |
 //! | [`network`] | links, switches and routes |
 //! | [`trace`] | the events of a run for observers, as CSV or pcap |
+//! | [`engine_load`] | programs of the engine alone, and closed loops over them |
+//! | [`workers`] | several workers of the engine with one policy |
 #![forbid(unsafe_code)]
 
 mod accounting;
@@ -16,6 +18,7 @@ pub mod assignment;
 pub mod byte_queue_limit;
 pub mod congestion;
 pub mod cost;
+pub mod engine_load;
 mod event;
 pub mod event_queue;
 mod host;
@@ -34,6 +37,7 @@ mod run_error;
 pub mod scenario;
 pub mod segment;
 pub mod trace;
+pub mod workers;
 mod world;
 
 /// The version of the model. Outcomes of one version are comparable, and stored ones are not made again; a change of the outcome of any

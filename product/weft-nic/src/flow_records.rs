@@ -112,7 +112,7 @@ mod tests {
         let source = weft_policy::Source { name: "test", text };
         let policy = weft_policy::compile(source, &weft_policy::CompileOptions::default());
         let policy = policy.policy.expect("policy");
-        let plan = RingPlan::new(&policy, Mode::Mq { queues: 4 }, 4, &[]).expect("plan");
+        let plan = RingPlan::new(&policy, Mode::HashedRings { queues: 4 }, 4, &[]).expect("plan");
         let doorbells = Doorbells::load(&plan, &[]).expect("program");
         let ns = NetNs::create(&weft_host::RunId::current().name("forget")).expect("namespace");
         let _ = weft_host::sysctl::set(&ns, "net.ipv6.conf.default.disable_ipv6", "1");

@@ -80,7 +80,7 @@ pub struct NicConfig {
     pub window: Nanos,
     /// The policy's cgroups, resolved; `None` for a cgroup that does not exist.
     pub cgroups: Vec<Option<CgroupEntry>>,
-    /// The expected number of flows by class, for [`Mode::Qpf`].
+    /// The expected number of flows by class, for [`Mode::RingPerFlow`].
     pub flows: Vec<u32>,
     /// The maximum number of the port's rings.
     pub rings: usize,

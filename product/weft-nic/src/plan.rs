@@ -1,8 +1,8 @@
 //! The plan of a port's rings: the rings of each lane, and the engine's program for them.
 //!
-//! In Loom's mode a ring holds packets of one lane only, so a doorbell out of step with its ring can never be charged
-//! to the wrong class. The other modes are the baselines of Loom's evaluation (section 6): one queue, a few queues
-//! filled by hash, or a queue per flow, all served in turns without regard to the policy.
+//! Where the policy schedules, a ring holds packets of one lane only, so a doorbell out of step with its ring can never be
+//! charged to the wrong class. In the other modes rings are filled without regard to the policy, as NICs without one do: one ring
+//! for all packets, a few by hash, or one per flow, served in turns.
 
 mod algorithms;
 pub(crate) mod change;
@@ -23,15 +23,15 @@ use weft_units::{ClassId, LaneId, LeafId, Packets};
 /// The scheduling mode of a NIC.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
-    /// One transmit queue, first in first out.
-    Sq,
-    /// A number of queues, flows spread by hash, served in turns. A turn is one chunk, whatever its size.
-    Mq {
-        /// Number of queues.
+    /// One ring for all packets, first in first out.
+    OneRing,
+    /// A number of rings, flows spread by hash, served in turns. A turn is one chunk, whatever its size.
+    HashedRings {
+        /// Number of rings.
         queues: u16,
     },
-    /// A queue per flow, as far as the port has queues, served in turns.
-    Qpf,
+    /// A ring per flow, as far as the port has rings, served in turns.
+    RingPerFlow,
     /// The policy.
     Loom,
     /// The multiqueue NIC of Titan and Loom (ATC 2017, NSDI 2019): hardware queues, selected by the packet's hash, and
@@ -50,9 +50,9 @@ impl Mode {
     /// The mode's name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Sq => "sq",
-            Self::Mq { .. } => "mq",
-            Self::Qpf => "qpf",
+            Self::OneRing => "sq",
+            Self::HashedRings { .. } => "mq",
+            Self::RingPerFlow => "qpf",
             Self::Loom => "loom",
             Self::Multiqueue { .. } => "multiqueue",
         }
@@ -122,7 +122,7 @@ pub struct PortShare {
 
 impl RingPlan {
     /// Plans the rings of a port with `budget` rings (at most 256). `flows` estimates the number of flows by class, for
-    /// [`Mode::Qpf`]; an absent estimate counts as 1.
+    /// [`Mode::RingPerFlow`]; an absent estimate counts as 1.
     ///
     /// # Errors
     /// When the policy has more lanes than the port has rings.
@@ -131,13 +131,15 @@ impl RingPlan {
         let budget = budget.clamp(1, RINGS);
         let lanes = lanes_here(policy, None).iter().filter(|here| **here).count();
         match mode {
-            Mode::Sq => Ok(shared(policy, 1, Spread::Hash)),
-            Mode::Mq { queues } => Ok(shared(policy, usize::from(queues).clamp(1, budget), Spread::Hash)),
+            Mode::OneRing => Ok(shared(policy, 1, Spread::Hash)),
+            Mode::HashedRings { queues } => {
+                Ok(shared(policy, usize::from(queues).clamp(1, budget), Spread::Hash))
+            }
             Mode::Multiqueue { queues, inner, service } => {
                 Ok(multiqueue(policy, usize::from(queues).clamp(1, budget), budget, inner, service))
             }
             _ if lanes > budget => Err(PlanError::Lanes { lanes, rings: budget }),
-            Mode::Qpf => {
+            Mode::RingPerFlow => {
                 let demand = |class: ClassId| flows.get(class.index()).copied().unwrap_or(1).max(1) as usize;
                 let here = lanes_here(policy, None);
                 let wanted: Vec<usize> =

@@ -7,7 +7,6 @@
 //! * [`Custom`] is a user-defined algorithm at a node or a leaf; the module `script` has its semantics.
 //! * [`QueueScheduler`] is the scheduler of a multiqueue NIC. It has queues and weights, and no policy.
 //! * [`workers`] lets several schedulers, each in a separate thread, share one policy.
-//! * [`workload`] has synthetic programs and loops for benchmarks and tests.
 //!
 //! The engine is a state machine. Time is an argument; a future event is returned as the time of the next call.
 //! It does not allocate once all flows are added.
@@ -20,7 +19,6 @@ pub mod program;
 pub mod queues;
 pub mod tree;
 pub mod workers;
-pub mod workload;
 
 mod entry;
 mod leaf;
@@ -31,6 +29,8 @@ mod pifo;
 mod prefetch;
 mod runs;
 mod script;
+#[cfg(test)]
+mod testing;
 mod validate;
 mod virtual_time;
 mod wheel;
@@ -40,6 +40,9 @@ pub use packets::{
     Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler,
     PreparedPackets,
 };
+/// For the loop of the laboratory that is the floor under the engine's cost.
+#[doc(hidden)]
+pub use prefetch::prefetch;
 pub use program::{
     Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };

@@ -375,7 +375,7 @@ mod tests {
     /// is older, or far ahead. The widths of buckets follow.
     #[test]
     fn many_flows_leave_in_the_order_of_their_tags() {
-        let mut rng = crate::workload::Rng::new(5);
+        let mut rng = weft_units::testing::Rng::new(5);
         for scale in [0, 12, 30, 44] {
             let mut pifo = Pifo::default();
             pifo.reserve_flows(4 * WHEEL_FROM);

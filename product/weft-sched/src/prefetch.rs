@@ -8,7 +8,7 @@
 /// Asks for the first two cache lines of `places[at]`, or for the one that it has. A hint: it changes nothing, and an absent
 /// place is ignored.
 #[inline(always)]
-pub(crate) fn prefetch<T>(places: &[T], at: usize) {
+pub fn prefetch<T>(places: &[T], at: usize) {
     if let Some(place) = places.get(at) {
         line_of(core::ptr::from_ref(place).cast());
         if size_of::<T>() > LINE {

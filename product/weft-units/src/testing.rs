@@ -1,5 +1,5 @@
-//! Shared by the tests of all crates: the report of a skipped test, so that skips are seen and counted, and the length and seed of
-//! a fuzz loop, so that one setting changes all.
+//! Shared by the tests of all crates: the report of a skipped test, so that skips are seen and counted, the length and seed of
+//! a fuzz loop, so that one setting changes all, and a small generator of random numbers.
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
@@ -71,6 +71,32 @@ impl FuzzRun {
     /// The rounds so far.
     pub const fn done(&self) -> u64 {
         self.done
+    }
+}
+
+/// A small, fast, seeded generator (xorshift64*): what is drawn from it repeats exactly on every machine.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// Seeds a generator; equal seeds give equal streams.
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    }
+
+    /// Returns the next 32 random bits.
+    #[inline]
+    pub fn next_u32(&mut self) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32) as u32
+    }
+
+    /// Returns a number below `bound`, which must not be zero. The bias is below `bound / 2^32`.
+    #[inline]
+    pub fn below(&mut self, bound: u32) -> u32 {
+        ((u64::from(self.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 }
 

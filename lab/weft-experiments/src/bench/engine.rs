@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use weft_report::bench::BenchCase;
-use weft_sched::workload::{ClosedLoop, PrototypeLoop, Refill, WorkloadError, figure1_program};
+use weft_sim::engine_load::{ClosedLoop, PrototypeLoop, Refill, WorkloadError, figure1_program};
 
 /// Numbers of flows that are measured.
 pub const FLOWS: [u32; 6] = [10, 100, 1_000, 10_000, 100_000, 1_000_000];

@@ -7,7 +7,7 @@ use weft_facts::stats;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
 use weft_sched::Program;
-use weft_sched::workload::{BETWEEN_FRAMES, LinkLoop, WorkloadError};
+use weft_sim::engine_load::{BETWEEN_FRAMES, LinkLoop, WorkloadError};
 use weft_units::{BitsPerSec, Bytes};
 
 /// The lengths of packets that are measured: the least and the largest frame of an Ethernet, and the middle one of the usual mix (IMIX).

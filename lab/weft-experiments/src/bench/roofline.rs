@@ -15,7 +15,7 @@ use weft_host::caches::data_caches;
 use weft_host::perf_event::{WorkCounter, WorkCounts};
 use weft_report::bench::roofline::{Memory, Point, Work};
 use weft_sched::Program;
-use weft_sched::workload::{
+use weft_sim::engine_load::{
     ClosedLoop, Refill, WorkloadError, chain_program, figure1_program, limit_lanes, wfq_program,
 };
 use weft_units::{BitsPerSec, Bytes};
@@ -108,7 +108,7 @@ impl Case {
     }
 
     fn of(series: RooflineSeries, value: u32) -> Result<Self, WorkloadError> {
-        let burst = weft_sched::workload::BURST;
+        let burst = weft_sim::engine_load::BURST;
         match series {
             RooflineSeries::Flows => Self::new(&figure1_program(), value, Refill::Shuffled, burst),
             RooflineSeries::Depth => Self::new(&chain_program(value as usize), 1000, Refill::Shuffled, burst),

@@ -12,9 +12,9 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use weft_report::bench::workers::{WorkersError, WorkersSpeed};
-use weft_sched::workers::errors::{Errors, WORKERS, errors, ways};
 use weft_sched::workers::{Shared, SharedError, Worker};
-use weft_sched::workload::{BURST, WorkloadError};
+use weft_sim::engine_load::{BURST, WorkloadError};
+use weft_sim::workers::errors::{Errors, WORKERS, errors, ways};
 use weft_units::Bytes;
 
 /// The length of a measurement.

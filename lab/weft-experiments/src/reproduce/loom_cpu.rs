@@ -35,8 +35,12 @@ const DOORBELL_COLUMN: &str = "doorbell_ns";
 /// A doorbell for each packet takes at least this many times the processor time of batched ones.
 const BATCHES_SAVE: f64 = 2.0;
 /// The rows and their modes; as many queues as the demo has by default.
-const MODES: [(&str, Mode); ROWS] =
-    [("SQ", Mode::Sq), ("MQ", Mode::Mq { queues: 16 }), ("QPF", Mode::Qpf), ("Loom", Mode::Loom)];
+const MODES: [(&str, Mode); ROWS] = [
+    ("SQ", Mode::OneRing),
+    ("MQ", Mode::HashedRings { queues: 16 }),
+    ("QPF", Mode::RingPerFlow),
+    ("Loom", Mode::Loom),
+];
 /// The paper's tenants with bulk flows, and a link that this machine can carry.
 const TENANTS: [(&str, u32); 4] = [("T1", 4), ("T2", 16), ("T3", 64), ("T4", 256)];
 const LINK: BitsPerSec = BitsPerSec(200_000_000);

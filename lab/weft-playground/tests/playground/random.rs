@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use weft_playground::{SAMPLES, fuzz_playground};
-use weft_sched::workload::Rng;
+use weft_units::testing::Rng;
 
 /// The inputs, which take about a second in a development build. `WEFT_FUZZ_ROUNDS` and `WEFT_FUZZ_SEED` change their number and
 /// choice.

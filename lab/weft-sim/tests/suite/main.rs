@@ -14,4 +14,5 @@ mod qdisc_rules;
 mod scenario;
 mod trace;
 mod way;
+mod workers;
 mod world;

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::SeedableRng as _;
-use weft_sched::workload::{figure1_program, wfq_program};
 use weft_sched::{FlowError, LimitSpec, Next, PolicyTree, Program};
+use weft_sim::engine_load::{figure1_program, wfq_program};
 use weft_sim::nic::scheduler::policy::QUEUES_MAX;
 use weft_sim::nic::scheduler::{AfterTurn, NicScheduler, Pick, PolicyQueueError, PolicyScheduler};
 use weft_sim::outcome::{DropPlace, PolicyPhase, RunOutcome};

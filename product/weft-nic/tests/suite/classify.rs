@@ -370,7 +370,7 @@ fn fragments_and_arp_in_every_kind_of_ring() {
         return;
     }
     let text = "class ports = udp and dport 6000\nclass u = udp\nroot = wfq { ports: 1, u: 1 }";
-    for mode in [weft_nic::plan::Mode::Loom, weft_nic::plan::Mode::Sq] {
+    for mode in [weft_nic::plan::Mode::Loom, weft_nic::plan::Mode::OneRing] {
         let bench =
             Bench::start("frg", text, &weft_nic::nic::NicConfig { mode, ..config(100) }, 1000, |_| ());
         bench.add_ipv6();

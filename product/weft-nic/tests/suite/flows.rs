@@ -43,7 +43,7 @@ fn no_mode_reorders_a_flow() {
     if !weft_host::testing::privileged("no_mode_reorders_a_flow") {
         return;
     }
-    let modes = [Mode::Sq, Mode::Mq { queues: 3 }, Mode::Qpf, Mode::Loom];
+    let modes = [Mode::OneRing, Mode::HashedRings { queues: 3 }, Mode::RingPerFlow, Mode::Loom];
     for mode in modes {
         let config = NicConfig { mode, flows: vec![6, 2, 1], rings: 12, ..config(200) };
         let bench = Bench::start(&format!("ord{}", mode.name()), POLICY, &config, 8000, |_| ());

@@ -345,7 +345,7 @@ fn what_several_workers_cannot_share_is_refused_with_the_reason() {
     };
     assert_eq!(with(SHARES, config(100), 2), Ok(2));
     assert_eq!(with(SHARES, config(100), 65), Err(WorkersError::TooMany { given: 65 }));
-    let mode = NicConfig { mode: Mode::Qpf, ..config(100) };
+    let mode = NicConfig { mode: Mode::RingPerFlow, ..config(100) };
     assert_eq!(with(SHARES, mode.clone(), 2), Err(WorkersError::NoPolicy { mode: "qpf" }));
     assert_eq!(with(SHARES, mode, 1), Ok(1));
     let observed = LinkKind::Device(DeviceLink { rate: LinkRate::Observed, piece: None });

@@ -187,7 +187,7 @@ fn a_port_without_policy_takes_what_its_rings_hold() {
         return;
     }
     let mut hashed = config(100);
-    hashed.mode = Mode::Mq { queues: 4 };
+    hashed.mode = Mode::HashedRings { queues: 4 };
     let devices = |bed: &weft_nic::testbed::Testbed, rings| bed.tap_devices(rings, 2000, 4).expect("devices");
     let bench = Bench::start_on("tpmq", POLICY, &hashed, |_| (), devices);
     let end = bench.receiver(false, 7001);
@@ -207,7 +207,7 @@ fn what_a_full_port_drops_is_counted() {
         return;
     }
     let mut slow = config(1);
-    slow.mode = Mode::Sq;
+    slow.mode = Mode::OneRing;
     let devices = |bed: &weft_nic::testbed::Testbed, rings| bed.tap_devices(rings, 8, 4).expect("devices");
     let bench = Bench::start_on("tpfull", POLICY, &slow, |_| (), devices);
     let end = bench.receiver(false, 7001);

@@ -9,7 +9,7 @@ use weft_policy::trial::run::run_changing;
 use weft_rank::ebpf::{Block, BlockSource, lower};
 use weft_rank::{Algorithm, Effects, Execute, Inputs, Metadata, Metadatum, Part, Program};
 use weft_sched::packets::{Dequeue, Descriptor, PacketScheduler};
-use weft_sched::workload::Rng;
+use weft_units::testing::Rng;
 use weft_units::{Bytes, FlowId, Instant, LaneId, Weight};
 
 /// An algorithm as eBPF, executed in user space.

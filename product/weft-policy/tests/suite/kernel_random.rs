@@ -12,8 +12,8 @@ use weft_policy::kernel::{
     Parent, QdiscKind, diff, lower,
 };
 use weft_policy::{CompiledPolicy, renumber};
-use weft_sched::workload::Rng;
 use weft_units::BitsPerSec;
+use weft_units::testing::Rng;
 
 const LINK: u64 = 1_000_000_000;
 

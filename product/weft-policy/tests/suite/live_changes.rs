@@ -11,8 +11,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use weft_policy::{CompiledPolicy, renumber};
-use weft_sched::workload::Rng;
 use weft_sched::{Dequeue, Descriptor, PacketScheduler};
+use weft_units::testing::Rng;
 use weft_units::{Bytes, FlowId, Instant, LaneId, PacketMeta, Weight};
 
 /// The orders of a class's packets.

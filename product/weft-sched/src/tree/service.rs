@@ -689,13 +689,14 @@ impl PolicyTree {
 
 #[cfg(test)]
 mod tests {
+    use weft_units::testing::Rng;
     use weft_units::{LeafId, Weight};
 
     use super::*;
     use crate::TreeCounters;
     use crate::node::Node;
-    use crate::program::{Discipline, LeafDiscipline, Program};
-    use crate::workload::{Rng, figure1_program, wfq_program};
+    use crate::program::{Child, Discipline, LeafDiscipline, NodeSpec, Program};
+    use crate::testing::tenants_program;
 
     /// Advances all tags of the tree, as if the same amount had been served before.
     fn shift(tree: &mut PolicyTree, by: u64) {
@@ -745,9 +746,11 @@ mod tests {
     fn virtual_time_that_comes_near_its_end_changes_no_order() {
         let turns = 20_000;
         // A node of many children of equal weight, which are in runs.
-        let mut many = wfq_program(64);
-        many.nodes[0].discipline = Discipline::Wfq(vec![Weight::ONE; 64]);
-        for program in [&figure1_program(), &many] {
+        let discipline = Discipline::Wfq(vec![Weight::ONE; 64]);
+        let children = (0..64).map(|at| Child::Leaf(LeafId(at))).collect();
+        let nodes = vec![NodeSpec { name: "root".to_owned(), discipline, children }];
+        let many = Program { nodes, ..tenants_program() };
+        for program in [&tenants_program(), &many] {
             let expected = order(program, 0, turns);
             // Every node and leaf in use passes the threshold during the run, at different times.
             for distance in [1, 1 << 20, 1 << 28, 1 << 30] {
@@ -759,7 +762,7 @@ mod tests {
 
     #[test]
     fn a_rebase_brings_virtual_time_back() {
-        let program = figure1_program();
+        let program = tenants_program();
         let mut tree = PolicyTree::new(&program).expect("the program is sound");
         let flow = tree.add_flow(LaneId(0), Weight::ONE).expect("the lane exists");
         shift(&mut tree, virtual_time::REBASE_AT);

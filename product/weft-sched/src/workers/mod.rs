@@ -38,9 +38,6 @@ mod line;
 mod link;
 mod shares;
 
-pub mod errors;
-pub mod simulation;
-
 /// The atomics of the lines. The model checker has others in their place (`tests/loom_workers.rs`).
 mod sync {
     pub(crate) use std::sync::atomic::{AtomicU64, Ordering};

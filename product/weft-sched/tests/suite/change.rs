@@ -1,16 +1,17 @@
 //! Changes of the program, case by case. The semantics are in `weft_sched::tree::change`.
 
-use weft_sched::workload::{Rng, figure1_program};
+use crate::testing::tenants_program;
 use weft_sched::{
     ChangeError, Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, Next, NodeSpec,
     PolicyTree, Program, ProgramError,
 };
+use weft_units::testing::Rng;
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, LimitId, Nanos, NodeId, Packets, Weight,
 };
 
 /// Leaves of one lane each below one fair queueing node.
-fn program(weights: &[u32]) -> Program {
+pub(crate) fn program(weights: &[u32]) -> Program {
     let ids = || 0..weights.len() as u32;
     Program {
         root: Child::Node(NodeId(0)),
@@ -60,7 +61,7 @@ fn change(tree: &mut PolicyTree, program: &Program, heirs: &[(LaneId, LaneId)], 
 
 #[test]
 fn a_change_to_the_same_program_alters_nothing() {
-    let mut program = figure1_program();
+    let mut program = tenants_program();
     program.limits.push(LimitSpec {
         name: "l".to_owned(),
         rate: BitsPerSec(300_000_007),

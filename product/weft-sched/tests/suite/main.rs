@@ -8,5 +8,10 @@ mod natives;
 mod queues;
 mod reference;
 mod slow;
+#[path = "../../src/testing.rs"]
+mod testing;
 mod weight_updates;
-mod workers;
+mod worker_threads;
+
+// For `testing`, which is also a part of the crate.
+use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec, Program};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weft_rank::{Algorithm, Reading, Scale, samples};
-use weft_sched::workload::Rng;
 use weft_sched::{
     Child, Custom, Dequeue, Descriptor, Discipline, LaneSpec, LeafDiscipline, LeafSpec, NodeSpec,
     PacketScheduler, Program,
 };
+use weft_units::testing::Rng;
 use weft_units::{
     BitsPerSec, Bytes, ClassId, FlowId, Instant, LaneId, LeafId, Nanos, NodeId, Packets, Weight,
 };

@@ -5,10 +5,10 @@
 use crate::slow::packets::PacketReference;
 use crate::slow::{Answer, Reference, changes, random};
 use proptest::prelude::*;
-use weft_sched::workload::Rng;
 use weft_sched::{
     ChangeError, Dequeue, Descriptor, Discipline, FlowError, Next, PacketScheduler, PolicyTree, Program, Turn,
 };
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
 
 /// An operation on either layer. Numbers are taken modulo the number of existing items.

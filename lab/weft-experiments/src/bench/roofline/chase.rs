@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use weft_host::caches::DataCache;
 use weft_report::bench::roofline::Memory;
-use weft_sched::workload::Rng;
+use weft_units::testing::Rng;
 
 /// A line of memory.
 const LINE: u64 = 64;

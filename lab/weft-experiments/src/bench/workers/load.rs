@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use weft_policy::CompiledPolicy;
 use weft_report::bench::workers::WorkersPolicy;
 use weft_sched::workers::{Settings, Shared, SharedError};
-use weft_sched::workload::{BETWEEN_FRAMES, ClosedLoop, LinkLoop, Refill, WorkloadError, figure1_program};
 use weft_sched::{PacketScheduler, Program};
+use weft_sim::engine_load::{BETWEEN_FRAMES, ClosedLoop, LinkLoop, Refill, WorkloadError, figure1_program};
 use weft_units::{BitsPerSec, Bytes, Instant};
 
 use super::WorkersBenchError;

@@ -119,7 +119,7 @@ impl Bench<'_> {
         };
         let mut plan = NicPlan::new(self.policy, config)?;
         let (port, uplink) = self.testbed.devices_with(plan.ring_count(), RING_PACKETS, true)?;
-        if mode == Mode::Sq && options.sq_qdisc {
+        if mode == Mode::OneRing && options.sq_qdisc {
             qdisc::install(&mut plan, &port)?;
         }
         let nic = SoftwareNic::start(plan, port, uplink)?;

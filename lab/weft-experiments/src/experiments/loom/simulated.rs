@@ -99,11 +99,13 @@ fn mode_report(
 
 fn describe(mode: plan::Mode) -> (Mode, String) {
     match mode {
-        plan::Mode::Sq => (Mode::Sq, "simulated: one transmit queue behind HTB".to_owned()),
-        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => {
+        plan::Mode::OneRing => (Mode::Sq, "simulated: one transmit queue behind HTB".to_owned()),
+        plan::Mode::HashedRings { queues } | plan::Mode::Multiqueue { queues, .. } => {
             (Mode::Mq, format!("simulated: {queues} transmit queues, flows spread by hash, round robin"))
         }
-        plan::Mode::Qpf => (Mode::Qpf, "simulated: a transmit queue for each flow, round robin".to_owned()),
+        plan::Mode::RingPerFlow => {
+            (Mode::Qpf, "simulated: a transmit queue for each flow, round robin".to_owned())
+        }
         plan::Mode::Loom => (Mode::Loom, "simulated: the policy in the NIC".to_owned()),
     }
 }
@@ -167,15 +169,15 @@ fn set_up(
     host.nic.transmit_ring = RING;
     host.nic.transmit_buffer = Bytes(1);
     match mode {
-        plan::Mode::Sq => {
+        plan::Mode::OneRing => {
             host.nic.transmit_queues = 1;
             let (part, of) = HTB_SHARE;
             host.stack.qdisc = QdiscKind::Htb { rate: BitsPerSec(rate.get() / of * part) };
         }
-        plan::Mode::Mq { queues } | plan::Mode::Multiqueue { queues, .. } => {
+        plan::Mode::HashedRings { queues } | plan::Mode::Multiqueue { queues, .. } => {
             host.nic.transmit_queues = u32::from(queues)
         }
-        plan::Mode::Qpf => host.nic.transmit_queues = 0,
+        plan::Mode::RingPerFlow => host.nic.transmit_queues = 0,
         plan::Mode::Loom => {
             host.nic.transmit_queues = 0;
             host.nic.scheduler = SchedulerKind::PolicyTree;

@@ -23,10 +23,10 @@ const LIMIT_WINDOW_S: f64 = 1.0;
 
 pub(super) fn mode_of(mode: plan::Mode) -> Mode {
     match mode {
-        plan::Mode::Sq => Mode::Sq,
+        plan::Mode::OneRing => Mode::Sq,
         // The demo runs only the first; both have queues filled by hash.
-        plan::Mode::Mq { .. } | plan::Mode::Multiqueue { .. } => Mode::Mq,
-        plan::Mode::Qpf => Mode::Qpf,
+        plan::Mode::HashedRings { .. } | plan::Mode::Multiqueue { .. } => Mode::Mq,
+        plan::Mode::RingPerFlow => Mode::Qpf,
         plan::Mode::Loom => Mode::Loom,
     }
 }
@@ -67,17 +67,17 @@ pub fn report(
 fn description(options: &DemoOptions, outcome: &ModeOutcome) -> String {
     let segments_per_turn = segments_per_turn_in_words(options.segments_per_turn);
     match (outcome.mode, outcome.qdisc.as_deref()) {
-        (plan::Mode::Sq, Some(qdisc)) => {
+        (plan::Mode::OneRing, Some(qdisc)) => {
             format!("one transmit queue; the policy as the kernel's qdisc in front of it: {qdisc}")
         }
-        (plan::Mode::Sq, None) => "one transmit queue, first in first out".to_owned(),
-        (plan::Mode::Mq { queues }, _) => {
+        (plan::Mode::OneRing, None) => "one transmit queue, first in first out".to_owned(),
+        (plan::Mode::HashedRings { queues }, _) => {
             format!("{queues} transmit queues, flows spread by hash, round robin, {segments_per_turn}")
         }
         (plan::Mode::Multiqueue { queues, .. }, _) => {
             format!("{queues} transmit queues, flows spread by hash, super-packets whole")
         }
-        (plan::Mode::Qpf, _) => {
+        (plan::Mode::RingPerFlow, _) => {
             let rings = "as far as the port's 256 go: the tenant with the most flows shares what is left";
             format!("a transmit queue for each flow, {rings}; round robin, {segments_per_turn}")
         }

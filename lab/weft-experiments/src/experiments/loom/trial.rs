@@ -142,7 +142,7 @@ mod tests {
         // The demo without flags: all four modes.
         let demo = DemoOptions {
             scenario: LoomScenario::figure9(FIGURE_9_FLOWS, Nanos::from_secs(10)),
-            modes: vec![Mode::Sq, Mode::Mq { queues: 16 }, Mode::Qpf, Mode::Loom],
+            modes: vec![Mode::OneRing, Mode::HashedRings { queues: 16 }, Mode::RingPerFlow, Mode::Loom],
             sq_qdisc: true,
             ..bench.clone()
         };

@@ -34,9 +34,9 @@ impl Args {
             given => given,
         };
         let mode = |name: &ModeName| match name {
-            ModeName::Sq => Mode::Sq,
-            ModeName::Mq => Mode::Mq { queues: self.mq_queues },
-            ModeName::Qpf => Mode::Qpf,
+            ModeName::Sq => Mode::OneRing,
+            ModeName::Mq => Mode::HashedRings { queues: self.mq_queues },
+            ModeName::Qpf => Mode::RingPerFlow,
             ModeName::Loom => Mode::Loom,
         };
         Ok(DemoOptions {

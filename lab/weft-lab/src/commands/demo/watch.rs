@@ -121,11 +121,11 @@ const CALIBRATING: &str = "measuring this machine's capacity, to choose the link
 
 fn title(mode: Mode) -> String {
     match mode {
-        Mode::Sq => "SQ, one queue".to_owned(),
-        Mode::Mq { queues } | Mode::Multiqueue { queues, .. } => {
+        Mode::OneRing => "SQ, one queue".to_owned(),
+        Mode::HashedRings { queues } | Mode::Multiqueue { queues, .. } => {
             format!("MQ, {queues} queues, flows spread by hash")
         }
-        Mode::Qpf => "QPF, a queue per flow".to_owned(),
+        Mode::RingPerFlow => "QPF, a queue per flow".to_owned(),
         Mode::Loom => "Loom, the policy in the NIC".to_owned(),
     }
 }

@@ -1,7 +1,7 @@
 //! Random changes of a program.
 
-use weft_sched::workload::Rng;
 use weft_sched::{Child, Discipline, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program};
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, ClassId, LaneId, LeafId, LimitId, NodeId, Packets, Weight};
 
 use super::random;

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use weft_rank::generate::Case;
 use weft_rank::{Aggregates, Algorithm, Field, Kind, Metadata, Metadatum, Part, Scale, samples};
-use weft_sched::workload::Rng;
 use weft_sched::{
     Child, Custom, Discipline, HeadUse, LaneSpec, LeafDiscipline, LeafSpec, LimitSpec, NodeSpec, Program,
 };
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, LimitId, NodeId, Packets, Weight};
 
 /// A random program with user-defined algorithms among its disciplines.

@@ -1,22 +1,22 @@
-//! Workers in virtual time, beside other ways to let several of them serve one policy. Deterministic: a scene and a seed are a result.
+//! Workers of the engine in virtual time, beside other ways to let several of them serve one policy. Deterministic: a scene and a seed
+//! are a result.
 //!
 //! Each worker has a link. A sender is a lane at a worker, with one flow that always has packets while it is on. Workers take turns by
 //! their clocks; each may stall for a random span, as a thread does that the operating system takes off its processor.
 //!
-//! * [`Way::Shared`] has state shared by the handles of [`crate::workers`].
+//! * [`Way::Shared`] has state shared by the handles of [`weft_sched::workers`].
 //! * [`Way::OneLock`] has one engine for all, under a lock that each packet holds for a span. With a span of zero it is the reference:
 //!   one scheduler whose link is that of all workers together.
 //! * [`Way::EqualSplit`] has a separate tree for each worker, and each limit divided equally among the workers that have something
 //!   for it, as often as the period says: mq with HTB at its queues, kept up to date as `cake_mq` does each 200 us.
 
+pub mod errors;
+
 use std::sync::Arc;
-
+use weft_sched::workers::{Settings, Shared, SharedError, Worker};
+use weft_sched::{Dequeue, Descriptor, PacketScheduler, Program};
+use weft_units::testing::Rng;
 use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Nanos, Weight};
-
-use super::{Settings, Shared, SharedError, Worker};
-use crate::packets::{Dequeue, Descriptor, PacketScheduler};
-use crate::program::Program;
-use crate::workload::Rng;
 
 /// The span of a bucket of [`SimulatedBytes`].
 pub const BUCKET: Nanos = Nanos::from_millis(1);
@@ -117,8 +117,6 @@ pub struct SimulatedBytes {
     pub packets: [u64; 2],
     /// For each limit under [`Way::Shared`]: billionths of a bit that workers took, less what they sent, returned and have.
     pub unaccounted: Vec<i128>,
-    /// For each limit under [`Way::Shared`]: time that no worker used.
-    pub forfeited: Vec<Nanos>,
 }
 
 impl SimulatedBytes {
@@ -441,11 +439,8 @@ impl<'a> Run<'a> {
         let held: u64 = self.engines.iter().map(|engine| engine.packets.held().get()).sum();
         let limits = self.scene.program.limits.len();
         let unaccounted = (0..limits).map(|limit| self.unaccounted(LimitId::from_index(limit))).collect();
-        let handles = || self.engines.iter().filter_map(|engine| engine.handle.as_ref());
-        let of = |limit| handles().filter_map(move |handle| handle.counters(LimitId::from_index(limit)));
-        let forfeited = (0..limits).map(|limit| of(limit).map(|counters| counters.forfeited).sum()).collect();
         let packets = [self.enqueued, self.dequeued + held];
-        SimulatedBytes { buckets: self.buckets, packets, unaccounted, forfeited }
+        SimulatedBytes { buckets: self.buckets, packets, unaccounted }
     }
 
     /// The time that workers took of a limit, at its rate, less what they did with it. Only without changes of the rate.

@@ -2,8 +2,8 @@
 
 use crate::workers::scenes::{error_of_shares, gigabits, shared};
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{Presence, Scene, SimulatedBytes};
-use weft_sched::workload::{limit_lanes, wfq_program};
+use weft_sim::engine_load::{limit_lanes, wfq_program};
+use weft_sim::workers::{Presence, Scene, SimulatedBytes};
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 const SPAN: Nanos = Nanos::from_millis(100);

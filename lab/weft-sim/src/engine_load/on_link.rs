@@ -1,11 +1,10 @@
 //! A closed loop over any program, in the time of a link: limits bind as they do on that link.
 
+use super::{BURST, WorkloadError};
 use weft_rank::{Metadata, Metadatum};
+use weft_sched::{Arrival, BurstEnd, Departure, Descriptor, PacketScheduler, Program};
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, Nanos, Packets, Weight};
-
-use super::{BURST, Rng, WorkloadError};
-use crate::packets::{Arrival, BurstEnd, Departure, Descriptor, PacketScheduler};
-use crate::program::Program;
 
 /// The preamble of a frame and the gap before the next, on an Ethernet.
 pub const BETWEEN_FRAMES: Bytes = Bytes(20);
@@ -165,7 +164,7 @@ impl LinkLoop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{limit_lanes, wfq_program};
+    use crate::engine_load::{limit_lanes, wfq_program};
 
     #[test]
     fn limits_bind_as_on_the_link() {

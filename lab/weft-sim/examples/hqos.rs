@@ -5,8 +5,9 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::process::ExitCode;
-use weft_sched::workload::{BURST, PIPE_CLASSES, Rng, pipes_program};
 use weft_sched::{Arrival, BurstEnd, Departure, Descriptor, PacketScheduler, Program};
+use weft_sim::engine_load::{BURST, FIRST_PIPE_LIMIT, PIPE_CLASSES, PIPE_LANES, PIPE_LIMITS, pipes_program};
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, FlowId, Instant, LaneId, Nanos, Packets, Weight};
 
 /// The peer's rate: no run reaches it.
@@ -17,11 +18,6 @@ const OVERHEAD: Bytes = Bytes(24);
 const LEN: Bytes = Bytes(64 + 24);
 /// The lengths that a loop of mixed ones draws from.
 const MIXED: [Bytes; 4] = [Bytes(64), Bytes(594), Bytes(1518), Bytes(1518)];
-/// Lanes of a pipe.
-const PIPE_LANES: usize = 16;
-/// The limits of a pipe, its own first; those of port and subport are before all pipes'.
-const PIPE_LIMITS: usize = 1 + PIPE_CLASSES;
-const FIRST_LIMITS: usize = 2;
 /// A limit that binds, and its burst of two frames; the peer's `BOUND_RATE` and `BOUND_BUCKET`.
 const BOUND_RATE: BitsPerSec = BitsPerSec(800_000);
 const BOUND_BURST: Bytes = Bytes(3044);
@@ -95,7 +91,7 @@ fn program(options: &Options) -> Program {
     let mut program = pipes_program(options.pipes, RATE);
     if options.binding {
         for pipe in (1..options.pipes).step_by(2) {
-            let first = FIRST_LIMITS + pipe * PIPE_LIMITS;
+            let first = FIRST_PIPE_LIMIT + pipe * PIPE_LIMITS;
             for limit in program.limits.iter_mut().skip(first).take(PIPE_LIMITS) {
                 (limit.rate, limit.burst) = (BOUND_RATE, BOUND_BURST);
             }
@@ -230,7 +226,7 @@ impl Loop {
 
 fn main() -> ExitCode {
     let Some(options) = options() else {
-        eprintln!("hqos: see the head of product/weft-sched/examples/hqos.rs for the options");
+        eprintln!("hqos: see the head of lab/weft-sim/examples/hqos.rs for the options");
         return ExitCode::FAILURE;
     };
     let mut closed = match Loop::new(&options) {

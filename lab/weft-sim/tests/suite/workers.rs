@@ -5,5 +5,4 @@ mod loops;
 mod random;
 mod scenes;
 mod shares;
-mod threads;
 mod wire;

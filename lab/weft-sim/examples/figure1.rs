@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 use std::process::ExitCode;
-use weft_sched::workload::{ClosedLoop, PrototypeLoop, Refill, figure1_program};
+use weft_sim::engine_load::{ClosedLoop, PrototypeLoop, Refill, figure1_program};
 
 const SEED: u64 = 1;
 
@@ -41,7 +41,7 @@ fn rate(packets: u64, mut run: impl FnMut(u64) -> u64) -> f64 {
 
 fn main() -> ExitCode {
     let Some(Options { flows, packets, refill, prototype }) = options() else {
-        eprintln!("figure1: see the head of product/weft-sched/examples/figure1.rs for the options");
+        eprintln!("figure1: see the head of lab/weft-sim/examples/figure1.rs for the options");
         return ExitCode::FAILURE;
     };
     let rate = if prototype {

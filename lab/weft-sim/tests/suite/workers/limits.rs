@@ -1,7 +1,7 @@
 //! Limits over all workers.
 
 use crate::workers::scenes::{SPAN, allowed, excess, gigabits, least, limited, most, scatter, shared};
-use weft_sched::workers::simulation::{Presence, RateChange, Scene};
+use weft_sim::workers::{Presence, RateChange, Scene};
 use weft_units::{Instant, LimitId, Nanos};
 
 /// From 2 to 64 workers.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 use weft_sched::workers::{Settings, Shared, Worker};
-use weft_sched::workload::{ClosedLoop, Refill, figure1_program};
+use weft_sim::engine_load::{ClosedLoop, Refill, figure1_program};
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::workers::scenes::limited;
+use crate::change;
 use weft_sched::workers::{LeaseCounters, Settings, Shared, Worker};
-use weft_sched::workload::Rng;
-use weft_sched::{Dequeue, Descriptor, PacketScheduler};
-use weft_units::{BIT_NANOS_PER_BYTE, Bytes, FlowId, Instant, LaneId, LimitId, Weight};
+use weft_sched::{Dequeue, Descriptor, LimitSpec, PacketScheduler, Program};
+use weft_units::testing::Rng;
+use weft_units::{BIT_NANOS_PER_BYTE, BitsPerSec, Bytes, FlowId, Instant, LaneId, LimitId, Weight};
 
 const THREADS: u64 = 4;
 const LANES: usize = 4;
@@ -23,9 +23,18 @@ struct Ended {
     holds: u128,
 }
 
+/// Fair queueing over lanes, of which the first has a limit.
+fn limited() -> Program {
+    let mut program = change::program(&[1, 2, 3, 4]);
+    let rate = BitsPerSec(1_000_000_000);
+    program.limits.push(LimitSpec { name: "limit".to_owned(), rate, burst: Bytes(3000) });
+    program.lanes[0].limits.push(LimitId(0));
+    program
+}
+
 /// One worker: sends while virtual time lasts, which its own steps move on.
 fn work(number: u64, shared: &Arc<Shared>, time: &AtomicU64) -> Ended {
-    let program = limited(LANES, &[1.0]);
+    let program = limited();
     let mut packets = PacketScheduler::new(&program).expect("a valid program");
     let mut rng = Rng::new(number + 1);
     let mut handle = Worker::join(shared, &mut packets, Instant::ZERO).expect("the same program");
@@ -67,7 +76,7 @@ fn work(number: u64, shared: &Arc<Shared>, time: &AtomicU64) -> Ended {
 
 #[test]
 fn threads_that_stall_lose_nothing_and_keep_a_limit() {
-    let program = limited(LANES, &[1.0]);
+    let program = limited();
     let settings = Settings::default();
     let shared = Arc::new(Shared::new(&program, settings).expect("a valid program"));
     let time = AtomicU64::new(0);

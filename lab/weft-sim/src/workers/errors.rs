@@ -1,10 +1,9 @@
 //! The errors of several workers with one policy, in virtual time: scenes that any number of workers can play.
 
+use super::{BUCKET, Presence, RateChange, Scene, SimulatedBytes, Way, run};
+use crate::engine_load::{limit_lanes, wfq_program};
+use weft_sched::workers::{Settings, SharedError};
 use weft_units::{BitsPerSec, Instant, LimitId, Nanos};
-
-use super::simulation::{BUCKET, Presence, RateChange, Scene, SimulatedBytes, Way, run};
-use super::{Settings, SharedError};
-use crate::workload::{limit_lanes, wfq_program};
 
 /// The numbers of workers of a series.
 pub const WORKERS: [usize; 6] = [2, 4, 8, 16, 32, 64];
@@ -65,7 +64,7 @@ pub struct Errors {
 /// Runs all scenes with `workers` workers.
 ///
 /// # Errors
-/// When a program cannot be shared, which is a defect of this crate.
+/// When a program cannot be shared, which is a defect of weftline.
 pub fn errors(way: Way, workers: usize) -> Result<Errors, SharedError> {
     let outcome = run(&shares(workers), way)?;
     let share = error_of_shares(&outcome);

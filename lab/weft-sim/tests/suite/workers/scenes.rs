@@ -1,8 +1,9 @@
 //! Scenes, and what is asked of their outcomes.
 
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{Presence, Scene, SimulatedBytes, Way, run};
-use weft_sched::workload::{Rng, limit_lanes, wfq_program};
+use weft_sim::engine_load::{limit_lanes, wfq_program};
+use weft_sim::workers::{Presence, Scene, SimulatedBytes, Way, run};
+use weft_units::testing::Rng;
 use weft_units::{BitsPerSec, Bytes, Nanos};
 
 /// The span of the promises, in buckets of a millisecond.

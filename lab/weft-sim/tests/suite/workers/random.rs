@@ -4,8 +4,8 @@ use crate::workers::scenes::{SPAN, gigabits, scatter, shared};
 use proptest::prelude::*;
 use weft_sched::program::{Child, Discipline, LeafDiscipline, LeafSpec, NodeSpec};
 use weft_sched::workers::Settings;
-use weft_sched::workers::simulation::{RateChange, Scene, SimulatedBytes, Way, run};
 use weft_sched::{LaneSpec, LimitSpec, Program};
+use weft_sim::workers::{RateChange, Scene, SimulatedBytes, Way, run};
 use weft_units::{BitsPerSec, Bytes, ClassId, Instant, LeafId, LimitId, Nanos, NodeId, Packets, Weight};
 
 /// The link of all workers together, in Gb/s.

@@ -5,10 +5,9 @@
 //! counters, weights that change, flows that leave, or other policies, and its leaves round tags to [`GRANULE`] units, so two packets of a leaf
 //! may depart in the wrong order by as much. Its loop is [`ClosedLoop`](super::ClosedLoop)'s, with the same flows, packets and bursts.
 
-use weft_units::Bytes;
-
-use super::{BURST, LENGTHS, Refill, Rng};
-use crate::prefetch::prefetch;
+use super::{BURST, LENGTHS, Refill};
+use weft_sched::prefetch;
+use weft_units::testing::Rng;
 
 /// Children of each node, and leaves of the policy.
 const WAYS: usize = 4;
@@ -341,25 +340,26 @@ impl PrototypeLoop {
         self.tenants.charge(tenant, cost / (tenant as u64 + 1), self.classes[tenant] != 0);
         Some(departed)
     }
-
-    /// The bytes that wait.
-    pub fn backlog(&self) -> Bytes {
-        let first: u64 = self.flows.iter().map(|flow| u64::from(flow.len)).sum();
-        let mut rest = 0;
-        for flow in &self.flows {
-            let mut place = flow.rest.0;
-            while place != NONE {
-                rest += u64::from(self.queued[place as usize].len);
-                place = self.queued[place as usize].next;
-            }
-        }
-        Bytes(first + rest)
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_units::Bytes;
+
+    /// The bytes that wait.
+    fn backlog(this: &PrototypeLoop) -> Bytes {
+        let first: u64 = this.flows.iter().map(|flow| u64::from(flow.len)).sum();
+        let mut rest = 0;
+        for flow in &this.flows {
+            let mut place = flow.rest.0;
+            while place != NONE {
+                rest += u64::from(this.queued[place as usize].len);
+                place = this.queued[place as usize].next;
+            }
+        }
+        Bytes(first + rest)
+    }
 
     /// The bytes by flow of `packets` packets, each of which goes back to its flow.
     fn sent(this: &mut PrototypeLoop, packets: usize) -> Vec<u64> {
@@ -409,7 +409,7 @@ mod tests {
         while let Some((flow, _, _)) = this.dequeue() {
             classes.push((flow as usize % LEAVES / 16, flow as usize / 4 % 4));
         }
-        assert_eq!((classes.len(), this.backlog()), (128, Bytes(0)));
+        assert_eq!((classes.len(), backlog(&this)), (128, Bytes(0)));
         for tenant in 0..WAYS {
             let of: Vec<usize> = classes.iter().filter(|(t, _)| *t == tenant).map(|(_, c)| *c).collect();
             assert!(of.is_sorted() && of.len() == 32, "{of:?}");
@@ -435,7 +435,7 @@ mod tests {
                 assert_eq!(due[flow as usize].pop_front(), Some((handle, len)));
                 departed += u64::from(len);
             }
-            assert_eq!(this.backlog(), Bytes(arrived - departed));
+            assert_eq!(backlog(&this), Bytes(arrived - departed));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Shares over all workers.
 
 use crate::workers::scenes::{error_of_shares, gigabits, limited, shared};
-use weft_sched::workers::simulation::{Presence, Scene, Way, run};
-use weft_sched::workload::{figure1_program, wfq_program};
+use weft_sim::engine_load::{figure1_program, wfq_program};
+use weft_sim::workers::{Presence, Scene, Way, run};
 use weft_units::{Bytes, Nanos};
 
 fn weights(classes: u64) -> Vec<u64> {

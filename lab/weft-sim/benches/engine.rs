@@ -5,8 +5,8 @@ use core::hint::black_box;
 use core::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use weft_sched::workload::{ClosedLoop, Refill, chain_program, figure1_program, limit_lanes, wfq_program};
 use weft_sched::{LaneSpec, PolicyTree, Program};
+use weft_sim::engine_load::{ClosedLoop, Refill, chain_program, figure1_program, limit_lanes, wfq_program};
 use weft_units::{BitsPerSec, LaneId, Weight};
 
 /// Packets per iteration: enough that the clock reads do not count.

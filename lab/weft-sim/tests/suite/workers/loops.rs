@@ -3,7 +3,7 @@
 use crate::workers::scenes::gigabits;
 use std::sync::Arc;
 use weft_sched::workers::{Settings, Shared, Worker};
-use weft_sched::workload::{LinkLoop, limit_lanes, wfq_program};
+use weft_sim::engine_load::{LinkLoop, limit_lanes, wfq_program};
 use weft_units::{Bytes, Instant, Nanos};
 
 const LEN: Bytes = Bytes(594);
