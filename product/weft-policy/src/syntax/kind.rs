@@ -65,12 +65,8 @@ pub enum SyntaxKind {
     ParenCondition,
     /// A single test, such as `dport 80..443`.
     Test,
-    /// `priority { ... }`
-    PriorityExpr,
-    /// `wfq { ... }`
-    WfqExpr,
-    /// `fifo { ... }`
-    FifoExpr,
+    /// `WORD { ... }`, where the word is that of a discipline.
+    DisciplineExpr,
     /// `fair of x`
     FairExpr,
     /// `limit ... of x`
@@ -195,9 +191,7 @@ const KINDS: &[SyntaxKind] = {
         NotCondition,
         ParenCondition,
         Test,
-        PriorityExpr,
-        WfqExpr,
-        FifoExpr,
+        DisciplineExpr,
         FairExpr,
         LimitExpr,
         ChildItem,

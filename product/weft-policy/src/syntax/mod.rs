@@ -11,6 +11,8 @@ mod parser;
 mod steering;
 mod tenants;
 
+use crate::disciplines::ROWS;
+
 pub(crate) use algorithms::{KEYWORDS, PARTS, TYPES};
 pub(crate) use body::ALGORITHM_WORDS;
 pub use kind::{PolicyLanguage, SyntaxKind, SyntaxNode, SyntaxToken};
@@ -24,8 +26,8 @@ pub const NESTING_MAX: usize = 64;
 /// The longest text accepted as a policy, in bytes.
 pub const TEXT_MAX: usize = 16 << 20;
 
-/// The reserved words, which cannot be names.
-pub(crate) const RESERVED: &[&str] = &[
+/// The reserved words beside those of disciplines.
+const OTHERS: [&str; 27] = [
     "and",
     "any",
     "bound",
@@ -36,7 +38,6 @@ pub(crate) const RESERVED: &[&str] = &[
     "destination",
     "dport",
     "fair",
-    "fifo",
     "from",
     "icmp",
     "icmpv6",
@@ -48,15 +49,26 @@ pub(crate) const RESERVED: &[&str] = &[
     "or",
     "packets",
     "port",
-    "priority",
     "protocol",
     "sctp",
     "sport",
     "tcp",
     "to",
     "udp",
-    "wfq",
 ];
+
+/// The reserved words, which cannot be names.
+pub(crate) const RESERVED: &[&str] = &{
+    let mut all = [""; OTHERS.len() + ROWS.len()];
+    let (others, words) = all.split_at_mut(OTHERS.len());
+    others.copy_from_slice(&OTHERS);
+    let mut at = 0;
+    while at < ROWS.len() {
+        words[at] = ROWS[at].word;
+        at += 1;
+    }
+    all
+};
 
 /// Words with a meaning in one place only, which may be names elsewhere.
 pub(crate) const CONTEXTUAL: &[&str] = &[

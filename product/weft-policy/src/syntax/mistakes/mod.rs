@@ -16,6 +16,7 @@ use super::kind::SyntaxKind::*;
 use super::parser::{Parsed, Parser};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::disciplines::is_word;
 use weft_text::{Span, nearest};
 use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS};
 pub(crate) use words::{BARE_TESTS, TESTS};
@@ -55,7 +56,7 @@ pub(super) fn begins_test(p: &Parser<'_>, ahead: usize) -> bool {
 pub(super) fn begins_node(p: &Parser<'_>, ahead: usize) -> bool {
     let next = p.kind_at(ahead + 1);
     match p.text_at(ahead) {
-        "priority" | "wfq" | "fifo" => next == Some(OpenBrace),
+        word if is_word(word) => next == Some(OpenBrace),
         "fair" => p.text_at(ahead + 1) == "of",
         "limit" => p.number_at(ahead + 1) || p.text_at(ahead + 1) == "by",
         _ => false,

@@ -1,5 +1,8 @@
 //! The words of the language by the place where they are expected, and the words of others for the same.
 
+use crate::disciplines;
+use std::sync::LazyLock;
+
 /// The words of tests.
 pub(crate) const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
@@ -83,22 +86,6 @@ pub(super) const TWO_WORDS: &[(&[&str], &str, &str)] = &[
     (&["meta"], "skuid", "user"),
 ];
 
-/// Other words for nodes whose children are in braces.
-pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
-    ("prio", "priority"),
-    ("sp", "priority"),
-    ("htb", "wfq"),
-    ("hfsc", "wfq"),
-    ("wrr", "wfq"),
-    ("ets", "wfq"),
-    ("weighted", "wfq"),
-    ("share", "wfq"),
-    ("shares", "wfq"),
-    ("pfifo", "fifo"),
-    ("bfifo", "fifo"),
-    ("queue", "fifo"),
-];
-
 /// Other words for `fair`.
 pub(super) const FAIR_SYNONYMS: &[(&str, &str)] =
     &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("fairly", "fair")];
@@ -146,8 +133,9 @@ pub(super) const LOWER_CASE: &str = "the words of the language are in lower case
 /// The help for misspelt words of items.
 pub(super) const ITEMS: &str = "an item begins with `class`, `link`, `bound`, `latency` or `NAME =`";
 /// The help for misspelt words of nodes.
-pub(super) const NODES: &str =
-    "a node is `priority`, `wfq` or `fifo` with children in braces, `fair of` or `limit`";
+pub(super) static NODES: LazyLock<String> = LazyLock::new(|| {
+    format!("a node is {} with children in braces, `fair of` or `limit`", disciplines::alternatives())
+});
 /// The help for misspelt words between tests.
 pub(super) const OPERATORS: &str = "tests are joined by `and` and `or`; `not` stands before one";
 /// The help for misspelt words of limits.
