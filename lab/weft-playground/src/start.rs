@@ -85,7 +85,7 @@ struct Start {
 /// The words of policies and of arrivals.
 #[derive(Serialize)]
 struct Words {
-    reserved: Vec<&'static str>,
+    reserved: &'static [&'static str],
     contextual: &'static [&'static str],
     kinds: &'static [&'static str],
     algorithm: Vec<&'static str>,

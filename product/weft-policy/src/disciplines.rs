@@ -1,6 +1,7 @@
 //! The disciplines of nodes with their children in braces, as one table: a row has everything that the language says of one. What a
 //! discipline does is in the engine.
 
+use crate::corrections::{Synonyms, pairs};
 use Children::{Alike, Ordered, Weighted};
 use weft_sched::program::Discipline;
 use weft_text::nearest;
@@ -21,7 +22,7 @@ pub(crate) enum Children {
     Ordered,
     /// Each has a weight. A `default` that the policy does not place has weight 1.
     Weighted,
-    /// There is none. A `default` that the policy does not place is behind the whole node.
+    /// They are equal. A `default` that the policy does not place is behind the whole node.
     Alike,
 }
 
@@ -110,9 +111,7 @@ impl Native {
 
     /// The discipline that `word` is for the parser, which corrects a word of another language and a misspelt one.
     pub(crate) fn meant(word: &str) -> Option<Self> {
-        let words = words();
-        let known = words.iter().copied().find(|known| *known == word);
-        let word = known.or_else(|| nearest(word, words, &synonyms()));
+        let word = nearest(word, words(), &pairs(&synonyms()));
         ROWS.iter().find(|row| Some(row.word) == word).map(|row| row.of)
     }
 }
@@ -127,19 +126,14 @@ pub(crate) fn words() -> Vec<&'static str> {
     ROWS.iter().map(|row| row.word).collect()
 }
 
-/// Other languages' words, each with the word that it means.
-pub(crate) fn synonyms() -> Vec<(&'static str, &'static str)> {
-    ROWS.iter().flat_map(|row| row.synonyms.iter().map(|other| (*other, row.word))).collect()
+/// The words with other languages' words for them.
+pub(crate) fn synonyms() -> Vec<Synonyms> {
+    ROWS.iter().map(|row| (row.word, row.synonyms)).collect()
 }
 
 /// What each discipline does, in a sentence.
 pub(crate) fn sentence() -> String {
     ROWS.iter().map(|row| format!("`{}` {}", row.word, row.does)).collect::<Vec<_>>().join(", ")
-}
-
-/// The words as alternatives.
-pub(crate) fn alternatives() -> String {
-    either(&words())
 }
 
 /// What an expression may begin with, as alternatives behind a name. What merges its children is the last row, and is behind `fair`.
@@ -150,7 +144,8 @@ pub(crate) fn expressions() -> String {
     format!("a name, {}", either(&all))
 }
 
-fn either(words: &[&str]) -> String {
+/// Words as alternatives.
+pub(crate) fn either(words: &[&str]) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
     match quoted.split_last() {
         Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),

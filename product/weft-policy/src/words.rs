@@ -6,10 +6,8 @@ use crate::syntax::{ALGORITHM_WORDS, BARE_TESTS, CONTEXTUAL, KEYWORDS, PARTS, RE
 use weft_sched::program::Discipline;
 
 /// The reserved words, which cannot be names, sorted.
-pub fn reserved() -> Vec<&'static str> {
-    let mut words = RESERVED.to_vec();
-    words.sort_unstable();
-    words
+pub fn reserved() -> &'static [&'static str] {
+    &RESERVED
 }
 
 /// The words that begin a node.
@@ -26,8 +24,8 @@ pub fn of_discipline(discipline: &Discipline) -> &str {
 }
 
 /// Words with a meaning in one place only, which may be names elsewhere.
-pub const fn contextual() -> &'static [&'static str] {
-    CONTEXTUAL
+pub fn contextual() -> &'static [&'static str] {
+    &CONTEXTUAL
 }
 
 /// The words of tests in a condition.

@@ -20,7 +20,7 @@ fn coloured(inside: bool) -> BTreeSet<String> {
 #[test]
 fn the_vim_syntax_has_the_words_of_the_compiler() {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<BTreeSet<String>>();
-    let outside = [&words::reserved()[..], words::contextual()].concat();
+    let outside = [words::reserved(), words::contextual()].concat();
     assert_eq!(coloured(false), owned(&outside), "editors/vim/syntax/weft.vim, outside algorithms");
     let mut inside = owned(&[words::algorithm_words().as_slice(), words::functions()].concat());
     inside.extend(words::algorithm_names());

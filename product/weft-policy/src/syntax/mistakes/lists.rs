@@ -88,7 +88,7 @@ pub(in crate::syntax) fn unknown_node(
     if !bare && !named {
         return None;
     }
-    let stop = p.unexpected(&disciplines::alternatives(), &disciplines::sentence()).err();
+    let stop = p.unexpected(&disciplines::either(&disciplines::words()), &disciplines::sentence()).err();
     p.stray_brace = true;
     let _ = p.node(Error, |p| {
         if !bare {
@@ -132,7 +132,8 @@ pub(in crate::syntax) fn colon(p: &mut Parser<'_>, what: &str) -> bool {
 /// `limit by ports`, or another misspelt word for `port`, which is read as `port`.
 pub(in crate::syntax) fn by_port(p: &mut Parser<'_>) -> bool {
     let list = p.kind_at(1) == Some(OpenBrace) && p.kind_at(2) == Some(Text);
-    let found = list && corrected(p, "`destination` or `port`", &["port"], &[("ports", "port")], LOWER_CASE);
+    let found =
+        list && corrected(p, "`destination` or `port`", &["port"], &[("port", &["ports"])], LOWER_CASE);
     if found {
         p.bump();
     }

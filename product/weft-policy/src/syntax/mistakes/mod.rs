@@ -15,6 +15,7 @@ use super::RESERVED;
 use super::kind::SyntaxKind::*;
 use super::parser::{Parsed, Parser};
 use crate::code::Code;
+use crate::corrections::{Synonyms, pairs};
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::disciplines::is_word;
 use weft_text::{Span, nearest};
@@ -73,13 +74,13 @@ fn corrected(
     p: &mut Parser<'_>,
     what: &str,
     words: &[&'static str],
-    synonyms: &[(&str, &'static str)],
+    synonyms: &[Synonyms],
     help: &str,
 ) -> bool {
     if !p.at(Word) || RESERVED.contains(&p.text()) {
         return false;
     }
-    let meant = nearest(p.text(), words.iter().copied(), synonyms);
+    let meant = nearest(p.text(), words.iter().copied(), &pairs(synonyms));
     if let Some(word) = meant.and_then(|meant| words.iter().find(|word| **word == meant)) {
         let capitals = p.text().eq_ignore_ascii_case(word);
         p.correct(what, word, if capitals { LOWER_CASE } else { help });
