@@ -4,11 +4,11 @@ use crate::answer::{Head, Packet, ShownOutcome, ShownPlace, ShownTurn};
 use crate::bounds::{HEADS_MAX, TIME_MAX, TURNS_MAX};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use weft_policy::CompiledPolicy;
 use weft_policy::algorithm::{CheckedAlgorithm, algorithms, shipped_algorithm};
 use weft_policy::trial::Trial;
 use weft_policy::trial::run::{Fate, LINK, Run, TrialError, Turn as Taken, engine_time};
-use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline};
+use weft_policy::{CompiledPolicy, words};
+use weft_sched::program::{Child, Custom, LeafDiscipline};
 use weft_sched::{Place, QueuePosition};
 use weft_units::{FlowId, Nanos};
 
@@ -133,11 +133,10 @@ impl Watcher<'_> {
                 None => return Default::default(),
             },
             Child::Node(id) => match program.nodes.get(id.index()) {
-                Some(node) => match &node.discipline {
-                    Discipline::Priority => (&node.name, "priority", None),
-                    Discipline::Wfq(_) => (&node.name, "wfq", None),
-                    Discipline::Custom(custom) => (&node.name, "", Some(&**custom)),
-                },
+                Some(node) => {
+                    let custom = node.discipline.custom().map(|custom| &**custom);
+                    (&node.name, words::of_discipline(&node.discipline), custom)
+                }
                 None => return Default::default(),
             },
         };

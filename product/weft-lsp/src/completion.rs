@@ -7,8 +7,6 @@ use weft_policy::{Source, library, parse, words};
 
 /// The words beside those of tests that a value follows.
 const VALUED: &[&str] = &["burst", "destination"];
-/// The words that begin a node.
-const NODES: &[&str] = &["priority", "wfq", "fifo", "fair of", "limit"];
 /// The words that begin an item.
 const ITEMS: &[&str] =
     &["class", "link", "bound", "latency", "root", "steer", "algorithm", "shaper", "dropper"];
@@ -45,7 +43,7 @@ pub(crate) fn completions(text: &str, offset: usize) -> Vec<CompletionItem> {
         Expected::Class => names(&symbols, |kind| kind == Kind::Class),
         Expected::Steered => names(&symbols, |kind| kind != Kind::Algorithm),
         Expected::Node => {
-            let mut all: Vec<CompletionItem> = keywords(NODES);
+            let mut all: Vec<CompletionItem> = keywords(&words::nodes());
             all.extend(names(&symbols, |kind| kind != Kind::Algorithm));
             all.push(item("default", CompletionItemKind::Class, "packets that no other class takes"));
             all.extend(names(&symbols, |kind| kind == Kind::Algorithm));

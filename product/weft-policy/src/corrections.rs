@@ -6,6 +6,14 @@ use core::net::IpAddr;
 use weft_packet::{ParsePrefixError, Prefix};
 use weft_units::{BitsPerSec, Bytes, Nanos, meant};
 
+/// A word of the language, with other words for the same.
+pub(crate) type Synonyms = (&'static str, &'static [&'static str]);
+
+/// The other words, each with the word of the language.
+pub(crate) fn pairs(synonyms: &[Synonyms]) -> Vec<(&'static str, &'static str)> {
+    synonyms.iter().flat_map(|(word, others)| others.iter().map(move |other| (*other, *word))).collect()
+}
+
 /// Splits a quantity into its number and its unit.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -141,8 +141,9 @@ fn order(policy: &Policy, graph: &Graph, at: usize) -> Option<OrderCost> {
     };
     match node.kind {
         // A node with one child orders nothing, and the compiler leaves it out.
-        Kind::Priority if children > 1 => Some(native("priority", Place::Children)),
-        Kind::Wfq if children > 1 => Some(native("wfq", Place::Children)),
+        Kind::Native(of) if children > 1 && of.row().engine.is_some() => {
+            Some(native(of.row().word, Place::Children))
+        }
         Kind::Fair => Some(native("fair", Place::Flows)),
         Kind::Algorithm(number) => {
             let Use { algorithm, name, place, .. } = policy.uses.get(number)?;

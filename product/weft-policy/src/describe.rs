@@ -2,10 +2,12 @@
 
 use crate::attributes;
 use crate::compiled::CompiledPolicy;
+use crate::disciplines::row_of;
+use crate::words::of_discipline;
 use core::fmt::Write;
 use weft_packet::{Match, PortRange};
-use weft_sched::program::{Child, Discipline, LaneSpec, LeafDiscipline, LimitSpec};
-use weft_units::{BitsPerSec, Bytes, LeafId, Protocol, Weight};
+use weft_sched::program::{Child, LaneSpec, LeafDiscipline, LimitSpec};
+use weft_units::{BitsPerSec, Bytes, LeafId, Protocol};
 
 /// The tree, limits, lanes, rules and destinations of `policy` as indented plain text.
 pub fn describe(policy: &CompiledPolicy) -> String {
@@ -86,41 +88,18 @@ fn draw(out: &mut String, policy: &CompiledPolicy, child: Child, level: usize, m
         Child::Leaf(leaf) => line(out, level, &format!("{mark}{}", describe_leaf(policy, leaf))),
         Child::Node(id) => {
             let Some(node) = policy.program.nodes.get(id.index()) else { return };
-            let words = words_of(&node.discipline);
-            line(out, level, &format!("{mark}{}: {}", node.name, words.meaning));
+            let meaning =
+                row_of(&node.discipline).map_or("an algorithm of the policy's own", |row| row.shown);
+            line(out, level, &format!("{mark}{}: {meaning}", node.name));
+            let weights = node.discipline.weights().unwrap_or_default();
             for (number, child) in node.children.iter().enumerate() {
-                let mark = match words.weights.get(number) {
+                let mark = match weights.get(number) {
                     Some(weight) => format!("weight {}: ", weight.get()),
                     None => format!("{}. ", number + 1),
                 };
                 draw(out, policy, *child, level + 1, &mark);
             }
         }
-    }
-}
-
-/// The words for a discipline of inner nodes.
-struct Words<'a> {
-    /// The language's word.
-    keyword: &'a str,
-    meaning: &'static str,
-    /// The children's weights, where they have some.
-    weights: &'a [Weight],
-}
-
-fn words_of(discipline: &Discipline) -> Words<'_> {
-    match discipline {
-        Discipline::Priority => Words {
-            keyword: "priority",
-            meaning: "strict priority, the first child with packets is served",
-            weights: &[],
-        },
-        Discipline::Wfq(weights) => Words { keyword: "wfq", meaning: "weighted fair queueing", weights },
-        Discipline::Custom(custom) => Words {
-            keyword: &custom.algorithm.name,
-            meaning: "an algorithm of the policy's own",
-            weights: &[],
-        },
     }
 }
 
@@ -243,7 +222,8 @@ pub fn to_dot(policy: &CompiledPolicy) -> String {
         let _ = writeln!(out, "  leaf{number} [label=\"{}\\n{kind}\", shape=ellipse];", escaped(&leaf.name));
     }
     for (number, node) in program.nodes.iter().enumerate().filter(|(_, node)| !node.is_vacant()) {
-        let Words { keyword, weights, .. } = words_of(&node.discipline);
+        let weights = node.discipline.weights().unwrap_or_default();
+        let keyword = of_discipline(&node.discipline);
         let _ =
             writeln!(out, "  node{number} [label=\"{}\\n{keyword}\", shape=ellipse];", escaped(&node.name));
         for (position, child) in node.children.iter().enumerate() {

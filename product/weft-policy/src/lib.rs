@@ -40,6 +40,7 @@ pub mod cost;
 mod decode;
 pub mod describe;
 pub mod diagnostic;
+mod disciplines;
 pub mod drawing;
 pub mod explain;
 pub mod export;

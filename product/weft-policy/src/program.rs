@@ -28,6 +28,8 @@ use self::placed::{Placed, placed};
 use crate::algorithm::uses::Use;
 use crate::budget::{Budget, Steps};
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination, Rule};
+use crate::disciplines::Children::{Ordered, Weighted};
+use crate::disciplines::Native;
 use crate::lowering::model::{Branch, Policy, default_burst};
 use crate::region::{Region, Regions};
 use crate::steering;
@@ -56,12 +58,20 @@ pub(crate) fn place_default(graph: &mut Graph, uses: &[Use]) {
     let span = graph.nodes[top].span;
     let edge = Edge { to: default, span, weight: None };
     match graph.nodes[top].kind {
-        Kind::Priority => graph.nodes[top].children.push(edge),
-        Kind::Wfq => graph.nodes[top].children.push(Edge { weight: Some(Weight::ONE), ..edge }),
+        Kind::Native(of) if of.has(Ordered) => graph.nodes[top].children.push(edge),
+        Kind::Native(of) if of.has(Weighted) => {
+            graph.nodes[top].children.push(Edge { weight: Some(Weight::ONE), ..edge });
+        }
         _ => {
             let name = format!("{}+{DEFAULT}", graph.nodes[root].name);
             let children = vec![Edge { to: top, span, weight: None }, edge];
-            graph.nodes.push(Node { name, span, kind: Kind::Priority, children, named: false });
+            graph.nodes.push(Node {
+                name,
+                span,
+                kind: Kind::Native(Native::Priority),
+                children,
+                named: false,
+            });
             let new = graph.nodes.len() - 1;
             match limit.and_then(|at| graph.nodes[at].children.first_mut()) {
                 Some(edge) => edge.to = new,
@@ -80,7 +90,7 @@ fn last_limit(graph: &Graph, uses: &[Use], from: usize) -> Option<usize> {
         match &node.kind {
             Kind::Limit(branches) if limits_all(branches) => last = Some(at),
             Kind::Algorithm(number) if uses.get(*number).is_some_and(Use::shapes_all) => last = Some(at),
-            Kind::Fifo if node.children.len() == 1 => {}
+            Kind::Native(Native::Fifo) if node.children.len() == 1 => {}
             _ => return last,
         }
         at = node.children.first()?.to;
@@ -196,14 +206,14 @@ impl<'a> Tree<'a> {
         match &node.kind {
             Kind::Class(_) => self.leaf(at, LeafDiscipline::Fifo, &[at]),
             Kind::Fair => self.leaf(at, LeafDiscipline::Fair, &self.graph.content(at)),
-            Kind::Fifo => match self.graph.content(at)[..] {
-                [one] => self.child(one),
-                ref classes => self.leaf(at, LeafDiscipline::Fifo, classes),
+            Kind::Native(native) => match (native.row().engine, &self.graph.content(at)[..]) {
+                (Some(engine), _) => {
+                    let weights = node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE));
+                    self.inner(at, engine(weights.collect()))
+                }
+                (None, [one]) => self.child(*one),
+                (None, classes) => self.leaf(at, LeafDiscipline::Fifo, classes),
             },
-            Kind::Wfq => {
-                let weights = node.children.iter().map(|edge| edge.weight.unwrap_or(Weight::ONE));
-                self.inner(at, Discipline::Wfq(weights.collect()))
-            }
             Kind::Algorithm(number) => {
                 match self.uses.get(*number).and_then(|used| placed(self.graph, at, used, self.uses)) {
                     Some(Placed::Node(custom)) => self.node(at, Discipline::Custom(custom)),
@@ -215,7 +225,7 @@ impl<'a> Tree<'a> {
                 }
             }
             // A limit has one child, and a policy with a broken node is not compiled.
-            Kind::Priority | Kind::Limit(_) | Kind::Broken => self.inner(at, Discipline::Priority),
+            Kind::Limit(_) | Kind::Broken => self.inner(at, Discipline::Priority),
         }
     }
 

@@ -11,6 +11,7 @@ use crate::compiled::CompiledPolicy;
 use crate::diagnostic::{Diagnostic, SpannedDiagnostic};
 use crate::files::TenantFiles;
 use crate::syntax::{SyntaxKind, SyntaxNode};
+use crate::words::of_discipline;
 use std::collections::BTreeSet;
 use weft_sched::program::{Child, Discipline};
 use weft_text::{LineIndex, Span, quoted};
@@ -152,9 +153,9 @@ fn shares(policy: &CompiledPolicy) -> (Vec<Share>, Vec<String>) {
             Discipline::Priority => lost.push(format!(
                 "{name} is strict priority: weights have no order, and each of its children has the weight of the whole node"
             )),
-            Discipline::Custom(custom) => lost.push(format!(
+            other => lost.push(format!(
                 "{name} is ordered by {}: each of its children has the weight of the whole node",
-                quoted(&custom.algorithm.name)
+                quoted(of_discipline(other))
             )),
         }
         open.extend(node.children.iter().map(|child| (*child, share)));

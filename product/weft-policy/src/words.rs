@@ -1,16 +1,31 @@
 //! The words of the language, for editors: they complete and colour what the compiler reads.
 
 use crate::algorithm::inputs::{FUNCTION_NAMES, METADATA, NAMES};
+use crate::disciplines;
 use crate::syntax::{ALGORITHM_WORDS, BARE_TESTS, CONTEXTUAL, KEYWORDS, PARTS, RESERVED, TESTS, TYPES};
+use weft_sched::program::Discipline;
 
-/// The reserved words, which cannot be names.
-pub const fn reserved() -> &'static [&'static str] {
-    RESERVED
+/// The reserved words, which cannot be names, sorted.
+pub fn reserved() -> &'static [&'static str] {
+    &RESERVED
+}
+
+/// The words that begin a node.
+pub fn nodes() -> Vec<&'static str> {
+    [&disciplines::words()[..], &["fair of", "limit"]].concat()
+}
+
+/// The word of a node's discipline: the language's, or the name of the algorithm.
+pub fn of_discipline(discipline: &Discipline) -> &str {
+    match discipline.custom() {
+        Some(custom) => &custom.algorithm.name,
+        None => disciplines::row_of(discipline).map_or("", |row| row.word),
+    }
 }
 
 /// Words with a meaning in one place only, which may be names elsewhere.
-pub const fn contextual() -> &'static [&'static str] {
-    CONTEXTUAL
+pub fn contextual() -> &'static [&'static str] {
+    &CONTEXTUAL
 }
 
 /// The words of tests in a condition.

@@ -86,14 +86,12 @@ impl FluidLag {
     /// The measurement for `program`, which must be valid, with all leaves idle.
     pub fn new(program: &Program) -> Self {
         let node = |spec: &crate::program::NodeSpec| NodeShare {
-            children: match &spec.discipline {
-                // Nothing is known of a user-defined algorithm: equal shares.
-                Discipline::Priority | Discipline::Custom(_) => {
-                    spec.children.iter().map(|child| (*child, 1)).collect()
-                }
-                Discipline::Wfq(weights) => {
+            children: match spec.discipline.weights() {
+                Some(weights) => {
                     spec.children.iter().zip(weights).map(|(child, weight)| (*child, weight.get())).collect()
                 }
+                // Nothing is known of a user-defined algorithm: equal shares.
+                None => spec.children.iter().map(|child| (*child, 1)).collect(),
             },
             priority: spec.discipline == Discipline::Priority,
             parent: NO_PARENT,

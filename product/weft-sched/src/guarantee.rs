@@ -49,8 +49,6 @@ fn divide(
             let part = |weight: u32| BitsPerSec(u64::try_from(part(weight)).unwrap_or(u64::MAX));
             node.children.iter().zip(weights).map(|(child, weight)| (*child, part(weight.get()))).collect()
         }
-        // Nothing is known of a user-defined algorithm, so nothing is guaranteed below it.
-        Discipline::Custom(_) => node.children.iter().map(|child| (*child, BitsPerSec::ZERO)).collect(),
         Discipline::Priority => {
             let mut left = rate;
             let mut take = |child: &Child| {
@@ -60,6 +58,8 @@ fn divide(
             };
             node.children.iter().map(&mut take).collect()
         }
+        // Nothing is known of the bytes that another order gives, so nothing is guaranteed below it.
+        _ => node.children.iter().map(|child| (*child, BitsPerSec::ZERO)).collect(),
     }
 }
 

@@ -11,6 +11,7 @@
 //! * a vacant leaf or node has no name and is not in the tree, and a vacant node has no children;
 //! * a vacant limit has no name and no lane.
 
+use core::mem::discriminant;
 use std::sync::Arc;
 
 use weft_rank::{Algorithm, Effect, Effects, Execute, Inputs, Part};
@@ -25,15 +26,36 @@ pub enum Child {
     Leaf(LeafId),
 }
 
-/// The order in which an inner node serves its children.
+/// The order in which an inner node serves its children. The smallest rank leaves first, and equal ranks leave in the order in which
+/// the references were inserted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Discipline {
-    /// Strict priority in the order of the children: the first backlogged child is served.
+    /// Strict priority in the order of the children: the first backlogged child is served. The rank is the position among the children.
     Priority,
-    /// Weighted fair queueing (start-time fair queueing), one weight per child, in the order of the children.
+    /// Weighted fair queueing (start-time fair queueing), one weight per child, in the order of the children. The rank is the start tag.
     Wfq(Vec<Weight>),
     /// A user-defined algorithm, with parameters for each child, in the order of the children.
     Custom(Arc<Custom>),
+}
+
+impl Discipline {
+    /// What makes each discipline but the user-defined ones; the weights are those of the children, where these have some.
+    pub const NATIVE: &[fn(Vec<Weight>) -> Self] = &[|_| Self::Priority, Self::Wfq];
+
+    /// The place in [`Self::NATIVE`]; `None` for a user-defined algorithm.
+    pub fn native(&self) -> Option<usize> {
+        Self::NATIVE.iter().position(|make| discriminant(&make(Vec::new())) == discriminant(self))
+    }
+
+    /// The weights of the children, if they have some.
+    pub fn weights(&self) -> Option<&[Weight]> {
+        if let Self::Wfq(weights) = self { Some(weights) } else { None }
+    }
+
+    /// The user-defined algorithm, if it is one.
+    pub fn custom(&self) -> Option<&Arc<Custom>> {
+        if let Self::Custom(custom) = self { Some(custom) } else { None }
+    }
 }
 
 /// An inner node.
@@ -51,11 +73,6 @@ impl NodeSpec {
     /// The spec of an id that no node has.
     pub fn vacant() -> Self {
         Self { name: String::new(), discipline: Discipline::Priority, children: Vec::new() }
-    }
-
-    /// The user-defined algorithm, if it has one.
-    pub(crate) fn custom(&self) -> Option<&Arc<Custom>> {
-        if let Discipline::Custom(custom) = &self.discipline { Some(custom) } else { None }
     }
 
     /// Whether no node has this id.
@@ -257,7 +274,7 @@ pub struct Program {
 impl Program {
     /// The user-defined algorithms, without droppers.
     pub(crate) fn customs(&self) -> impl Iterator<Item = &Arc<Custom>> {
-        let nodes = self.nodes.iter().filter_map(NodeSpec::custom);
+        let nodes = self.nodes.iter().filter_map(|node| node.discipline.custom());
         nodes.chain(self.leaves.iter().filter_map(LeafSpec::custom))
     }
 

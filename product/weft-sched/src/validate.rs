@@ -4,7 +4,7 @@ use thiserror::Error;
 use weft_rank::{AlgorithmError, Kind};
 use weft_units::{LaneId, LeafId, LimitId, NodeId};
 
-use crate::program::{Child, Custom, Discipline, Program};
+use crate::program::{Child, Custom, Program};
 
 /// Errors in a program. Every message names the place in the program and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -155,13 +155,13 @@ fn check_nodes(program: &Program) -> Result<(), ProgramError> {
         if children == 0 {
             return Err(ProgramError::NoChildren { node, name: spec.name.clone() });
         }
-        if let Discipline::Wfq(weights) = &spec.discipline
+        if let Some(weights) = spec.discipline.weights()
             && weights.len() != children
         {
             let (name, weights) = (spec.name.clone(), weights.len());
             return Err(ProgramError::WeightCount { node, name, children, weights });
         }
-        if let Discipline::Custom(custom) = &spec.discipline {
+        if let Some(custom) = spec.discipline.custom() {
             let place = (Child::Node(node), spec.name.as_str());
             check_custom(place, custom, children)?;
             if custom.algorithm.kind == Kind::Dropper || custom.dropper.is_some() {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use weft_facts::status::{ServiceStatus, StatusClass};
-use weft_policy::CompiledPolicy;
+use weft_policy::{CompiledPolicy, words};
 use weft_sched::program::{Child, Discipline, LeafDiscipline, Program};
 use weft_units::{BitsPerSec, LaneId, LeafId, NodeId};
 
@@ -189,8 +189,9 @@ impl Of<'_> {
                 let all: u64 = weights.iter().map(|weight| u64::from(weight.get())).sum();
                 Reason::Beside { node: name, order: format!("weight {own} of {all}"), by: beside }
             }
-            Discipline::Custom(custom) => {
-                Reason::Beside { node: name, order: format!("by {}", custom.algorithm.name), by: beside }
+            other => {
+                let order = format!("by {}", words::of_discipline(other));
+                Reason::Beside { node: name, order, by: beside }
             }
         };
         let (Reason::Before { by, .. } | Reason::Beside { by, .. }) = &reason else { return None };

@@ -5,6 +5,7 @@
 
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::disciplines::Native;
 use crate::lowering::model::{Condition, Policy};
 use crate::program::limits_all;
 use crate::syntax;
@@ -25,9 +26,11 @@ pub(super) fn outside(policy: &Policy, graph: &Graph, text: &str) -> Option<Span
         let node = &graph.nodes[at];
         match (&node.kind, &node.children[..]) {
             (Kind::Limit(branches), [_]) if !limits_all(branches) => break node,
-            (Kind::Limit(_) | Kind::Fifo | Kind::Algorithm(_), [only]) => at = only.to,
+            (Kind::Limit(_) | Kind::Native(Native::Fifo) | Kind::Algorithm(_), [only]) => at = only.to,
             // The node that the compiler has added for `default`.
-            (Kind::Priority, [first, last]) if !node.named && last.to == graph.classes => at = first.to,
+            (Kind::Native(Native::Priority), [first, last]) if !node.named && last.to == graph.classes => {
+                at = first.to;
+            }
             _ => return None,
         }
     };

@@ -4,6 +4,8 @@ use crate::algorithm::uses::Use;
 use crate::code::Code;
 use crate::compiled::DEFAULT;
 use crate::diagnostic::SpannedDiagnostic;
+use crate::disciplines::Children::{Ordered, Weighted};
+use crate::disciplines::Native;
 use crate::lowering::conditions::CGROUPS_MAX;
 use crate::lowering::model::{
     Child, ClassDefinition, ClassRole, Condition, Expression, NodeDefinition, PORTS_MAX, Policy, Spanned,
@@ -102,12 +104,12 @@ pub(super) fn place_default(policy: &mut Policy) {
     let child =
         |weight| Child { expression: Spanned { value: Expression::Name(DEFAULT.to_owned()), span }, weight };
     match &mut place.value {
-        Expression::Priority(children) => children.push(child(None)),
-        Expression::Wfq(children) => children.push(child(Some(Weight::ONE))),
+        Expression::Native(of, children) if of.has(Ordered) => children.push(child(None)),
+        Expression::Native(of, children) if of.has(Weighted) => children.push(child(Some(Weight::ONE))),
         other => {
             let whole = core::mem::replace(other, Expression::Broken);
             let first = Child { expression: Spanned { value: whole, span }, weight: None };
-            *other = Expression::Priority(vec![first, child(None)]);
+            *other = Expression::Native(Native::Priority, vec![first, child(None)]);
         }
     }
 }

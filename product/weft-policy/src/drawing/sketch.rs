@@ -3,6 +3,7 @@
 use super::text::clean;
 use super::{Part, Role};
 use crate::compiled::SteerClause;
+use crate::disciplines::Children::Ordered;
 use crate::lowering::model::{Branch, Policy};
 use crate::steering;
 use crate::syntax::{self, SyntaxKind, SyntaxNode};
@@ -130,9 +131,7 @@ impl Sketcher<'_> {
 
     fn discipline(&self, kind: &Kind) -> String {
         match kind {
-            Kind::Priority => "priority".to_owned(),
-            Kind::Wfq => "wfq".to_owned(),
-            Kind::Fifo => "fifo".to_owned(),
+            Kind::Native(of) => of.row().word.to_owned(),
             Kind::Fair => "fair".to_owned(),
             Kind::Algorithm(number) => {
                 let Some(found) = self.policy.uses.get(*number) else { return String::new() };
@@ -159,7 +158,9 @@ impl Sketcher<'_> {
         let Some(edge) = node.children.get(place) else { return String::new() };
         match (&node.kind, edge.weight) {
             (_, Some(weight)) => format!("w:{}", weight.get()),
-            (Kind::Priority, None) if node.children.len() > 1 => format!("{}.", place + 1),
+            (Kind::Native(of), None) if of.has(Ordered) && node.children.len() > 1 => {
+                format!("{}.", place + 1)
+            }
             (Kind::Algorithm(_), None) => {
                 self.texts.of_children.get(&edge.span.start).cloned().unwrap_or_default()
             }

@@ -16,12 +16,13 @@ use crate::compiled::CompiledPolicy;
 use crate::describe::describe_match;
 use crate::files::Tenant;
 use crate::syntax::{SyntaxKind, SyntaxNode};
+use crate::words::of_discipline;
 use core::fmt;
 pub use packet::DescribedPacket;
 pub use ranks::{Claims, PacketRank};
 use weft_packet::{Match, Prefix};
 use weft_sched::guarantee::guaranteed_rates;
-use weft_sched::program::{Child, Discipline, LeafDiscipline, LimitSpec, Program};
+use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline, LimitSpec, Program};
 use weft_text::LineIndex;
 use weft_units::{BitsPerSec, LeafId, Packets};
 
@@ -202,13 +203,14 @@ fn find_path(program: &Program, at: Child, leaf: LeafId, path: &mut Vec<Step>) -
             weight: weights.get(place).map_or(1, |weight| weight.get()),
             of: weights.iter().map(|weight| u64::from(weight.get())).sum(),
         },
-        Discipline::Custom(custom) => {
-            let values = custom.parameters.get(place).map_or(&[][..], Vec::as_slice);
-            let named = custom.algorithm.parameters.iter().zip(values);
-            Turn::Algorithm {
-                name: custom.algorithm.name.clone(),
-                parameters: named.map(|(field, value)| format!("{} {value}", field.name)).collect(),
-            }
+        other => {
+            let values = |custom: &Custom| {
+                let values = custom.parameters.get(place).map_or(&[][..], Vec::as_slice);
+                let named = custom.algorithm.parameters.iter().zip(values);
+                named.map(|(field, value)| format!("{} {value}", field.name)).collect()
+            };
+            let parameters = other.custom().map_or_else(Vec::new, |custom| values(custom));
+            Turn::Algorithm { name: of_discipline(other).to_owned(), parameters }
         }
     };
     path.push(Step { node: node.name.clone(), turn });

@@ -8,6 +8,7 @@ use super::shape::{BANDS, Form, LEVELS, Shape};
 use super::tree::{Class, ClassKind, Handle, HtbClass, KernelPart, Parent, Qdisc, QdiscKind};
 use crate::compiled::{CompiledPolicy, infrastructure_rate};
 use crate::promise::{About, Refusal};
+use crate::words::of_discipline;
 use std::collections::BTreeMap;
 use weft_sched::program::{Child, Discipline, LeafDiscipline};
 use weft_units::{BitsPerSec, Bytes, ClassId, LeafId, NodeId, Packets};
@@ -441,11 +442,8 @@ impl Builder<'_> {
     }
 
     fn node_title(&self, node: NodeId) -> String {
-        let order = match self.policy.program.nodes.get(node.index()).map(|node| &node.discipline) {
-            Some(Discipline::Wfq(_)) => "wfq",
-            Some(Discipline::Custom(custom)) => &custom.algorithm.name,
-            Some(Discipline::Priority) | None => "priority",
-        };
+        let spec = self.policy.program.nodes.get(node.index());
+        let order = of_discipline(spec.map_or(&Discipline::Priority, |spec| &spec.discipline));
         format!("{}: {order}", self.node_name(node))
     }
 

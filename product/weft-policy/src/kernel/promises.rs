@@ -5,9 +5,10 @@ use super::shape::{BANDS, LEVELS, Shape};
 use super::tree::QdiscKind;
 use crate::compiled::CompiledPolicy;
 use crate::promise::{About, CLASSES, ORDER, Promise};
+use crate::words::of_discipline;
 use std::collections::BTreeSet;
 use weft_packet::Attribute;
-use weft_sched::program::{Child, Custom, Discipline, LeafDiscipline, LimitSpec, Program};
+use weft_sched::program::{Child, Discipline, LeafDiscipline, LimitSpec, Program};
 use weft_units::{BitsPerSec, LeafId, LimitId, NodeId};
 
 /// Below this rate HTB forgets part of a super-packet's debt, since it keeps at most a minute of it.
@@ -151,11 +152,11 @@ impl Found {
             let id = NodeId::from_index(number);
             let form = notes.forms.get(number).copied().flatten();
             match &node.discipline {
-                Discipline::Custom(custom) => self.algorithm(&node.name, custom, node.children.len()),
                 Discipline::Priority => self.add(named(&node.name), priority(&node.name, form)),
                 Discipline::Wfq(_) => {
                     self.add(named(&node.name), weights(&node.name, form, notes.uneven.contains(&id)));
                 }
+                other => self.algorithm(&node.name, of_discipline(other), node.children.len(), false),
             }
         }
         if notes.levels > LEVELS {
@@ -170,18 +171,15 @@ impl Found {
         }
     }
 
-    /// An algorithm of the library or of the user at a node, or at a leaf (`children` is 0).
-    fn algorithm(&mut self, place: &str, custom: &Custom, children: usize) {
+    /// An order that the kernel does not have, at a node, or at a leaf (`children` is 0), where it may drop.
+    fn algorithm(&mut self, place: &str, algorithm: &str, children: usize, drops: bool) {
         let (share, instead) = match children {
-            0 if custom.dropper.is_some() => {
-                ("its flows share evenly", "`fair of`, whose queues drop by CoDel")
-            }
+            0 if drops => ("its flows share evenly", "`fair of`, whose queues drop by CoDel"),
             0 => ("its flows share evenly", "`fair of`"),
             1 => ("nothing holds what is below", "`limit RATE of`"),
             _ => ("its children share evenly", "`priority` or `wfq`"),
         };
-        let dropper = custom.dropper.as_ref().filter(|_| children == 0);
-        let algorithm = dropper.map_or(&custom.algorithm.name, |dropper| &dropper.algorithm.name).clone();
+        let algorithm = algorithm.to_owned();
         let promise = format!("algorithm {algorithm}");
         let reason = format!("the kernel runs none: at `{place}`, {share}");
         self.add(
@@ -196,7 +194,10 @@ impl Found {
             let kind = notes.queues.get(number).copied().flatten();
             let timed = matches!(kind, Some(QdiscKind::Fq { .. }));
             match &leaf.discipline {
-                LeafDiscipline::Custom(custom) => self.algorithm(&leaf.name, custom, 0),
+                LeafDiscipline::Custom(custom) => {
+                    let named = custom.dropper.as_ref().unwrap_or(custom);
+                    self.algorithm(&leaf.name, &named.algorithm.name, 0, custom.dropper.is_some());
+                }
                 LeafDiscipline::Fair => {
                     let bound = if timed {
                         "flows have turns (fq), each as far as the limits by destination and port let it"

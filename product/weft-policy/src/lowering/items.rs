@@ -1,7 +1,9 @@
 //! Lowering of items and expressions, from the tree to the model.
 
 use super::model::{Branch, Child, ClassDefinition, ClassRole, Expression, NodeDefinition, Policy, Spanned};
-use super::nodes::{has_token, has_word, head_span, is_closed, name_of, span_of, spanned_text, value_of};
+use super::nodes::{
+    first_word, has_token, has_word, head_span, is_closed, name_of, span_of, spanned_text, value_of,
+};
 use super::units::{Broken, nameless, unread};
 use super::values::{self, Read};
 use crate::algorithm::read::definitions;
@@ -9,6 +11,7 @@ use crate::algorithm::uses::Scope;
 use crate::code::Code;
 use crate::corrections;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::disciplines::{Children, Native};
 use crate::region::Region;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use crate::users::Users;
@@ -32,13 +35,6 @@ pub(super) struct Lowering<'a> {
     pub(super) users: Option<&'a Users>,
     /// The first test of the condition being read that only a sender's packets can pass.
     pub(super) of_sender: Option<Spanned<&'static str>>,
-}
-
-/// Whether the children of a node have weights.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Weights {
-    Wanted,
-    Unwanted,
 }
 
 /// Lowers a policy's tree; the diagnostics report values that cannot be parsed. `errors` are the syntax errors. Without `users`,
@@ -167,9 +163,10 @@ impl Lowering<'_> {
     pub(super) fn expression(&mut self, node: &SyntaxNode) -> Option<Expression> {
         Some(match node.kind() {
             SyntaxKind::NameRef => Expression::Name(spanned_text(node).value),
-            SyntaxKind::PriorityExpr => Expression::Priority(self.children(node, Weights::Unwanted)),
-            SyntaxKind::WfqExpr => Expression::Wfq(self.children(node, Weights::Wanted)),
-            SyntaxKind::FifoExpr => Expression::Fifo(self.children(node, Weights::Unwanted)),
+            SyntaxKind::DisciplineExpr => {
+                let native = Native::meant(first_word(node)?.text())?;
+                Expression::Native(native, self.children(node, native))
+            }
             SyntaxKind::FairExpr => Expression::Fair(Box::new(self.expression_in(node))),
             SyntaxKind::LimitExpr => self.limit(node),
             SyntaxKind::AlgorithmExpr => self.algorithm(node),
@@ -178,24 +175,25 @@ impl Lowering<'_> {
         })
     }
 
-    fn children(&mut self, node: &SyntaxNode, weights: Weights) -> Vec<Child> {
+    fn children(&mut self, node: &SyntaxNode, native: Native) -> Vec<Child> {
         let items: Vec<SyntaxNode> = node.children().filter(|c| c.kind() == SyntaxKind::ChildItem).collect();
         if items.is_empty() && is_closed(node) {
             let help = "list its children in the braces, such as `priority { mgmt, tenants }`";
             self.find(Code::NoChildren, head_span(node), "the node has no children", help);
         }
-        let mut weights = weights;
-        match weights {
-            Weights::Wanted if self.decimal_weights(node, &items) => weights = Weights::Unwanted,
-            Weights::Wanted => self.check_weights(node, &items),
-            Weights::Unwanted => self.check_no_weights(node, &items),
+        let weighted = native.has(Children::Weighted);
+        let readable = weighted && !self.decimal_weights(node, &items);
+        match weighted {
+            true if readable => self.check_weights(node, &items, native.row().word),
+            true => {}
+            false => self.check_no_weights(node, &items),
         }
-        items.iter().map(|item| self.child(item, weights)).collect()
+        items.iter().map(|item| self.child(item, readable)).collect()
     }
 
-    fn child(&mut self, item: &SyntaxNode, weights: Weights) -> Child {
+    fn child(&mut self, item: &SyntaxNode, weighted: bool) -> Child {
         let expression = self.expression_in(item);
-        let text = value_of(item).filter(|_| weights == Weights::Wanted);
+        let text = value_of(item).filter(|_| weighted);
         let weight = text.and_then(|text| self.keep(values::weight(&text.value, text.span)));
         Child { expression, weight }
     }
@@ -220,8 +218,8 @@ impl Lowering<'_> {
         true
     }
 
-    /// Reports the children of a `wfq` without a weight, once for the node.
-    fn check_weights(&mut self, node: &SyntaxNode, items: &[SyntaxNode]) {
+    /// Reports the children without a weight of a node whose word is `word`, once for the node.
+    fn check_weights(&mut self, node: &SyntaxNode, items: &[SyntaxNode], word: &str) {
         let bare = |item: &&SyntaxNode| value_of(item).is_none() && !has_token(item, SyntaxKind::Colon);
         let expressions: Vec<SyntaxNode> = items
             .iter()
@@ -232,7 +230,7 @@ impl Lowering<'_> {
         let Some(first) = expressions.first() else { return };
         let edits = expressions.iter().map(|e| Edit::insert(span_of(e.text_range()).end, ": 1")).collect();
         let help = "write it after a colon, such as `vm1: 2`; equal weights share equally";
-        let message = "a child of `wfq` needs a weight";
+        let message = format!("a child of `{word}` needs a weight");
         let diagnostic = SpannedDiagnostic::new(Code::WeightMissing, head_span(first), message, help);
         self.report(diagnostic.fix(joined(node, edits)));
     }
@@ -375,8 +373,5 @@ fn joined(node: &SyntaxNode, edits: Vec<Edit>) -> Option<Edit> {
 
 fn is_expression(kind: SyntaxKind) -> bool {
     use SyntaxKind::*;
-    matches!(
-        kind,
-        NameRef | PriorityExpr | WfqExpr | FifoExpr | FairExpr | LimitExpr | AlgorithmExpr | TenantExpr
-    )
+    matches!(kind, NameRef | DisciplineExpr | FairExpr | LimitExpr | AlgorithmExpr | TenantExpr)
 }

@@ -1,6 +1,7 @@
 //! The model of a policy: its statements with their places in the text.
 
 use crate::algorithm::uses::Use;
+use crate::disciplines::Native;
 use crate::files::Quota;
 use crate::region::Region;
 pub(crate) use crate::spanned::Spanned;
@@ -159,9 +160,7 @@ impl Condition {
 #[derive(Debug)]
 pub(crate) enum Expression {
     Name(String),
-    Priority(Vec<Child>),
-    Wfq(Vec<Child>),
-    Fifo(Vec<Child>),
+    Native(Native, Vec<Child>),
     Fair(Box<Spanned<Expression>>),
     Limit(Vec<Branch>, Box<Spanned<Expression>>),
     /// The use of this number in [`Policy::uses`], with its children; one, for an algorithm over flows.
@@ -174,7 +173,7 @@ pub(crate) enum Expression {
 #[derive(Debug)]
 pub(crate) struct Child {
     pub(crate) expression: Spanned<Expression>,
-    /// Its weight; set under `wfq` only, and always set there.
+    /// Its weight; set where children are weighted, and only there.
     pub(crate) weight: Option<Weight>,
 }
 

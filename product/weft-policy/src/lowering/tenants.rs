@@ -9,6 +9,7 @@ use super::nodes::{first_word, head_span, span_of, token_of, value_of};
 use super::values;
 use crate::code::Code;
 use crate::compiled::DEFAULT;
+use crate::disciplines::Native;
 use crate::files::Quota;
 use crate::syntax::{SyntaxKind, SyntaxNode};
 use weft_text::{Span, quoted};
@@ -21,7 +22,7 @@ impl Lowering<'_> {
         let class = Spanned { value: name_below(&name.value, DEFAULT), span: name.span };
         let below = Spanned { value: Expression::Name(class.value.clone()), span: name.span };
         // A separate node, so that nothing that needs a class takes the tenant for one.
-        let node_of = Expression::Priority(vec![Child { expression: below, weight: None }]);
+        let node_of = Expression::Native(Native::Priority, vec![Child { expression: below, weight: None }]);
         let expression = Spanned { value: node_of, span: head_span(node) };
         self.policy.classes.push(ClassDefinition {
             name: class,

@@ -80,7 +80,7 @@ fn named(name: &mut Spanned<String>, visit: &mut impl Visit) {
 fn expression(of: &mut Spanned<Expression>, visit: &mut impl Visit) {
     match &mut of.value {
         Expression::Name(name) => visit.name(name),
-        Expression::Priority(all) | Expression::Wfq(all) | Expression::Fifo(all) => children(all, visit),
+        Expression::Native(_, all) => children(all, visit),
         Expression::Fair(inner) => expression(inner, visit),
         Expression::Limit(branches, inner) => {
             branches.iter_mut().for_each(|of| branch(of, visit));

@@ -8,6 +8,7 @@ use super::RESERVED;
 use super::kind::SyntaxKind;
 use super::lexer::Token;
 use super::steering::{STEER, goal_follows};
+use crate::disciplines::is_word;
 use weft_text::nearest;
 
 /// The words that begin an algorithm.
@@ -135,7 +136,7 @@ fn begins_item(rest: &str) -> bool {
     let (first, second, third) = (words.next().unwrap_or_default(), words.next(), words.next());
     let second = second.unwrap_or_default();
     let number = second.starts_with(|c: char| c.is_ascii_digit());
-    let node = ["priority", "wfq", "fifo", "fair", "limit"];
+    let node = |word| is_word(word) || ["fair", "limit"].contains(&word);
     match first {
         "class" => second != "=" && line.contains('='),
         "link" => number || second == "auto",
@@ -143,7 +144,7 @@ fn begins_item(rest: &str) -> bool {
         "root" => second == "=",
         STEER => goal_follows(line.trim_start().strip_prefix(STEER).unwrap_or_default()),
         _ if ALGORITHM_WORDS.contains(&first) => second.starts_with(|c: char| c.is_ascii_alphabetic()),
-        _ => second == "=" && third.is_some_and(|word| node.contains(&word)),
+        _ => second == "=" && third.is_some_and(node),
     }
 }
 

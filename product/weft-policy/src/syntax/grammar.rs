@@ -31,6 +31,7 @@ use super::mistakes::{self, Opening};
 use super::parser::{Parsed, Parser, Stop};
 use super::{steering, tenants};
 use crate::attributes;
+use crate::disciplines::{self, Children, ROWS};
 use weft_packet::Attribute;
 
 /// `file = { item }`
@@ -246,7 +247,7 @@ fn node(p: &mut Parser<'_>) -> Parsed {
     expression(p)
 }
 
-/// `expression = NAME | "priority" children | "wfq" children | "fifo" children | fair | limit | use | tenant`
+/// `expression = NAME | DISCIPLINE children | fair | limit | use | tenant`
 pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
     p.nested(|p| {
         if tenants::at_tenant(p) {
@@ -259,10 +260,11 @@ pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
         if algorithms::at_use(p) {
             return p.node(AlgorithmExpr, algorithms::algorithm_use);
         }
+        if let Some(row) = ROWS.iter().find(|row| row.word == p.text()) {
+            let child = if row.children == Children::Weighted { weighted_child } else { child };
+            return p.bump_into(DisciplineExpr, |p| braces(p, ChildItem, child));
+        }
         match p.text() {
-            "priority" => p.bump_into(PriorityExpr, |p| braces(p, ChildItem, child)),
-            "wfq" => p.bump_into(WfqExpr, |p| braces(p, ChildItem, weighted_child)),
-            "fifo" => p.bump_into(FifoExpr, |p| braces(p, ChildItem, child)),
             "fair" => {
                 let start = p.span().start;
                 p.bump_into(FairExpr, |p| {
@@ -278,7 +280,7 @@ pub(super) fn expression(p: &mut Parser<'_>) -> Parsed {
             }
             _ => match mistakes::unknown_node(p, |p| braces(p, ChildItem, weighted_child)) {
                 Some(stop) => Err(stop),
-                None => p.name(NameRef, "a name, `priority`, `wfq`, `fair`, `fifo` or `limit`"),
+                None => p.name(NameRef, &disciplines::expressions()),
             },
         }
     })

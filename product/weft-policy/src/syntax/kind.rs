@@ -1,9 +1,21 @@
 //! The kinds of tokens and nodes of the syntax tree.
 
-/// A kind of token or node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-#[repr(u16)]
-pub enum SyntaxKind {
+/// Declares the kinds and the list of them; rowan's numbers are their places in it.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident,)*) => {
+        /// A kind of token or node.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u16)]
+        pub enum SyntaxKind {
+            $($(#[$doc])* $kind,)*
+        }
+
+        /// All kinds, indexed by their numbers.
+        const KINDS: &[SyntaxKind] = &[$(SyntaxKind::$kind),*];
+    };
+}
+
+kinds! {
     /// Spaces, tabs and line ends.
     Whitespace,
     /// From `#` to the end of the line.
@@ -65,12 +77,8 @@ pub enum SyntaxKind {
     ParenCondition,
     /// A single test, such as `dport 80..443`.
     Test,
-    /// `priority { ... }`
-    PriorityExpr,
-    /// `wfq { ... }`
-    WfqExpr,
-    /// `fifo { ... }`
-    FifoExpr,
+    /// `WORD { ... }`, where the word is that of a discipline.
+    DisciplineExpr,
     /// `fair of x`
     FairExpr,
     /// `limit ... of x`
@@ -147,9 +155,6 @@ pub enum SyntaxKind {
     Error,
 }
 
-/// The last kind. Kinds are dense from 0.
-const LAST: SyntaxKind = SyntaxKind::Error;
-
 impl SyntaxKind {
     /// Whether the parser skips tokens of this kind.
     pub const fn is_trivia(self) -> bool {
@@ -161,97 +166,11 @@ impl SyntaxKind {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PolicyLanguage {}
 
-/// All kinds, indexed by their numbers.
-const KINDS: &[SyntaxKind] = {
-    use SyntaxKind::*;
-    &[
-        Whitespace,
-        Comment,
-        Word,
-        Text,
-        Equals,
-        OpenBrace,
-        CloseBrace,
-        OpenParen,
-        CloseParen,
-        Comma,
-        DoubleColon,
-        Colon,
-        Slash,
-        Operator,
-        Semicolon,
-        Unknown,
-        File,
-        LinkItem,
-        BoundItem,
-        LatencyItem,
-        ClassItem,
-        NodeItem,
-        Name,
-        NameRef,
-        Value,
-        OrCondition,
-        AndCondition,
-        NotCondition,
-        ParenCondition,
-        Test,
-        PriorityExpr,
-        WfqExpr,
-        FifoExpr,
-        FairExpr,
-        LimitExpr,
-        ChildItem,
-        DestinationItem,
-        PortItem,
-        Burst,
-        AlgorithmExpr,
-        TenantExpr,
-        QuotaItem,
-        SteerItem,
-        GoalPart,
-        QueueItem,
-        Arguments,
-        AlgorithmItem,
-        ParameterList,
-        Parameter,
-        TypeName,
-        StatePart,
-        Field,
-        EventPart,
-        RankPart,
-        FromClause,
-        UntilClause,
-        FollowsPart,
-        Block,
-        LetStatement,
-        AssignStatement,
-        IfStatement,
-        ActionStatement,
-        BinaryExpr,
-        NotExpr,
-        CallExpr,
-        LowestExpr,
-        ParenExpr,
-        PathExpr,
-        LiteralExpr,
-        Error,
-    ]
-};
-
-const _: () = {
-    assert!(KINDS.len() == LAST as usize + 1, "every kind is listed");
-    let mut at = 0;
-    while at < KINDS.len() {
-        assert!(KINDS[at] as usize == at, "kinds are listed in their order");
-        at += 1;
-    }
-};
-
 impl rowan::Language for PolicyLanguage {
     type Kind = SyntaxKind;
 
     fn kind_from_raw(raw: rowan::SyntaxKind) -> SyntaxKind {
-        KINDS.get(usize::from(raw.0)).copied().unwrap_or(LAST)
+        KINDS.get(usize::from(raw.0)).copied().unwrap_or(SyntaxKind::Error)
     }
 
     fn kind_to_raw(kind: SyntaxKind) -> rowan::SyntaxKind {

@@ -181,10 +181,8 @@ impl Builder<'_> {
     /// Sets the kind and the children of node `at`.
     fn define(&mut self, at: usize, expression: &Spanned<Expression>) {
         let (kind, children) = match &expression.value {
-            Expression::Name(name) => (Kind::Fifo, self.edge(name, expression.span).into_iter().collect()),
-            Expression::Priority(children) => (Kind::Priority, self.edges(children)),
-            Expression::Wfq(children) => (Kind::Wfq, self.edges(children)),
-            Expression::Fifo(children) => (Kind::Fifo, self.edges(children)),
+            Expression::Name(name) => (Kind::FIFO, self.edge(name, expression.span).into_iter().collect()),
+            Expression::Native(native, children) => (Kind::Native(*native), self.edges(children)),
             Expression::Fair(inner) => (Kind::Fair, self.inner(inner).into_iter().collect()),
             Expression::Limit(branches, inner) => {
                 (Kind::Limit(branches.clone()), self.inner(inner).into_iter().collect())

@@ -1,6 +1,7 @@
 //! The policy graph, with names resolved. Edges run from a node to its children. Loom draws them the other way, from the
 //! packets' source towards the link; its "parent" is the node nearer to the link, as here.
 
+use crate::disciplines::Native;
 use crate::lowering::model::Branch;
 use std::collections::BTreeMap;
 use weft_text::Span;
@@ -14,9 +15,7 @@ pub(crate) const ROOT: &str = "root";
 pub(crate) enum Kind {
     /// The class of this number.
     Class(usize),
-    Priority,
-    Wfq,
-    Fifo,
+    Native(Native),
     Fair,
     /// A shaping node: alternative limits, of which at most one applies to a packet.
     Limit(Vec<Branch>),
@@ -27,6 +26,9 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// A node that merges what is below it.
+    pub(crate) const FIFO: Self = Self::Native(Native::Fifo);
+
     /// Whether it is a shaping node.
     pub(crate) fn shapes(&self) -> bool {
         matches!(self, Self::Limit(_))
@@ -38,7 +40,7 @@ impl Kind {
 pub(crate) struct Edge {
     pub(crate) to: usize,
     pub(crate) span: Span,
-    /// Set under `wfq`.
+    /// Set where children are weighted.
     pub(crate) weight: Option<Weight>,
 }
 
@@ -77,7 +79,7 @@ impl Graph {
                 continue;
             }
             let node = &self.nodes[at];
-            if node.kind.shapes() || node.kind == Kind::Fifo {
+            if node.kind.shapes() || node.kind == Kind::FIFO {
                 todo.extend(node.children.iter().rev().map(|edge| edge.to));
             } else {
                 found.push(at);

@@ -3,6 +3,7 @@
 use super::graph::{Graph, Kind, ROOT};
 use crate::code::Code;
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::disciplines::Children::{Ordered, Weighted};
 use crate::lowering::model::Policy;
 use std::collections::BTreeSet;
 use weft_text::{LineIndex, Span, nearest, quoted};
@@ -61,12 +62,14 @@ pub(super) fn placement(graph: &Graph, class: &str) -> Option<Edit> {
     let (first, last) = (written().next()?, written().next_back()?);
     let named = |to: usize| graph.nodes[to].named;
     match root.kind {
-        Kind::Wfq => Some(Edit::insert(first.span.start, format!("{class}: 1, "))),
-        Kind::Priority if last.to == graph.classes => {
+        Kind::Native(of) if of.has(Weighted) => Some(Edit::insert(first.span.start, format!("{class}: 1, "))),
+        Kind::Native(of) if of.has(Ordered) && last.to == graph.classes => {
             Some(Edit::insert(last.span.start, format!("{class}, ")))
         }
-        Kind::Priority if named(last.to) => Some(Edit::insert(last.span.end, format!(", {class}"))),
-        Kind::Fifo if named(first.to) && first.span == last.span => {
+        Kind::Native(of) if of.has(Ordered) && named(last.to) => {
+            Some(Edit::insert(last.span.end, format!(", {class}")))
+        }
+        Kind::FIFO if named(first.to) && first.span == last.span => {
             let list = format!("priority {{ {}, {class} }}", graph.nodes[first.to].name);
             Some(Edit::replace(first.span, list))
         }

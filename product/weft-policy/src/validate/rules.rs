@@ -15,7 +15,7 @@ pub(crate) fn check(graph: &Graph, shape: &Shape) -> Vec<SpannedDiagnostic> {
     for at in shape.order.iter().copied() {
         diagnostics.extend(check_parents(graph, shape, at));
         match graph.nodes[at].kind {
-            Kind::Fifo => diagnostics.extend(check_fifo(graph, at)),
+            Kind::FIFO => diagnostics.extend(check_fifo(graph, at)),
             Kind::Fair => diagnostics.extend(check_fair(graph, at)),
             _ => {}
         }
@@ -65,13 +65,13 @@ fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnost
     let join = shape.join(at);
     let mut seen = BTreeSet::new();
     let mut todo = shape.parents[at].clone();
-    let mut culprit = (graph.nodes[join].kind != Kind::Fifo).then_some(join);
+    let mut culprit = (graph.nodes[join].kind != Kind::FIFO).then_some(join);
     while let Some(node) = todo.pop() {
         if node == join || !seen.insert(node) {
             continue;
         }
         let kind = &graph.nodes[node].kind;
-        if !kind.shapes() && *kind != Kind::Fifo {
+        if !kind.shapes() && *kind != Kind::FIFO {
             culprit = Some(node);
         }
         todo.extend(shape.parents[node].iter().copied());
@@ -93,9 +93,7 @@ fn check_join(graph: &Graph, shape: &Shape, at: usize) -> Option<SpannedDiagnost
 fn describe_kind(kind: &Kind) -> &'static str {
     match kind {
         Kind::Class(_) => "a class",
-        Kind::Priority => "strict priority",
-        Kind::Wfq => "weighted fair queueing",
-        Kind::Fifo => "a FIFO",
+        Kind::Native(native) => native.row().noun,
         Kind::Fair => "fair queueing",
         Kind::Limit(_) => "a limit",
         Kind::Algorithm(_) => "an algorithm",

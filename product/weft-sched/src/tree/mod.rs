@@ -11,8 +11,7 @@
 //!
 //! # Ranks
 //! * Every inner node and every leaf is a PIFO: the smallest rank leaves first, and equal ranks leave in the order in
-//!   which the references were inserted.
-//! * Strict priority: the rank is the position among the children.
+//!   which the references were inserted. [`Discipline`](crate::Discipline) has the rank of each.
 //! * Fair queueing, in inner nodes and fair leaves, is start-time fair queueing. A child becomes active with start tag
 //!   `S = max(V, F)`. When its turn begins, virtual time becomes `V = max(V, S)`. When the turn ends, `F = S + bytes /
 //!   weight`. A child with more to send is inserted again with `S = max(V, F)`. The module `virtual_time` has the error bound.
@@ -474,7 +473,7 @@ fn leaves_and_lanes(program: &Program, layout: &Layout) -> (Vec<Leaf>, Vec<Lane>
         let spec = &program.leaves[index];
         let path = path_to_root(layout, LeafId::from_index(index));
         let script = spec.custom().map(|custom| Box::new(ScriptLeaf::new(custom, lanes.len())));
-        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].custom().is_some());
+        let above = path.iter().any(|(node, _)| program.nodes[*node as usize].discipline.custom().is_some());
         Leaf {
             heads: WinnerTree::new(lanes.len()),
             virtual_time: 0,

@@ -3,6 +3,7 @@
 use super::Step;
 use crate::compiled::{ClassInfo, CompiledPolicy, Destination};
 use crate::program::placed::IN_ORDER;
+use crate::words::of_discipline;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_facts::policy_diff::PolicyKept;
 use weft_packet::Match;
@@ -343,11 +344,7 @@ fn nodes(old: &View<'_>, new: &View<'_>, steps: &mut Vec<Step>) {
 }
 
 fn word(node: &NodeSpec) -> String {
-    match &node.discipline {
-        Discipline::Priority => "priority".to_owned(),
-        Discipline::Wfq(_) => "wfq".to_owned(),
-        Discipline::Custom(custom) => custom_word(custom),
-    }
+    of_discipline(&node.discipline).to_owned()
 }
 
 /// The changes of children that stay below the same node.

@@ -2,7 +2,7 @@
 
 use super::{corrected, report};
 use crate::code::Code;
-use crate::corrections;
+use crate::corrections::{self, Synonyms};
 use crate::diagnostic::{Edit, SpannedDiagnostic};
 use crate::syntax::algorithms::{EVENTS, KEYWORDS, PARTS, TYPES};
 use crate::syntax::kind::SyntaxKind::*;
@@ -16,44 +16,25 @@ pub(in crate::syntax) const TYPES_HELP: &str =
     "a type is count, bytes, signed count, signed bytes, time, duration, rate, vtime or weight";
 
 /// Other languages' words for parts: PIFO, PIEO, sched_ext, P4.
-const PART_SYNONYMS: &[(&str, &str)] = &[
-    ("enqueue", "arrives"),
-    ("on_enqueue", "arrives"),
-    ("arrival", "arrives"),
-    ("runnable", "active"),
-    ("backlogged", "active"),
-    ("dequeue", "sent"),
-    ("on_dequeue", "sent"),
-    ("departs", "sent"),
-    ("stopping", "sent"),
-    ("running", "begin"),
-    ("start", "begin"),
-    ("quiescent", "idle"),
-    ("empty", "idle"),
-    ("priority", "rank"),
-    ("order", "rank"),
-    ("flow", "child"),
-    ("state", "node"),
-    ("global", "node"),
+const PART_SYNONYMS: &[Synonyms] = &[
+    ("arrives", &["enqueue", "on_enqueue", "arrival"]),
+    ("active", &["runnable", "backlogged"]),
+    ("sent", &["dequeue", "on_dequeue", "departs", "stopping"]),
+    ("begin", &["running", "start"]),
+    ("idle", &["quiescent", "empty"]),
+    ("rank", &["priority", "order"]),
+    ("child", &["flow"]),
+    ("node", &["state", "global"]),
 ];
 
 /// Other languages' words for types.
-const TYPE_SYNONYMS: &[(&str, &str)] = &[
-    ("int", "count"),
-    ("uint", "count"),
-    ("u32", "count"),
-    ("u64", "count"),
-    ("integer", "count"),
-    ("number", "count"),
-    ("byte", "bytes"),
-    ("size", "bytes"),
-    ("instant", "time"),
-    ("timestamp", "time"),
-    ("nanos", "duration"),
-    ("seconds", "duration"),
-    ("interval", "duration"),
-    ("bandwidth", "rate"),
-    ("virtual_time", "vtime"),
+const TYPE_SYNONYMS: &[Synonyms] = &[
+    ("count", &["int", "uint", "u32", "u64", "integer", "number"]),
+    ("bytes", &["byte", "size"]),
+    ("time", &["instant", "timestamp"]),
+    ("duration", &["nanos", "seconds", "interval"]),
+    ("rate", &["bandwidth"]),
+    ("vtime", &["virtual_time"]),
 ];
 
 /// A misspelt part, or `on arrives`.
@@ -79,8 +60,8 @@ pub(in crate::syntax) fn part_word(p: &mut Parser<'_>) {
         Some(Word) => &["node", "child", "follows", "from"],
         _ => &[],
     };
-    let synonyms: Vec<(&str, &'static str)> =
-        PART_SYNONYMS.iter().filter(|(_, part)| candidates.contains(part)).copied().collect();
+    let synonyms: Vec<Synonyms> =
+        PART_SYNONYMS.iter().filter(|(part, _)| candidates.contains(part)).copied().collect();
     corrected(p, "a part", candidates, &synonyms, PARTS_HELP);
 }
 

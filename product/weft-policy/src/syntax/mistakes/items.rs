@@ -3,6 +3,7 @@
 use super::words::{ITEM_SYNONYMS, ITEMS};
 use super::{begins_node, begins_test, report};
 use crate::diagnostic::Edit;
+use crate::disciplines::{either, words};
 use crate::syntax::RESERVED;
 use crate::syntax::kind::SyntaxKind::*;
 use crate::syntax::parser::{Parsed, Parser};
@@ -137,8 +138,8 @@ pub(in crate::syntax) fn leftover(p: &mut Parser<'_>) -> Parsed {
     let closes = matches!(p.kind_at(0), Some(CloseBrace | CloseParen | Comma)) && alone;
     let edit = closes.then(|| Edit::delete(Span::new(p.end_before(), span.end)));
     if p.at(Comma) && !alone {
-        let what = "the end of the line, or `priority`, `wfq` or `fifo` before several children";
-        return p.unexpected(what, "such as `root = priority { mgmt, tenants }`");
+        let what = format!("the end of the line, or {} before several children", either(&words()));
+        return p.unexpected(&what, "such as `root = priority { mgmt, tenants }`");
     }
     p.unexpected_but(LINE, "each item begins on a line of its own, and a comment with `#`", edit)
 }

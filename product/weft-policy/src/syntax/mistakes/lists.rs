@@ -1,8 +1,9 @@
 //! Mistakes of expressions: the words of nodes, the braces of lists, and what separates their entries.
 
-use super::words::{FAIR_SYNONYMS, GUARANTEES, LIMIT_SYNONYMS, LIST_MAX, LIST_SYNONYMS, LOWER_CASE, NODES};
+use super::words::{FAIR_SYNONYMS, GUARANTEES, LIMIT_SYNONYMS, LIST_MAX, LOWER_CASE, NODES};
 use super::{among, corrected, report};
 use crate::diagnostic::Edit;
+use crate::disciplines;
 use crate::syntax::RESERVED;
 use crate::syntax::kind::SyntaxKind::*;
 use crate::syntax::parser::{Parsed, Parser, Stop};
@@ -17,13 +18,13 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
     match () {
         () if p.at_item() => {}
         () if next == Some(OpenBrace) => {
-            corrected(p, "a node", &["priority", "wfq", "fifo"], LIST_SYNONYMS, NODES);
+            corrected(p, "a node", &disciplines::words(), &disciplines::synonyms(), &NODES);
         }
         () if text == "of" => {
-            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, NODES);
+            corrected(p, "a node", &["fair"], FAIR_SYNONYMS, &NODES);
         }
         () if limits || text == "by" => {
-            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, NODES);
+            corrected(p, "a node", &["limit"], LIMIT_SYNONYMS, &NODES);
         }
         () => {}
     }
@@ -35,7 +36,7 @@ pub(in crate::syntax) fn node_word(p: &mut Parser<'_>) {
         && !p.knows_algorithm(p.text())
         && let Some(similar) = p.similar_algorithm(p.text())
     {
-        p.correct("a node", similar, NODES);
+        p.correct("a node", similar, &NODES);
     }
 }
 
@@ -87,8 +88,7 @@ pub(in crate::syntax) fn unknown_node(
     if !bare && !named {
         return None;
     }
-    let help = "`priority` serves the first child with packets, `wfq` shares by weights, `fifo` keeps the order of arrival";
-    let stop = p.unexpected("`priority`, `wfq` or `fifo`", help).err();
+    let stop = p.unexpected(&disciplines::either(&disciplines::words()), &disciplines::sentence()).err();
     p.stray_brace = true;
     let _ = p.node(Error, |p| {
         if !bare {
@@ -132,7 +132,8 @@ pub(in crate::syntax) fn colon(p: &mut Parser<'_>, what: &str) -> bool {
 /// `limit by ports`, or another misspelt word for `port`, which is read as `port`.
 pub(in crate::syntax) fn by_port(p: &mut Parser<'_>) -> bool {
     let list = p.kind_at(1) == Some(OpenBrace) && p.kind_at(2) == Some(Text);
-    let found = list && corrected(p, "`destination` or `port`", &["port"], &[("ports", "port")], LOWER_CASE);
+    let found =
+        list && corrected(p, "`destination` or `port`", &["port"], &[("port", &["ports"])], LOWER_CASE);
     if found {
         p.bump();
     }

@@ -15,7 +15,9 @@ use super::RESERVED;
 use super::kind::SyntaxKind::*;
 use super::parser::{Parsed, Parser};
 use crate::code::Code;
+use crate::corrections::{Synonyms, pairs};
 use crate::diagnostic::{Edit, SpannedDiagnostic};
+use crate::disciplines::is_word;
 use weft_text::{Span, nearest};
 use words::{ATTRIBUTES, LOWER_CASE, PLACE_SYNONYMS};
 pub(crate) use words::{BARE_TESTS, TESTS};
@@ -55,7 +57,7 @@ pub(super) fn begins_test(p: &Parser<'_>, ahead: usize) -> bool {
 pub(super) fn begins_node(p: &Parser<'_>, ahead: usize) -> bool {
     let next = p.kind_at(ahead + 1);
     match p.text_at(ahead) {
-        "priority" | "wfq" | "fifo" => next == Some(OpenBrace),
+        word if is_word(word) => next == Some(OpenBrace),
         "fair" => p.text_at(ahead + 1) == "of",
         "limit" => p.number_at(ahead + 1) || p.text_at(ahead + 1) == "by",
         _ => false,
@@ -72,13 +74,13 @@ fn corrected(
     p: &mut Parser<'_>,
     what: &str,
     words: &[&'static str],
-    synonyms: &[(&str, &'static str)],
+    synonyms: &[Synonyms],
     help: &str,
 ) -> bool {
     if !p.at(Word) || RESERVED.contains(&p.text()) {
         return false;
     }
-    let meant = nearest(p.text(), words.iter().copied(), synonyms);
+    let meant = nearest(p.text(), words.iter().copied(), &pairs(synonyms));
     if let Some(word) = meant.and_then(|meant| words.iter().find(|word| **word == meant)) {
         let capitals = p.text().eq_ignore_ascii_case(word);
         p.correct(what, word, if capitals { LOWER_CASE } else { help });

@@ -120,6 +120,6 @@ pub(in crate::syntax) fn rate_behind_address(p: &mut Parser<'_>, start: usize) -
 /// A misspelt `burst`.
 pub(in crate::syntax) fn burst_word(p: &mut Parser<'_>) {
     if p.at(Word) && p.number_at(1) && !p.at_line_start() {
-        corrected(p, "`burst`", &["burst"], &[("cburst", "burst"), ("bucket", "burst")], LIMITS);
+        corrected(p, "`burst`", &["burst"], &[("burst", &["cburst", "bucket"])], LIMITS);
     }
 }

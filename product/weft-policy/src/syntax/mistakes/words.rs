@@ -1,5 +1,9 @@
 //! The words of the language by the place where they are expected, and the words of others for the same.
 
+use crate::corrections::Synonyms;
+use crate::disciplines::{either, words};
+use std::sync::LazyLock;
+
 /// The words of tests.
 pub(crate) const TESTS: &[&str] = &[
     "any", "tcp", "udp", "sctp", "icmp", "icmpv6", "protocol", "port", "sport", "dport", "from", "to",
@@ -17,52 +21,24 @@ pub(super) const ATTRIBUTES: &[&str] =
 pub(super) const NO_PROCESS: &[&str] = &["pid", "exe"];
 
 /// Other languages' words for tests: tc, tcpdump, iptables, nftables.
-pub(super) const TEST_SYNONYMS: &[(&str, &str)] = &[
-    ("all", "any"),
-    ("everything", "any"),
-    ("proto", "protocol"),
-    ("ip_proto", "protocol"),
-    ("ports", "port"),
-    ("src", "from"),
-    ("source", "from"),
-    ("saddr", "from"),
-    ("src_ip", "from"),
-    ("dst", "to"),
-    ("dest", "to"),
-    ("destination", "to"),
-    ("daddr", "to"),
-    ("dst_ip", "to"),
-    ("src_port", "sport"),
-    ("source_port", "sport"),
-    ("dst_port", "dport"),
-    ("dest_port", "dport"),
-    ("destination_port", "dport"),
-    ("fwmark", "mark"),
-    ("prio", "priority"),
-    ("icmp6", "icmpv6"),
-    ("ipv6_icmp", "icmpv6"),
-    ("vid", "vlan"),
-    ("vlan_id", "vlan"),
-    ("vlan_pcp", "pcp"),
-    ("vlan_prio", "pcp"),
-    ("cos", "pcp"),
-    ("ip_dscp", "dscp"),
-    ("diffserv", "dscp"),
-    ("uid", "user"),
-    ("skuid", "user"),
-    ("uid_owner", "user"),
-    ("owner", "user"),
-    ("net_cls", "classid"),
-    ("socket_cookie", "cookie"),
-    ("comm", "process"),
-    ("program", "process"),
-    ("command", "process"),
-    ("interface", "port"),
-    ("iface", "port"),
-    ("device", "port"),
-    ("dev", "port"),
-    ("oif", "port"),
-    ("oifname", "port"),
+pub(super) const TEST_SYNONYMS: &[Synonyms] = &[
+    ("any", &["all", "everything"]),
+    ("protocol", &["proto", "ip_proto"]),
+    ("port", &["ports", "interface", "iface", "device", "dev", "oif", "oifname"]),
+    ("from", &["src", "source", "saddr", "src_ip"]),
+    ("to", &["dst", "dest", "destination", "daddr", "dst_ip"]),
+    ("sport", &["src_port", "source_port"]),
+    ("dport", &["dst_port", "dest_port", "destination_port"]),
+    ("mark", &["fwmark"]),
+    ("priority", &["prio"]),
+    ("icmpv6", &["icmp6", "ipv6_icmp"]),
+    ("vlan", &["vid", "vlan_id"]),
+    ("pcp", &["vlan_pcp", "vlan_prio", "cos"]),
+    ("dscp", &["ip_dscp", "diffserv"]),
+    ("user", &["uid", "skuid", "uid_owner", "owner"]),
+    ("classid", &["net_cls"]),
+    ("cookie", &["socket_cookie"]),
+    ("process", &["comm", "program", "command"]),
 ];
 
 /// Tests of two words in other languages (nftables, tcpdump).
@@ -83,25 +59,8 @@ pub(super) const TWO_WORDS: &[(&[&str], &str, &str)] = &[
     (&["meta"], "skuid", "user"),
 ];
 
-/// Other words for nodes whose children are in braces.
-pub(super) const LIST_SYNONYMS: &[(&str, &str)] = &[
-    ("prio", "priority"),
-    ("sp", "priority"),
-    ("htb", "wfq"),
-    ("hfsc", "wfq"),
-    ("wrr", "wfq"),
-    ("ets", "wfq"),
-    ("weighted", "wfq"),
-    ("share", "wfq"),
-    ("shares", "wfq"),
-    ("pfifo", "fifo"),
-    ("bfifo", "fifo"),
-    ("queue", "fifo"),
-];
-
 /// Other words for `fair`.
-pub(super) const FAIR_SYNONYMS: &[(&str, &str)] =
-    &[("fq", "fair"), ("sfq", "fair"), ("fq_codel", "fair"), ("fairly", "fair")];
+pub(super) const FAIR_SYNONYMS: &[Synonyms] = &[("fair", &["fq", "sfq", "fq_codel", "fairly"])];
 
 /// Words for a guaranteed rate.
 pub(super) const GUARANTEES: &[&str] =
@@ -111,16 +70,8 @@ pub(super) const GUARANTEES: &[&str] =
 pub(super) const LIST_MAX: usize = 500;
 
 /// Other words for `limit`.
-pub(super) const LIMIT_SYNONYMS: &[(&str, &str)] = &[
-    ("rate", "limit"),
-    ("ceil", "limit"),
-    ("max", "limit"),
-    ("cap", "limit"),
-    ("shape", "limit"),
-    ("police", "limit"),
-    ("throttle", "limit"),
-    ("tbf", "limit"),
-];
+pub(super) const LIMIT_SYNONYMS: &[Synonyms] =
+    &[("limit", &["rate", "ceil", "max", "cap", "shape", "police", "throttle", "tbf"])];
 
 /// Other words for the first words of items.
 pub(super) const ITEM_SYNONYMS: &[(&str, &str)] = &[
@@ -133,21 +84,16 @@ pub(super) const ITEM_SYNONYMS: &[(&str, &str)] = &[
 ];
 
 /// Abbreviations of words that occur in one place only.
-pub(super) const PLACE_SYNONYMS: &[(&str, &str)] = &[
-    ("dst", "destination"),
-    ("dest", "destination"),
-    ("pkts", "packets"),
-    ("pkt", "packets"),
-    ("p", "packets"),
-];
+pub(super) const PLACE_SYNONYMS: &[Synonyms] =
+    &[("destination", &["dst", "dest"]), ("packets", &["pkts", "pkt", "p"])];
 
 /// The help for words in capitals.
 pub(super) const LOWER_CASE: &str = "the words of the language are in lower case";
 /// The help for misspelt words of items.
 pub(super) const ITEMS: &str = "an item begins with `class`, `link`, `bound`, `latency` or `NAME =`";
 /// The help for misspelt words of nodes.
-pub(super) const NODES: &str =
-    "a node is `priority`, `wfq` or `fifo` with children in braces, `fair of` or `limit`";
+pub(super) static NODES: LazyLock<String> =
+    LazyLock::new(|| format!("a node is {} with children in braces, `fair of` or `limit`", either(&words())));
 /// The help for misspelt words between tests.
 pub(super) const OPERATORS: &str = "tests are joined by `and` and `or`; `not` stands before one";
 /// The help for misspelt words of limits.

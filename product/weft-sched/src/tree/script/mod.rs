@@ -72,8 +72,8 @@ impl Scripts {
         for (at, spec) in program.nodes.iter().enumerate() {
             let count = spec.children.len();
             let node = |custom| Box::new(ScriptNode::new(custom, count, children.len() as u32));
-            nodes.push(spec.custom().map(node));
-            if spec.custom().is_some() {
+            nodes.push(spec.discipline.custom().map(node));
+            if spec.discipline.custom().is_some() {
                 children.extend((0..count as u32).map(|slot| (at as u32, slot)));
             }
         }

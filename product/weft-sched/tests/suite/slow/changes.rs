@@ -210,8 +210,10 @@ impl Change {
             _ if self.scripted && self.rng.below(2) == 0 => {
                 random::custom_node(&mut self.rng, spec.children.len())
             }
-            Discipline::Priority => Discipline::Wfq(vec![Weight::ONE; spec.children.len()]),
-            Discipline::Wfq(_) | Discipline::Custom(_) => Discipline::Priority,
+            known => {
+                let next = known.native().map_or(0, |at| (at + 1) % Discipline::NATIVE.len());
+                Discipline::NATIVE[next](vec![Weight::ONE; spec.children.len()])
+            }
         };
     }
 

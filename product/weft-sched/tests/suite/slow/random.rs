@@ -180,10 +180,7 @@ pub(crate) fn wide(seed: u64) -> Program {
     if rng.below(2) == 0 {
         let other = child(&mut program, &mut rng, 1);
         let children = vec![program.root, other];
-        let discipline = match rng.below(2) {
-            0 => Discipline::Priority,
-            _ => Discipline::Wfq(vec![Weight::new(weight(&mut rng)).unwrap(), Weight::ONE]),
-        };
+        let discipline = native(&mut rng, children.len());
         program.nodes.push(NodeSpec { name: "above".to_owned(), discipline, children });
         program.root = Child::Node(NodeId::from_index(program.nodes.len() - 1));
     }
@@ -222,6 +219,16 @@ pub(crate) fn weight(rng: &mut Rng) -> u32 {
     [1, 1, 1, 2, 3, 7, 1000, u32::MAX][rng.below(8) as usize]
 }
 
+/// A discipline that is no user-defined algorithm.
+fn native(rng: &mut Rng, children: usize) -> Discipline {
+    let make = Discipline::NATIVE[rng.below(Discipline::NATIVE.len() as u32) as usize];
+    let plain = make(Vec::new());
+    match plain.weights() {
+        Some(_) => make((0..children).map(|_| Weight::new(weight(rng)).unwrap()).collect()),
+        None => plain,
+    }
+}
+
 fn child(program: &mut Program, rng: &mut Rng, depth: u32) -> Child {
     if depth == 0 || (depth < 4 && rng.below(4) == 0) {
         let discipline = if rng.below(3) == 0 { LeafDiscipline::Fifo } else { LeafDiscipline::Fair };
@@ -229,10 +236,7 @@ fn child(program: &mut Program, rng: &mut Rng, depth: u32) -> Child {
         return Child::Leaf(LeafId::from_index(program.leaves.len() - 1));
     }
     let children: Vec<Child> = (0..1 + rng.below(3)).map(|_| child(program, rng, depth - 1)).collect();
-    let discipline = match rng.below(2) {
-        0 => Discipline::Priority,
-        _ => Discipline::Wfq(children.iter().map(|_| Weight::new(weight(rng)).unwrap()).collect()),
-    };
+    let discipline = native(rng, children.len());
     program.nodes.push(NodeSpec { name: format!("node{}", program.nodes.len()), discipline, children });
     Child::Node(NodeId::from_index(program.nodes.len() - 1))
 }
