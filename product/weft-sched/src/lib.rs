@@ -40,7 +40,7 @@ pub use packets::{
     Arrival, BurstEnd, Departure, Dequeue, Descriptor, EnqueueError, LaneCounters, PacketScheduler,
     PreparedPackets,
 };
-/// For the loop of the laboratory that is the floor under the engine's cost.
+// The laboratory's floor under the engine's cost prefetches as the engine does.
 #[doc(hidden)]
 pub use prefetch::prefetch;
 pub use program::{
