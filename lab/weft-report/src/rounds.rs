@@ -18,7 +18,7 @@ pub struct RoundTurn<'a, V> {
     pub of: u32,
 }
 
-/// What was measured in complete rounds, each in the order of the variants.
+/// The measurements of complete rounds, each in the order of the variants.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rounds<T>(pub Vec<Vec<T>>);
 

@@ -50,7 +50,7 @@ pub(super) trait Reproduction {
         None
     }
 
-    /// What `--measured` measures.
+    /// The part that `--measured` measures.
     fn measures(&self) -> Measures {
         Nothing
     }
