@@ -7,10 +7,10 @@
 use super::doorbells::{self, Doorbells};
 use super::{MeasuringOptions, ReproduceError};
 use crate::experiments::loom::{DemoError, DemoEvent, DemoOptions, run};
-use crate::experiments::titan::measured::error::MeasuredError;
-use crate::experiments::titan::measured::processors::CpuTimes;
+use crate::testbed::cpu_times::CpuTimes;
 use core::time::Duration;
 use weft_facts::stats;
+use weft_host::OsError;
 use weft_nic::plan::Mode;
 use weft_packet::ethernet;
 use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
@@ -154,8 +154,7 @@ pub(super) fn fill(
 
 /// The share of the processors that other processes have, over a second without traffic of the experiment.
 fn others(cancelled: &(dyn Fn() -> bool + Sync)) -> Result<f64, ReproduceError> {
-    let failed =
-        |error: MeasuredError| ReproduceError::Native { id: ID.to_owned(), reason: error.to_string() };
+    let failed = |error: OsError| ReproduceError::Native { id: ID.to_owned(), reason: error.to_string() };
     let before = CpuTimes::read().map_err(failed)?;
     for _ in 0..10 {
         if cancelled() {

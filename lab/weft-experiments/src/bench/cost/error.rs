@@ -59,9 +59,6 @@ pub enum CostError {
     /// The receiver's counters cannot be read.
     #[error(transparent)]
     Counters(#[from] CounterError),
-    /// A file of /proc has another form than expected.
-    #[error("{0} lacks {1}; is /proc mounted?")]
-    Proc(&'static str, &'static str),
 }
 
 impl From<ProfileError> for CostError {

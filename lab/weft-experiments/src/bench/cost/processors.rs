@@ -10,15 +10,14 @@
 //! time is the stack's.
 
 use super::error::CostError;
+use crate::testbed::cpu_times::{CpuTimes, TICK_S};
 use crate::testbed::schedstat::threads_named;
 use std::fs;
 use std::path::Path;
-use weft_host::{OsError, clock};
+use weft_host::clock;
 use weft_report::bench::cost::DISTURBED_MAX;
 use weft_units::Instant;
 
-/// Unit of the times in /proc/stat and /proc/PID/stat: USER_HZ is 100 on every architecture that Linux supports.
-const TICK_S: f64 = 0.01;
 /// `PF_KTHREAD` of include/linux/sched.h, in a process's flags.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 /// The thread name of the NIC's receive thread, and of the forwarder's.
@@ -30,17 +29,10 @@ pub(super) const REQUEST_THREAD: &str = "cost-req";
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Reading {
     at: Instant,
-    machine: Machine,
+    machine: CpuTimes,
     application_s: f64,
     worker_s: f64,
     receive_s: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-struct Machine {
-    cores: u32,
-    idle_s: f64,
-    stolen_s: f64,
 }
 
 /// Processor time within a span, in seconds.
@@ -67,7 +59,7 @@ impl Reading {
     pub(super) fn take(applications: &[i32]) -> Result<Self, CostError> {
         let (application, worker_s, receive_s) = own_threads();
         let bulk: f64 = applications.iter().map(|pid| ran_in(&format!("/proc/{pid}/task"), "")).sum();
-        let machine = machine(&read("/proc/stat")?).ok_or(CostError::Proc("/proc/stat", "idle times"))?;
+        let machine = CpuTimes::read()?;
         Ok(Self { at: clock::now(), machine, application_s: application + bulk, worker_s, receive_s })
     }
 
@@ -76,7 +68,7 @@ impl Reading {
     pub(super) fn until(&self, later: &Self, foreign_s: f64) -> Usage {
         let span_s = later.at.saturating_since(self.at).as_secs_f64();
         let (a, b) = (&self.machine, &later.machine);
-        let core_s = (span_s * f64::from(b.cores) - (b.idle_s - a.idle_s)).max(0.0);
+        let core_s = (span_s * f64::from(b.cores) - (b.idle_s() - a.idle_s())).max(0.0);
         Usage {
             span_s,
             core_s,
@@ -85,23 +77,9 @@ impl Reading {
             receive_s: (later.receive_s - self.receive_s).max(0.0),
             // Others cannot have more than the machine; a process missed in one reading would seem to.
             foreign_s: foreign_s.clamp(0.0, core_s),
-            stolen_s: (b.stolen_s - a.stolen_s).max(0.0),
+            stolen_s: (b.stolen_s() - a.stolen_s()).max(0.0),
         }
     }
-}
-
-fn read(path: &str) -> Result<String, CostError> {
-    Ok(fs::read_to_string(path).map_err(|e| OsError::new(format!("read {path}"), e))?)
-}
-
-/// Parses /proc/stat: cores, idle and stolen time. Waiting for a disk is idle time.
-fn machine(text: &str) -> Option<Machine> {
-    let of_core = |line: &&str| line.starts_with("cpu") && !line.starts_with("cpu ");
-    let cores = u32::try_from(text.lines().filter(of_core).count()).ok()?;
-    let all = text.lines().find(|line| line.starts_with("cpu "))?;
-    let ticks: Vec<u64> = all.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
-    let seconds = |field: usize| ticks.get(field).map(|ticks| *ticks as f64 * TICK_S);
-    Some(Machine { cores, idle_s: seconds(3)? + seconds(4)?, stolen_s: seconds(7).unwrap_or(0.0) })
 }
 
 /// The time of this process's threads: requests, receive thread, and all others.
@@ -163,15 +141,6 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn idle_and_stolen_time_are_of_all_cores() {
-        let text =
-            "cpu  1 2 3 400 50 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 8 9 10\nintr 1\n";
-        assert_eq!(machine(text), Some(Machine { cores: 2, idle_s: 4.5, stolen_s: 2.5 }));
-        assert_eq!(machine("intr 1"), None);
-        assert_eq!(machine("cpu  1 2\n"), None);
-    }
-
-    #[test]
     fn a_process_counts_with_its_ended_children_and_a_kernel_thread_does_not() {
         let line =
             |flags: u64| format!("7 (a) b) S 1 7 7 0 -1 {flags} 1 0 0 0 100 20 3000 400 20 0 1 0 98765");
@@ -184,7 +153,7 @@ mod tests {
     fn a_difference_is_of_the_span() {
         let at = |s: u64, idle_s: f64, worker_s: f64| Reading {
             at: Instant::from_secs(s),
-            machine: Machine { cores: 2, idle_s, stolen_s: 0.1 * s as f64 },
+            machine: CpuTimes::of(2, idle_s, 0.1 * s as f64),
             worker_s,
             ..Reading::default()
         };

@@ -1,16 +1,14 @@
 //! Time that the threads that carry the demo's traffic were runnable but had no core, from the kernel's
 //! counts.
 
+use crate::testbed::cpu_times::CpuTimes;
 use crate::testbed::schedstat::{TRANSMIT_WORKER, threads_named, waited};
-use std::fs;
 use std::path::Path;
 use weft_report::demo::CoreWaits;
 use weft_units::Instant;
 
 /// The kernel's threads for deferred interrupt work, one per core.
 const SOFTIRQ: &str = "ksoftirqd/";
-/// Unit of the times in /proc/stat: USER_HZ is 100 on every architecture that Linux supports.
-const TICK_S: f64 = 0.01;
 
 /// A reading of the counts.
 #[derive(Clone, Debug)]
@@ -28,7 +26,7 @@ impl Reading {
             worker_s: sum_of_named("/proc/self/task", TRANSMIT_WORKER)?,
             probe_s: probe.iter().filter_map(|pid| waited(Path::new(&format!("/proc/{pid}")))).sum(),
             softirq_s: sum_of_named("/proc", SOFTIRQ).unwrap_or(0.0),
-            steal_s: fs::read_to_string("/proc/stat").ok().and_then(|text| steal(&text)).unwrap_or(0.0),
+            steal_s: CpuTimes::read().map_or(0.0, CpuTimes::stolen_s),
         };
         Some(Self { at, waits })
     }
@@ -50,22 +48,4 @@ impl Reading {
 /// Returns the sum over the threads in `folder` whose name begins with `name`; `None` if no such thread has a count.
 fn sum_of_named(folder: &str, name: &str) -> Option<f64> {
     threads_named(folder, name).iter().filter_map(|path| waited(path)).reduce(|a, b| a + b)
-}
-
-/// Returns the stolen time of all cores: the eighth number of the line `cpu` in /proc/stat.
-fn steal(text: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with("cpu "))?;
-    let ticks: u64 = line.split_whitespace().nth(8)?.parse().ok()?;
-    Some(ticks as f64 * TICK_S)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn stolen_time_is_in_the_first_line() {
-        assert_eq!(steal("cpu  1 2 3 4 5 6 7 250 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n"), Some(2.5));
-        assert_eq!(steal("intr 1"), None);
-    }
 }

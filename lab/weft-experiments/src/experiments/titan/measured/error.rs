@@ -29,9 +29,6 @@ pub enum MeasuredError {
     /// A step did not complete in time.
     #[error("waited too long for {0}; is the machine busy?")]
     Late(&'static str),
-    /// A file of the kernel has an unknown format.
-    #[error("{0} is not in the format of proc(5)")]
-    Unreadable(&'static str),
     /// Departures are missing from the log, so that fairness is unknown.
     #[error("the NIC's log lost {0} departures: log fewer at a time, or use a lower rate")]
     Lost(u64),

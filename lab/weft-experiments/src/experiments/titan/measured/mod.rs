@@ -14,7 +14,6 @@ pub mod experiment;
 pub mod figures;
 pub mod nic;
 pub mod path;
-pub(crate) mod processors;
 pub mod run;
 pub mod settings;
 mod traffic;

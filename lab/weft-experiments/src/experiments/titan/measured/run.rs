@@ -21,9 +21,9 @@
 use super::error::MeasuredError;
 use super::figures::{Steady, WindowFairness};
 use super::path::{MeasuredPath, Open, WireLog};
-use super::processors::CpuTimes;
 use super::settings::RunSettings;
 use super::traffic::{FlowLayout, Traffic};
+use crate::testbed::cpu_times::CpuTimes;
 use crate::testbed::schedstat::{TRANSMIT_WORKER, ThreadWaits, threads_named};
 use core::ops::Range;
 use core::time::Duration;
@@ -189,7 +189,7 @@ fn figures(
         nfm_1ms: nfm(Nanos::from_millis(1)),
         nfm_equal_packets: nfm(settings.equal_packets()),
         nfm_1s: nfm(Nanos::from_secs(1)),
-        cpu_percent: after.cpu.percent_since(before.cpu).ok_or(MeasuredError::Unreadable("/proc/stat"))?,
+        cpu_percent: after.cpu.percent_since(before.cpu).ok_or(MeasuredError::Late("a tick of the clock"))?,
         core_wait: after.waits.longest_since(&before.waits).map(|seconds| seconds / span),
         cpu_nic_percent: after.nic.saturating_sub(before.nic).as_secs_f64() / span * 100.0,
         round_trips,
