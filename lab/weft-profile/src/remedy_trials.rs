@@ -4,6 +4,7 @@
 //! application can change is not tried, and the document says why.
 
 use weft_report::profile::{Effect, ProfileReport, Run, Side, Tried};
+use weft_report::rounds::Rounds;
 
 use crate::advice::{self, Remark};
 use crate::categories::Categories;
@@ -52,7 +53,7 @@ pub fn run(
                 };
                 let runs = turns((level, remedy), options, &layout, &instrument, &mut told)?;
                 tried.command = remedy.command().to_owned();
-                conclude(&mut tried, runs);
+                conclude(&mut tried, &runs);
             }
         }
         all.push(tried);
@@ -72,32 +73,27 @@ fn plan(remark: &Remark, level: Level, load: TrafficLoad) -> Result<Remedy, Stri
     Ok(remedy)
 }
 
-/// Runs without and with a change; which comes first takes turns.
+/// Runs without and with a change.
 fn turns(
     (level, remedy): (Level, Remedy),
     options: &SessionOptions,
     layout: &FlowLayout,
     instrument: &Instrument<'_>,
     told: &mut dyn FnMut(String, &Run),
-) -> Result<[Vec<Run>; 2], ProfileError> {
-    let mut runs = [Vec::new(), Vec::new()];
-    for repeat in 1..=options.trials.repeats {
-        let order = if repeat.is_multiple_of(2) { [1, 0] } else { [0, 1] };
-        for with in order {
-            let change = (with == 1).then_some(remedy);
-            let first = (repeat, First::of(repeat));
-            let run = trial::run((level, change), options.load, layout, first, instrument)?.run;
-            let sign = if with == 1 { "with" } else { "without" };
-            told(format!("{} {sign} {}", level.name(), remedy.command()), &run);
-            runs[with].push(run);
-        }
-    }
-    Ok(runs)
+) -> Result<Rounds<Run>, ProfileError> {
+    let variants = [("without", None), ("with", Some(remedy))];
+    Rounds::measure(options.trials.repeats, &variants, &|| false, |turn| {
+        let (sign, change) = *turn.variant;
+        let first = (turn.round, First::of(turn.round));
+        let run = trial::run((level, change), options.load, layout, first, instrument)?.run;
+        told(format!("{} {sign} {}", level.name(), remedy.command()), &run);
+        Ok(run)
+    })
 }
 
-fn conclude(tried: &mut Tried, runs: [Vec<Run>; 2]) {
+fn conclude(tried: &mut Tried, runs: &Rounds<Run>) {
     let figures = |figure: fn(&Run) -> Option<f64>| {
-        runs.each_ref().map(|runs| runs.iter().filter_map(figure).collect::<Vec<f64>>())
+        [0, 1].map(|variant| runs.of(variant).filter_map(figure).collect::<Vec<f64>>())
     };
     let nanos = |run: &Run| {
         let seconds: f64 = Side::ALL.iter().map(|side| run.side(*side).total_s()).sum();
@@ -107,7 +103,7 @@ fn conclude(tried: &mut Tried, runs: [Vec<Run>; 2]) {
     tried.bps = Some(Effect::of(&without, &with));
     let [without, with] = figures(nanos);
     tried.ns_per_byte = Some(Effect::of(&without, &with));
-    [tried.without, tried.with] = runs;
+    [tried.without, tried.with] = [0, 1].map(|variant| runs.of(variant).cloned().collect());
 }
 
 #[cfg(test)]
@@ -123,8 +119,9 @@ mod tests {
             ..Run::default()
         };
         let mut tried = Tried::default();
-        let without = vec![run(1e9, 1_000_000_000), run(1.1e9, 1_000_000_000)];
-        conclude(&mut tried, [without, vec![run(2e9, 2_000_000_000), run(2.1e9, 2_000_000_000)]]);
+        let first = vec![run(1e9, 1_000_000_000), run(2e9, 2_000_000_000)];
+        let second = vec![run(1.1e9, 1_000_000_000), run(2.1e9, 2_000_000_000)];
+        conclude(&mut tried, &Rounds(vec![first, second]));
         let bps = tried.bps.expect("figures");
         assert!((bps.with - bps.without - 1e9).abs() < 1.0 && bps.half_width.is_some_and(|half| half > 0.0));
         let nanos = tried.ns_per_byte.expect("figures");

@@ -9,6 +9,7 @@ use weft_host::{clock, require_network_rights};
 use weft_report::profile::{
     Category, Conditions, ConfigReport, FOREIGN_MAX, Flame, ProfileReport, Run, Side, largest,
 };
+use weft_report::rounds::Rounds;
 use weft_units::Nanos;
 
 use crate::advice;
@@ -138,22 +139,16 @@ pub fn run(
     let layout = FlowLayout::new(options.pattern, options.flows, &options.trials.processors);
     let instrument = options.instrument(categories, stop);
     let labels = vec![layout.shortage.clone(), watch(&instrument, options.trials.loaded)?];
-    let of = options.trials.repeats * options.levels.len() as u32;
     let mut all = Collected::default();
-    for repeat in 1..=options.trials.repeats {
-        for level in rotated(&options.levels, repeat) {
-            let trial =
-                trial::run((level, None), options.load, &layout, (repeat, First::of(repeat)), &instrument)?;
-            all.done += 1;
-            heard(&TrialProgress {
-                done: all.done,
-                of,
-                level: level.name().to_owned(),
-                run: trial.run.clone(),
-            });
-            all.add(level.name(), trial);
-        }
-    }
+    Rounds::measure(options.trials.repeats, &options.levels, &|| false, |turn| {
+        let first = (turn.round, First::of(turn.round));
+        let trial = trial::run((*turn.variant, None), options.load, &layout, first, &instrument)?;
+        let level = turn.variant.name();
+        let (done, of, run) = (turn.done, turn.of, trial.run.clone());
+        heard(&TrialProgress { done, of, level: level.to_owned(), run });
+        all.add(level, trial);
+        Ok::<_, ProfileError>(())
+    })?;
     let labels = all.labels(options.trials.rate, labels);
     let levels: Vec<&str> = options.levels.iter().map(|level| level.name()).collect();
     Ok(all.conclude(options, (&layout, &levels), categories, host, labels))
@@ -189,13 +184,6 @@ pub fn processors() -> Result<Vec<u32>, ProfileError> {
 /// If they do and that is refused, samples cannot be taken, or the caller asks to stop.
 pub fn watch(instrument: &Instrument<'_>, loaded: WhenBusy) -> Result<String, ProfileError> {
     loaded_label(loaded, others(instrument)?, "")
-}
-
-/// The levels in the order of repeat `repeat`, from 1: each is first in turn.
-pub fn rotated<T: Clone>(levels: &[T], repeat: u32) -> Vec<T> {
-    let mut order = levels.to_vec();
-    order.rotate_left((repeat as usize).wrapping_sub(1) % levels.len().max(1));
-    order
 }
 
 /// Watches the machine, and returns the share of it that others use.
@@ -248,7 +236,6 @@ type Stacks = BTreeMap<(Side, Category, Vec<String>), f64>;
 /// Trials so far, by the names of their levels.
 #[derive(Default)]
 pub(crate) struct Collected {
-    pub(crate) done: u32,
     runs: BTreeMap<String, Vec<Run>>,
     stacks: BTreeMap<String, Stacks>,
     missing: BTreeMap<String, f64>,
@@ -332,16 +319,4 @@ fn flames(level: &str, stacks: &Stacks) -> Vec<Flame> {
         Flame { level: level.to_owned(), part: side.name(), stacks: stacks.collect() }
     };
     Side::ALL.map(of).into_iter().filter(|flame| !flame.stacks.is_empty()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_level_is_first_in_turn() {
-        let first: Vec<Level> = (1..=4).map(|repeat| rotated(&Level::STUDY, repeat)[0]).collect();
-        assert_eq!(first, Level::STUDY);
-        assert_eq!(rotated(&Level::STUDY, 5), Level::STUDY);
-    }
 }

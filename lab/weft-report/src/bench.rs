@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::rounds::Rounds;
 use weft_facts::record::{Document, Host};
 use weft_facts::table::{Cell, Column, Table};
 use weft_facts::{human, stats};
@@ -91,17 +92,15 @@ impl BenchCase {
         BenchCase { case: case.into(), ours_pps, ..BenchCase::default() }
     }
 
-    /// A case with a peer, from pairs of speeds (weftline's, the peer's) in packets per second. A pair in which the peer's speed is
-    /// zero has no ratio.
-    pub fn against(case: impl Into<String>, peer: impl Into<String>, pairs: &[(f64, f64)]) -> Self {
-        let (ours, theirs): (Vec<f64>, Vec<f64>) = pairs.iter().copied().unzip();
-        let ratio_runs: Vec<f64> = pairs.iter().filter(|p| p.1 > 0.0).map(|(a, b)| a / b).collect();
+    /// A case with a peer, from the speeds of weftline and of the peer in packets per second.
+    pub fn against(case: impl Into<String>, peer: impl Into<String>, speeds: &Rounds<f64>) -> Self {
+        let ratio_runs = speeds.ratios(0, 1, |pps| *pps);
         BenchCase {
             peer: Some(peer.into()),
-            peer_pps: stats::median(&theirs),
+            peer_pps: speeds.median(1, |pps| *pps),
             ratio_median: stats::median(&ratio_runs),
             ratio_runs,
-            ..BenchCase::alone(case, &ours)
+            ..BenchCase::alone(case, &speeds.figures(0, |pps| *pps))
         }
     }
 }

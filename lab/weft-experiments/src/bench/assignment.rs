@@ -25,6 +25,7 @@ use weft_host::link;
 use weft_nic::multiqueue::{self, Multiqueue};
 use weft_nic::testbed::{PORT as LINK, RECEIVER, Testbed};
 use weft_report::bench::BenchCase;
+use weft_report::rounds::Rounds;
 use weft_sched::queues::Inner;
 use weft_titan::device::Titan;
 use weft_titan::settings::Settings;
@@ -94,44 +95,40 @@ pub fn run(
     Ok(case(flows, burst, &measured, activations))
 }
 
-/// The cost of each run, and its packets per second.
-type Measured = (Vec<Cost>, Vec<f64>);
-
+/// Measures the cost of each run, and its packets per second.
 fn measure(
     titan: &Titan,
     groups: &[Group],
     flows: u32,
     burst: u32,
     runs: u32,
-) -> Result<Measured, AssignmentError> {
+) -> Result<Rounds<(Cost, f64)>, AssignmentError> {
     let _statistics = BpfStats::enable().map_err(failed)?;
     // One pass without measuring: every socket gets its entry in the flow table.
     send(groups, u64::from(flows) * u64::from(burst))?;
-    let (mut costs, mut speeds) = (Vec::new(), Vec::new());
-    for _ in 0..runs {
+    Rounds::of_one(runs, |_| {
         let before = titan.program_times().map_err(failed)?;
         let begin = Instant::now();
         send(groups, PACKETS)?;
         let seconds = begin.elapsed().as_secs_f64();
         let after = titan.program_times().map_err(failed)?;
         let cost = Cost::between(&before, &after);
-        speeds.push(cost.packets / seconds);
-        costs.push(cost);
-    }
-    Ok((costs, speeds))
+        Ok((cost, cost.packets / seconds))
+    })
 }
 
-fn case(flows: u32, burst: u32, (costs, speeds): &Measured, activations: u64) -> BenchCase {
-    let each = |of: fn(&Cost) -> f64| costs.iter().map(of).collect::<Vec<f64>>();
-    let (gross, nanos, floors) = (each(|cost| cost.gross), each(|cost| cost.nanos), each(|cost| cost.floor));
-    let mut case = BenchCase::alone(format!("assignment-{flows}-flows-{burst}-in-a-row"), speeds);
-    let (gross, median) = (stats::median(&gross).unwrap_or(0.0), stats::median(&nanos).unwrap_or(0.0));
+fn case(flows: u32, burst: u32, runs: &Rounds<(Cost, f64)>, activations: u64) -> BenchCase {
+    let median = |of: fn(&Cost) -> f64| runs.median(0, |(cost, _)| of(cost)).unwrap_or(0.0);
+    let nanos = runs.figures(0, |(cost, _)| cost.nanos);
+    let speeds = runs.figures(0, |(_, pps)| *pps);
+    let mut case = BenchCase::alone(format!("assignment-{flows}-flows-{burst}-in-a-row"), &speeds);
+    let (gross, floor) = (median(|cost| cost.gross), median(|cost| cost.floor));
+    let median = median(|cost| cost.nanos);
     case.other.insert("program_ns_gross".to_owned(), gross.into());
     case.other.insert("program_ns_per_packet".to_owned(), median.into());
     case.other.insert("program_ns_least".to_owned(), stats::min(&nanos).unwrap_or(0.0).into());
     case.other.insert("program_ns_greatest".to_owned(), stats::max(&nanos).unwrap_or(0.0).into());
     case.other.insert("activations".to_owned(), activations.into());
-    let floor = stats::median(&floors).unwrap_or(0.0);
     case.other.insert("empty_run_ns".to_owned(), floor.into());
     case.limited_by = Some(format!(
         "{gross:.0} ns of programs a packet; {median:.0} ns without the statistics' own overhead, {floor:.0} ns each run"
@@ -335,7 +332,7 @@ mod tests {
         ]);
         let cost = Cost::between(&before, &after);
         assert_eq!(cost, Cost { packets: 10.0, gross: 324.0, nanos: 324.0 - 60.0 * 2.2, floor: 60.0 });
-        let case = case(10, 16, &(vec![cost], vec![1e6]), 3);
+        let case = case(10, 16, &Rounds(vec![vec![(cost, 1e6)]]), 3);
         assert_eq!(case.other["program_ns_gross"], 324.0);
         assert_eq!(case.other["empty_run_ns"], 60.0);
         let said = case.limited_by.unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 use weft_report::bench::BenchCase;
+use weft_report::rounds::Rounds;
 use weft_sched::workload::{ClosedLoop, PrototypeLoop, Refill, WorkloadError, figure1_program};
 
 /// Numbers of flows that are measured.
@@ -27,29 +28,21 @@ pub fn run(flows: u32, runs: u32) -> Result<BenchCase, WorkloadError> {
     // Warms caches and branch predictors.
     engine.run(u64::from(flows).max(STEP));
     prototype.run(u64::from(flows).max(STEP));
-    let mut pairs = Vec::with_capacity(runs as usize);
-    for at in 0..runs {
-        let mut both = [0.0; 2];
-        for side in if at % 2 == 0 { [0, 1] } else { [1, 0] } {
-            both[side] = match side {
-                0 => speed(|| engine.run(STEP)),
-                _ => speed(|| prototype.run(STEP)),
-            };
-        }
-        pairs.push((both[0], both[1]));
-    }
-    let mut case = BenchCase::against(format!("engine, {flows} flows"), PEER, &pairs);
+    let speeds = Rounds::measure(runs, &[true, false], &|| false, |turn| match *turn.variant {
+        true => speed(SPAN, || Ok::<_, WorkloadError>(engine.run(STEP))),
+        false => speed(SPAN, || Ok(prototype.run(STEP))),
+    })?;
+    let mut case = BenchCase::against(format!("engine, {flows} flows"), PEER, &speeds);
     case.other.insert("flows".to_owned(), flows.into());
-    let speeds: Vec<f64> = pairs.iter().map(|(ours, _)| *ours).collect();
-    case.other.insert("runs_pps".to_owned(), speeds.into());
+    case.other.insert("runs_pps".to_owned(), speeds.figures(0, |pps| *pps).into());
     Ok(case)
 }
 
-/// The packets per second of steps that return their number.
-fn speed(mut step: impl FnMut() -> u64) -> f64 {
+/// The packets per second of steps that return their number, repeated for at least `span`.
+pub(super) fn speed<E>(span: Duration, mut step: impl FnMut() -> Result<u64, E>) -> Result<f64, E> {
     let (mut packets, start) = (0, Instant::now());
-    while start.elapsed() < SPAN {
-        packets += step();
+    while start.elapsed() < span {
+        packets += step()?;
     }
-    packets as f64 / start.elapsed().as_secs_f64()
+    Ok(packets as f64 / start.elapsed().as_secs_f64())
 }

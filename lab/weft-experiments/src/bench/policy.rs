@@ -1,11 +1,12 @@
 //! The engine's speed in memory with a user-defined policy.
 
-use super::engine::SEED;
-use std::time::{Duration, Instant};
+use super::engine::{SEED, speed};
+use std::time::Duration;
 use thiserror::Error;
 use weft_facts::stats;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
+use weft_report::rounds::Rounds;
 use weft_sched::Program;
 use weft_sched::workload::{BETWEEN_FRAMES, LinkLoop, WorkloadError};
 use weft_units::{BitsPerSec, Bytes};
@@ -76,15 +77,9 @@ pub fn run(
         return Err(PolicyBenchError::FewFlows { flows, lanes });
     }
     let link = policy.link.unwrap_or(LINK);
-    let mut speeds = Vec::with_capacity(options.runs as usize);
     let mut workload = warm(&policy.program, flows, link, len)?;
-    for _ in 0..options.runs {
-        let (mut packets, start) = (0, Instant::now());
-        while start.elapsed() < SPAN {
-            packets += step(&mut workload, STEP, len)?;
-        }
-        speeds.push(packets as f64 / start.elapsed().as_secs_f64());
-    }
+    let rounds = Rounds::of_one(options.runs, |_| speed(SPAN, || step(&mut workload, STEP, len)))?;
+    let speeds = rounds.figures(0, |pps| *pps);
     let mut case = BenchCase::alone(format!("policy, {} bytes", len.get()), &speeds);
     let bits = len.get() as f64 * 8.0;
     let on_wire = (len.get() + BETWEEN_FRAMES.get()) as f64 * 8.0;

@@ -7,12 +7,12 @@ use crate::experiments::loom::{
     Bulk, Carried, DemoError, DemoOptions, FIGURE_9_FLOWS, LoomScenario, ModeOutcome, carry, with_bench,
 };
 use core::num::NonZeroU32;
-use weft_facts::stats;
 use weft_nic::plan::Mode;
 use weft_nic::testbed::RECEIVER;
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
+use weft_report::rounds::Rounds;
 use weft_units::{BitsPerSec, Nanos};
 
 /// T0's requests per second, the demo's default.
@@ -84,21 +84,17 @@ pub fn run(
     mut on_run: impl FnMut(u32, BitsPerSec),
 ) -> Result<BenchCase, DemoError> {
     let options = case.options();
-    let mut speeds = Vec::new();
-    let mut worker = Vec::new();
-    for number in 0..runs {
-        let names = options.scenario.names();
+    let names = options.scenario.names();
+    let runs = Rounds::of_one(runs, |number| {
         let carried = with_bench(policy, &names, stop, |bench| carry(bench, &options, Mode::Loom))?;
         let speed = BitsPerSec(carried.bps() as u64);
-        on_run(number, speed);
-        speeds.push((speed, packets_per_second(&carried.outcome)));
-        worker.push(carried.outcome.worker_share);
-    }
-    let bps: Vec<f64> = speeds.iter().map(|(bps, _)| bps.get() as f64).collect();
-    let pps: Vec<f64> = speeds.iter().map(|(_, pps)| *pps).collect();
+        on_run(number - 1, speed);
+        Ok::<_, DemoError>((speed, carried.outcome))
+    })?;
+    let pps = runs.figures(0, |(_, outcome)| packets_per_second(outcome));
     let mut result = BenchCase::alone(case.name(), &pps);
-    result.ours_bps = stats::median(&bps);
-    let share = stats::median(&worker).unwrap_or(0.0);
+    result.ours_bps = runs.median(0, |(speed, _)| speed.get() as f64);
+    let share = runs.median(0, |(_, outcome)| outcome.worker_share).unwrap_or(0.0);
     result.limited_by = Some(limited_by(share));
     result.other.insert("worker_cpu_share".to_owned(), share.into());
     Ok(result)

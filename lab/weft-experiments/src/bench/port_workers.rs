@@ -22,6 +22,7 @@ use weft_nic::testbed::{RECEIVER, SENDER, Testbed, TestbedError, WIRE};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::CompiledPolicy;
 use weft_report::bench::BenchCase;
+use weft_report::rounds::Rounds;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The payload of a datagram, and the datagrams of a super-packet.
@@ -91,35 +92,25 @@ pub fn run(
     mut heard: impl FnMut(usize, f64),
 ) -> Result<Vec<BenchCase>, PortWorkersError> {
     let ports = workers.iter().map(|count| count.get()).max().unwrap_or(1);
-    let mut speeds: Vec<Vec<Speed>> = vec![Vec::new(); workers.len()];
-    for run in 0..runs as usize {
-        for turn in 0..workers.len() {
-            if stop() {
-                break;
-            }
-            let at = (run + turn) % workers.len();
-            let speed = measure(workers[at], ports, policy)?;
-            heard(workers[at].get(), speed.pps);
-            speeds[at].push(speed);
-        }
-    }
-    if speeds.iter().any(Vec::is_empty) {
+    let speeds = Rounds::measure(runs, workers, stop, |turn| {
+        let speed = measure(*turn.variant, ports, policy)?;
+        heard(turn.variant.get(), speed.pps);
+        Ok::<_, PortWorkersError>(speed)
+    })?;
+    if speeds.0.is_empty() {
         return Err(PortWorkersError::Stopped);
     }
-    let first = speeds.first().cloned().unwrap_or_default();
-    Ok(workers.iter().zip(speeds).map(|(count, of)| case(count.get(), ports, &of, &first)).collect())
+    Ok(workers.iter().enumerate().map(|(at, count)| case(count.get(), ports, &speeds, at)).collect())
 }
 
-/// The case of `count` workers. The ratio is to the first number, run by run.
-fn case(count: usize, ports: usize, speeds: &[Speed], first: &[Speed]) -> BenchCase {
-    let pps: Vec<f64> = speeds.iter().map(|speed| speed.pps).collect();
-    let cpu: Vec<f64> = speeds.iter().map(|speed| speed.cpu).collect();
-    let ratios: Vec<f64> =
-        speeds.iter().zip(first).map(|(one, first)| one.pps / first.pps.max(1.0)).collect();
+/// The case of `count` workers, the variant at `at`. The ratio is to the first number, run by run.
+fn case(count: usize, ports: usize, speeds: &Rounds<Speed>, at: usize) -> BenchCase {
+    let ratios = speeds.ratios(at, 0, |speed| speed.pps);
+    let pps = speeds.figures(at, |speed| speed.pps);
     let mut case = BenchCase::alone(format!("port-{ports}-ports-{count}-workers"), &pps);
     case.ours_bps = Some(case.ours_pps * (PAYLOAD + 28 + 14 + 24) as f64 * 8.0);
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let cpu = stats::median(&cpu).unwrap_or(0.0);
+    let cpu = speeds.median(at, |speed| speed.cpu).unwrap_or(0.0);
     case.limited_by = Some(format!("the workers had {cpu:.2} of {cores} cores, the senders had the rest"));
     case.other.insert("workers".to_owned(), count.into());
     case.other.insert("workers_cpu_cores".to_owned(), cpu.into());

@@ -10,10 +10,10 @@ mod chase;
 
 use super::engine::SEED;
 use std::time::{Duration, Instant};
-use weft_facts::stats;
 use weft_host::caches::data_caches;
 use weft_host::perf_event::{WorkCounter, WorkCounts};
 use weft_report::bench::roofline::{Memory, Point, Work};
+use weft_report::rounds::Rounds;
 use weft_sched::Program;
 use weft_sched::workload::{
     ClosedLoop, Refill, WorkloadError, chain_program, figure1_program, limit_lanes, wfq_program,
@@ -151,29 +151,25 @@ pub fn measure(
             continue;
         }
         let mut case = Case::of(series, value)?;
-        let mut runs = Vec::with_capacity(options.runs as usize);
-        let mut work = Vec::new();
         let parkings = case.workload.scheduler().tree().counters().parkings;
-        let mut all = 0;
-        for _ in 0..options.runs {
-            let (seconds, packets, counts) = run(&mut case.workload, counter.as_ref());
-            runs.push(seconds / packets.max(1) as f64);
-            work.extend(counts.map(|counts| (counts, packets)));
-            all += packets;
-        }
+        let runs = Rounds::of_one(options.runs, |_| {
+            Ok::<_, WorkloadError>(run(&mut case.workload, counter.as_ref()))
+        })?;
+        let packet_s = |(seconds, packets, _): &Run| seconds / (*packets).max(1) as f64;
+        let packets: u64 = runs.of(0).map(|(_, packets, _)| packets).sum();
         let parkings = case.workload.scheduler().tree().counters().parkings - parkings;
         let point = Point {
             series: series.name().to_owned(),
             value,
             flows: case.flows,
-            packet_s: stats::median(&runs).unwrap_or(0.0),
-            runs_packet_s: runs,
+            packet_s: runs.median(0, packet_s).unwrap_or(0.0),
+            runs_packet_s: runs.figures(0, packet_s),
             records_bytes: case.bytes().get(),
             lines: case.lines(),
             memory: Memory::of(memory, case.bytes().get()).map(|level| level.name.clone()),
             line_s: Memory::of(memory, case.bytes().get()).map(|level| level.load_s),
-            parkings_per_packet: parkings as f64 / all.max(1) as f64,
-            work: average(&work),
+            parkings_per_packet: parkings as f64 / packets.max(1) as f64,
+            work: average(&runs),
             limited_by: String::new(),
             loads_at_once: None,
         };
@@ -189,8 +185,10 @@ pub fn memories() -> Vec<Memory> {
     chase::memories(&data_caches())
 }
 
-/// One run: its seconds, its packets, its counts.
-fn run(workload: &mut ClosedLoop, counter: Option<&WorkCounter>) -> (f64, u64, Option<WorkCounts>) {
+/// A run's seconds, its packets, its counts.
+type Run = (f64, u64, Option<WorkCounts>);
+
+fn run(workload: &mut ClosedLoop, counter: Option<&WorkCounter>) -> Run {
     let before = counter.and_then(|counter| counter.read().ok());
     let (mut packets, start) = (0, Instant::now());
     while start.elapsed() < SPAN {
@@ -202,7 +200,9 @@ fn run(workload: &mut ClosedLoop, counter: Option<&WorkCounter>) -> (f64, u64, O
 }
 
 /// The work of a packet, over all runs; `None` without counts, or where they are all zero, as some virtual machines have them.
-fn average(runs: &[(WorkCounts, u64)]) -> Option<Work> {
+fn average(runs: &Rounds<Run>) -> Option<Work> {
+    let runs = runs.of(0).filter_map(|(_, packets, counts)| Some(((*counts)?, *packets)));
+    let runs: Vec<(WorkCounts, u64)> = runs.collect();
     let packets: u64 = runs.iter().map(|(_, packets)| packets).sum();
     let sum = |of: fn(&WorkCounts) -> u64| runs.iter().map(|(counts, _)| of(counts)).sum::<u64>() as f64;
     let (instructions, cycles) = (sum(|counts| counts.instructions), sum(|counts| counts.cycles));

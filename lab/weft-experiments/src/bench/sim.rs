@@ -10,6 +10,7 @@ use std::time::Instant;
 use toml::Value;
 use weft_facts::stats;
 use weft_report::bench::{BenchCase, Unit};
+use weft_report::rounds::Rounds;
 use weft_sim::event_queue::EventQueue;
 use weft_sim::run::{RunError, simulate};
 use weft_sim::scenario::{self, Scenario};
@@ -123,25 +124,22 @@ fn whole(name: &str, text: &str, settings: &[(&str, Value)], runs: u32) -> Resul
         what: error.to_string(),
         hint: "this is a defect".to_owned(),
     })?;
-    let (mut rates, mut packets, mut speeds, mut goodputs) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for run in 0..runs {
+    let runs = Rounds::of_one(runs, |run| {
         let begin = Instant::now();
-        let outcome = simulate(&scenario, SEED + u64::from(run))?;
+        let outcome = simulate(&scenario, SEED + u64::from(run) - 1)?;
         let wall = begin.elapsed().as_secs_f64();
         let data: u64 = outcome.flows.iter().map(|flow| flow.bytes.0).sum();
-        rates.push(outcome.events as f64 / wall);
-        packets.push(data as f64 / 1514.0 / wall);
         let received: u64 = outcome.flows.iter().map(|flow| flow.received.0).sum();
-        goodputs.push(received as f64 * 8.0 / outcome.measured.as_secs_f64());
-        speeds.push((scenario.warm_up + scenario.duration).as_secs_f64() / wall);
-    }
-    let median = |values: &[f64]| stats::median(values).unwrap_or(0.0);
-    let figures = [
-        ("packets_per_s", median(&packets)),
-        ("sim_s_per_wall_s", median(&speeds)),
-        ("goodput_bps", median(&goodputs)),
-    ];
-    Ok(case(name, &rates, &figures))
+        Ok::<_, RunError>([
+            outcome.events as f64 / wall,
+            data as f64 / 1514.0 / wall,
+            (scenario.warm_up + scenario.duration).as_secs_f64() / wall,
+            received as f64 * 8.0 / outcome.measured.as_secs_f64(),
+        ])
+    })?;
+    let median = |figure: usize| runs.median(0, |run| run[figure]).unwrap_or(0.0);
+    let figures = [("packets_per_s", median(1)), ("sim_s_per_wall_s", median(2)), ("goodput_bps", median(3))];
+    Ok(case(name, &runs.figures(0, |run| run[0]), &figures))
 }
 
 /// A defect of a compiled-in scenario, or of the settings that replace its values.

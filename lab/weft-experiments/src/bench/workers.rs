@@ -12,6 +12,7 @@ use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 use thiserror::Error;
 use weft_report::bench::workers::{WorkersError, WorkersSpeed};
+use weft_report::rounds::Rounds;
 use weft_sched::workers::errors::{Errors, WORKERS, errors, ways};
 use weft_sched::workers::{Shared, SharedError, Worker};
 use weft_sched::workload::{BURST, WorkloadError};
@@ -95,25 +96,24 @@ pub fn speed(
     mut heard: impl FnMut([f64; 4]),
 ) -> Result<WorkersSpeed, WorkersBenchError> {
     load.check(options.flows)?;
-    let mut runs = Vec::with_capacity(options.runs as usize);
-    for run in 0..options.runs as usize {
-        let mut speeds = [0.0; 4];
-        for turn in 0..WAYS.len() {
-            let way = (run + turn) % WAYS.len();
-            let pps = match WAYS[way] {
-                Way::One => of_engines(load, 1, options.flows, false)?,
-                Way::Shared => of_engines(load, options.workers, options.flows, true)?,
-                Way::Lock => of_lock(load, options.workers, options.flows)?,
-                Way::Apart => of_engines(load, options.workers, options.flows, false)?,
-            };
-            if let (true, WorkerLoad::Policy(policy)) = (pps <= 0.0, load) {
-                return Err(WorkersBenchError::Stuck { len: policy.len });
-            }
-            speeds[way] = pps;
+    let mut speeds = [0.0; 4];
+    let runs = Rounds::measure(options.runs, &WAYS, &|| false, |turn| {
+        let way = *turn.variant;
+        let pps = match way {
+            Way::One => of_engines(load, 1, options.flows, false)?,
+            Way::Shared => of_engines(load, options.workers, options.flows, true)?,
+            Way::Lock => of_lock(load, options.workers, options.flows)?,
+            Way::Apart => of_engines(load, options.workers, options.flows, false)?,
+        };
+        if let (true, WorkerLoad::Policy(policy)) = (pps <= 0.0, load) {
+            return Err(WorkersBenchError::Stuck { len: policy.len });
         }
-        heard(speeds);
-        runs.push(speeds);
-    }
+        speeds[way as usize] = pps;
+        if turn.done.is_multiple_of(4) {
+            heard(speeds);
+        }
+        Ok(pps)
+    })?;
     Ok(WorkersSpeed::new(options.workers, options.flows, &runs).of(load.described()))
 }
 

@@ -16,6 +16,7 @@ use weft_nic::plan::Mode;
 use weft_nic::testbed::{PORT, RECEIVER, Testbed, WIRE};
 use weft_nic::worker::SegmentsPerTurn;
 use weft_policy::{CompileOptions, Source, compile};
+use weft_report::rounds::Rounds;
 use weft_units::{BitsPerSec, Nanos};
 
 /// Packets of a batch: what Loom writes to its doorbell queue at once (section 4.2: 32 doorbells in a cache line).
@@ -80,26 +81,18 @@ fn in_turns(runs: u32, stop: &(dyn Fn() -> bool + Sync)) -> Result<Option<Doorbe
         }
         Ok(socket)
     };
-    let sockets = [socket(Some(DATAGRAM))?, socket(None)?];
-    let mut seen = Doorbells::default();
-    for number in 0..=runs {
-        for turn in 0..sockets.len() {
-            // Each way is first in turn.
-            let way = (turn + number as usize) % sockets.len();
-            if stop() {
-                return Ok(None);
-            }
-            let Some((nanos, doorbells)) = run(&nic, &sockets[way], way == 0)? else { continue };
-            // The first run makes the flows known, which costs more.
-            if number > 0 {
-                let of = if way == 0 { &mut seen.per_batch } else { &mut seen.per_packet };
-                of.nanos.push(nanos);
-                of.doorbells.push(doorbells);
-            }
-        }
+    let ways = [(socket(Some(DATAGRAM))?, true), (socket(None)?, false)];
+    let rounds = Rounds::measure(runs + 1, &ways, stop, |turn| run(&nic, &turn.variant.0, turn.variant.1))?;
+    if rounds.0.len() <= runs as usize {
+        return Ok(None);
     }
     nic.stop(Nanos::from_secs(2)).map_err(said)?;
-    Ok(Some(seen))
+    let rung = |way| {
+        // The first run makes the flows known, which costs more.
+        let (nanos, doorbells) = rounds.of(way).skip(1).flatten().copied().unzip();
+        Rung { nanos, doorbells }
+    };
+    Ok(Some(Doorbells { per_batch: rung(0), per_packet: rung(1) }))
 }
 
 fn said(error: impl core::fmt::Display) -> String {

@@ -12,6 +12,7 @@ use weft_facts::stats;
 use weft_policy::{CompileOptions, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::reproduce::{Experiment, TableCell};
+use weft_report::rounds::Rounds;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.
@@ -75,14 +76,13 @@ pub(super) fn fill(
     progress: &mut dyn FnMut(usize),
 ) -> Result<(), ReproduceError> {
     let flows = THREADS.iter().map(|(_, flows)| flows).sum();
-    let mut seen: Vec<Vec<Seen>> = vec![Vec::new(); ROWS];
-    for run in 1..=runs as usize {
-        for ((_, policy), seen) in rows().iter().zip(&mut seen) {
-            seen.push(measure(policy, how.measure.settings.duration, cancelled)?);
-        }
-        progress(run * ROWS);
-    }
-    for ((row, _), seen) in rows().iter().zip(&seen) {
+    let rows = rows();
+    let rounds = Rounds::measure(runs, &rows, &|| false, |turn| {
+        let seen = measure(&turn.variant.1, how.measure.settings.duration, cancelled)?;
+        progress(turn.done as usize);
+        Ok::<_, ReproduceError>(seen)
+    })?;
+    for (at, (row, _)) in rows.iter().enumerate() {
         let mut cell = TableCell {
             row: (*row).to_owned(),
             column: COLUMN.to_owned(),
@@ -90,10 +90,10 @@ pub(super) fn fill(
             unit: "1".to_owned(),
             ..TableCell::default()
         };
-        cell.take_measured(seen.iter().map(|seen| seen.of_limit).collect());
+        cell.take_measured(rounds.figures(at, |seen| seen.of_limit));
         experiment.cells.push(cell);
     }
-    claims(experiment, &seen);
+    claims(experiment, &rounds);
     experiment.notes.push(format!(
         "measured: the software NIC at {LINK}, eight threads of {flows} bulk flows in all, a limit of {LIMIT}; `{COLUMN}` is the rate \
          that they sent on the wire over the limit"
@@ -156,11 +156,10 @@ fn seen(outcome: &ModeOutcome) -> Option<Seen> {
     (seconds > 0.0).then(|| Seen { of_limit: bytes as f64 * 8.0 / seconds / LIMIT.get() as f64, lost })
 }
 
-fn claims(experiment: &mut Experiment, seen: &[Vec<Seen>]) {
-    let [seen_at_each, part, loom] = seen else { return };
-    let of = |runs: &[Seen]| runs.iter().map(|seen| seen.of_limit).collect::<Vec<f64>>();
+fn claims(experiment: &mut Experiment, rounds: &Rounds<Seen>) {
     let text = |runs: &[f64]| runs.iter().map(|value| format!("{value:.3}")).collect::<Vec<_>>().join(", ");
-    let (each, part, whole) = (of(seen_at_each), of(part), of(loom));
+    let [each, part, whole] = [0, 1, 2].map(|row| rounds.figures(row, |seen| seen.of_limit));
+    let accurate = |row| accurate(&rounds.of(row).copied().collect::<Vec<_>>());
     let over = |runs: &[f64]| Judgement::of(stats::min(runs).is_some_and(|least| least > 1.1));
     experiment.claim_judged(
         "Measured: the limit at each queue over-utilises",
@@ -181,9 +180,9 @@ fn claims(experiment: &mut Experiment, seen: &[Vec<Seen>]) {
         "Measured: Loom accurately limits all queues together",
         &format!("every run from {BELOW} to {ABOVE} of the limit"),
         text(&whole),
-        accurate(loom),
+        accurate(2),
     );
-    experiment.null_of_last("the limit is at each queue", &accurate(seen_at_each));
+    experiment.null_of_last("the limit is at each queue", &accurate(0));
 }
 
 /// Judges the accuracy. Too high a rate fails on any machine; too low a rate only where the worker could run.
@@ -208,7 +207,7 @@ mod tests {
 
     fn judged(values: [f64; 3], lost: f64) -> Vec<Judgement> {
         let mut experiment = Experiment::new(ID, "", "");
-        claims(&mut experiment, &values.map(|of_limit| vec![Seen { of_limit, lost }]));
+        claims(&mut experiment, &Rounds(vec![values.map(|of_limit| Seen { of_limit, lost }).to_vec()]));
         experiment.claims.iter().map(weft_report::reproduce::Claim::judgement).collect()
     }
 

@@ -17,6 +17,7 @@ use weft_policy::{CompileOptions, CompiledPolicy, Source, compile};
 use weft_report::judgement::Judgement;
 use weft_report::profile::FOREIGN_MAX;
 use weft_report::reproduce::Experiment;
+use weft_report::rounds::Rounds;
 use weft_units::{BitsPerSec, Nanos};
 
 /// The experiment's id.
@@ -111,15 +112,12 @@ pub(super) fn fill(
 ) -> Result<(), ReproduceError> {
     let policy = policy()?;
     let before = others(cancelled)?;
-    let mut seen: [Vec<f64>; ROWS] = Default::default();
-    for round in 0..runs as usize {
-        for turn in 0..ROWS {
-            // Each row is first in turn.
-            let row = (turn + round) % ROWS;
-            seen[row].extend(measure(&policy, MODES[row].1, how.measure.settings.duration, cancelled)?);
-            progress(round * ROWS + turn + 1);
-        }
-    }
+    let rounds = Rounds::measure(runs, &MODES, &|| false, |turn| {
+        let nanos = measure(&policy, turn.variant.1, how.measure.settings.duration, cancelled)?;
+        progress(turn.done as usize);
+        Ok::<_, ReproduceError>(nanos)
+    })?;
+    let seen: [Vec<f64>; ROWS] = core::array::from_fn(|row| rounds.of(row).flatten().copied().collect());
     let refused = |reason: String| ReproduceError::Native { id: ID.to_owned(), reason };
     let rung = doorbells::measure(runs, cancelled)
         .map_err(|error| refused(error.to_string()))?

@@ -21,6 +21,7 @@ use weft_profile::session::{self, TrialPlan};
 use weft_profile::setup::{LinkQdisc, RatedLink, Setup};
 use weft_profile::traffic::TrafficLoad;
 use weft_profile::trial::{self, First, Instrument, TrialResult};
+use weft_report::rounds::Rounds;
 use weft_report::tune::{Figures, Tried, TuneReport, Wish};
 use weft_sim::run::simulate;
 use weft_units::{BitsPerSec, Bytes};
@@ -202,32 +203,28 @@ fn measure(
     let label =
         session::watch(&instrument(&none), trials.loaded).map_err(|error| failed("the machine", error))?;
     let places: Vec<usize> = (0..trying.len()).collect();
-    let of = trials.repeats * trying.len() as u32;
-    let mut done = 0;
-    for repeat in 1..=trials.repeats {
-        for place in session::rotated(&places, repeat) {
-            let (one, tried) = (&trying[place], &mut runs[place]);
-            done += 1;
-            if tried.not_tried.is_some() {
-                continue;
-            }
-            let order = (repeat, First::of(repeat));
-            let level = (Level::TsoGro, None);
-            let what = match trial::run(level, TrafficLoad::Bulk, layout, order, &instrument(&one.setup)) {
-                Ok(trial) => {
-                    let seen = of_trial(&trial);
-                    tried.measured.push(seen);
-                    format!("{}, {}", one.name, BitsPerSec(seen.bps.max(0.0) as u64))
-                }
-                Err(error) if Setup::lacks(&error) => {
-                    tried.not_tried = Some(error.to_string());
-                    format!("{}, not possible here", one.name)
-                }
-                Err(error) => return Err(failed(&one.name, error)),
-            };
-            heard(TuneStep::Tried { done, of, what });
+    Rounds::measure(trials.repeats, &places, &|| false, |turn| {
+        let (one, tried) = (&trying[*turn.variant], &mut runs[*turn.variant]);
+        if tried.not_tried.is_some() {
+            return Ok(());
         }
-    }
+        let order = (turn.round, First::of(turn.round));
+        let level = (Level::TsoGro, None);
+        let what = match trial::run(level, TrafficLoad::Bulk, layout, order, &instrument(&one.setup)) {
+            Ok(trial) => {
+                let seen = of_trial(&trial);
+                tried.measured.push(seen);
+                format!("{}, {}", one.name, BitsPerSec(seen.bps.max(0.0) as u64))
+            }
+            Err(error) if Setup::lacks(&error) => {
+                tried.not_tried = Some(error.to_string());
+                format!("{}, not possible here", one.name)
+            }
+            Err(error) => return Err(failed(&one.name, error)),
+        };
+        heard(TuneStep::Tried { done: turn.done, of: turn.of, what });
+        Ok(())
+    })?;
     Ok(label)
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weft_facts::record::Host;
 use weft_host::{clock, require_network_rights};
 use weft_report::profile::{CountedBytes, Peer, Run, Side};
+use weft_report::rounds::{RoundTurn, Rounds};
 use weft_units::{Bytes, Nanos};
 
 use super::endpoint::{Ends, Running};
@@ -182,27 +183,24 @@ impl<'a, H: FnMut(&TrialProgress)> Session<'a, H> {
     }
 
     fn trials(&mut self, turns: &[Turn], mut keep: impl FnMut(Turn, TrialResult)) -> Result<(), HostsError> {
-        let of = self.options.trials.repeats * turns.len() as u32;
-        let mut done = 0;
-        for repeat in 1..=self.options.trials.repeats {
-            for turn in crate::session::rotated(turns, repeat) {
-                match turn {
-                    Turn::AsIs => {}
-                    Turn::Level(level) => self.level(level)?,
-                    Turn::Change(name, change) => {
-                        self.changed.as_mut().map_or(Ok(()), |changed| changed.change(name, change))?;
-                    }
+        let repeats = self.options.trials.repeats;
+        let trial = |RoundTurn { variant, round, done, of }: RoundTurn<'_, Turn>| {
+            match *variant {
+                Turn::AsIs => {}
+                Turn::Level(level) => self.level(level)?,
+                Turn::Change(name, change) => {
+                    self.changed.as_mut().map_or(Ok(()), |changed| changed.change(name, change))?;
                 }
-                let before = self.sent()?;
-                let trial = with_payload(|| self.trial(repeat)).map_err(|error| self.reason(error))?;
-                self.check_path(before, &trial.run)?;
-                done += 1;
-                let level = turn.name().to_owned();
-                (self.heard)(&TrialProgress { done, of, level, run: trial.run.clone() });
-                keep(turn, trial);
             }
-        }
-        Ok(())
+            let before = self.sent()?;
+            let trial = with_payload(|| self.trial(round)).map_err(|error| self.reason(error))?;
+            self.check_path(before, &trial.run)?;
+            let level = variant.name().to_owned();
+            (self.heard)(&TrialProgress { done, of, level, run: trial.run.clone() });
+            keep(*variant, trial);
+            Ok(())
+        };
+        Rounds::measure(repeats, turns, &|| false, trial).map(drop)
     }
 
     /// The server's reason, if it has given one, for an error of this side: its end ends the applications of both.

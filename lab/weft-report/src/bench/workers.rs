@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rounds::Rounds;
 use crate::svg::{Line, LogChart, Stroke};
 use weft_facts::record::{Document, Host};
 use weft_facts::table::{Cell, Column, Table};
@@ -76,12 +77,10 @@ pub struct WorkersPolicy {
 
 impl WorkersSpeed {
     /// The medians of runs, each of one worker, sharing workers, workers with a lock, and engines that share nothing.
-    pub fn new(workers: u32, flows: u32, runs: &[[f64; 4]]) -> Self {
-        let of = |way: usize| -> Vec<f64> { runs.iter().map(|run| run[way]).collect() };
-        let ratios = |way: usize, to: usize| -> Vec<f64> {
-            runs.iter().filter(|run| run[to] > 0.0).map(|run| run[way] / run[to]).collect()
-        };
-        let median = |way: usize| stats::median(&of(way)).unwrap_or(0.0);
+    pub fn new(workers: u32, flows: u32, runs: &Rounds<f64>) -> Self {
+        let of = |way: usize| runs.figures(way, |pps| *pps);
+        let median = |way: usize| runs.median(way, |pps| *pps).unwrap_or(0.0);
+        let ratio = |way: usize, to: usize| stats::median(&runs.ratios(way, to, |pps| *pps));
         Self {
             workers,
             flows,
@@ -94,10 +93,10 @@ impl WorkersSpeed {
             shared_pps: median(1),
             lock_pps: median(2),
             apart_pps: median(3),
-            shared_ratio_median: stats::median(&ratios(1, 0)),
-            lock_ratio_median: stats::median(&ratios(2, 0)),
-            apart_ratio_median: stats::median(&ratios(3, 0)),
-            shared_of_apart_median: stats::median(&ratios(1, 3)),
+            shared_ratio_median: ratio(1, 0),
+            lock_ratio_median: ratio(2, 0),
+            apart_ratio_median: ratio(3, 0),
+            shared_of_apart_median: ratio(1, 3),
         }
     }
 

@@ -273,13 +273,6 @@ impl CostCase {
     }
 }
 
-/// The variants in the order of round `round`, from 1: each is first in turn, so that none always follows the same one.
-pub(super) fn order(mut variants: Vec<Variant>, round: u32) -> Vec<Variant> {
-    let count = variants.len().max(1);
-    variants.rotate_left((round as usize).wrapping_sub(1) % count);
-    variants
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,13 +305,5 @@ mod tests {
             assert!(wanted.iter().all(|w| variants.contains(&w.to)), "{}", case.name());
             assert!(wanted.iter().any(|w| w.rank == BoundRank::Required && w.bound != RatioBound::None));
         }
-    }
-
-    #[test]
-    fn each_variant_is_first_in_turn() {
-        let variants = CostCase::Flows8At1G.variants(PortCount(1));
-        let first: Vec<Variant> = (1..=3).map(|round| order(variants.clone(), round)[0]).collect();
-        assert_eq!(first, variants);
-        assert_eq!(order(variants.clone(), 4), variants);
     }
 }

@@ -35,6 +35,7 @@ pub use ports::PortCount;
 use round::Statistics;
 use weft_host::programs;
 use weft_report::bench::cost::{CaseReport, Measured, Sample, Variant};
+use weft_report::rounds::Rounds;
 use weft_units::Nanos;
 
 /// The options of a run.
@@ -64,13 +65,12 @@ pub fn run(
     let missing = case.programs().iter().find(|program| programs::find(program).is_none());
     let mut samples = Vec::new();
     let runs = if missing.is_some() { 0 } else { options.runs };
-    for round in 1..=runs {
-        for variant in case::order(case.variants(options.ports), round) {
-            let sample = round::measure(case, (round, variant), Statistics::Off, options, stop)?;
-            on_sample(&sample);
-            samples.push(sample);
-        }
-    }
+    Rounds::measure(runs, &case.variants(options.ports), &|| false, |turn| {
+        let sample = round::measure(case, (turn.round, *turn.variant), Statistics::Off, options, stop)?;
+        on_sample(&sample);
+        samples.push(sample);
+        Ok::<_, CostError>(())
+    })?;
     let statistics = case
         .has_parts()
         .then(|| round::measure(case, (options.runs, Variant::Ours), Statistics::On, options, stop))

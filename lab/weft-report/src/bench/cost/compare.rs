@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{CORES_MIN, DISTURBED_MAX, Figures, Parts, Sample, Variant};
+use crate::rounds::ratios;
 use weft_facts::{human, stats};
 
 /// The payload of a full frame over its bytes on the wire: the most that TCP can carry at a link's rate.
@@ -127,12 +128,11 @@ impl Comparison {
     pub(super) fn of(wanted: &Requirement, samples: &[Sample]) -> Self {
         let Requirement { figure, to, bound, rank } = *wanted;
         let ours = samples.iter().filter(|s| s.variant == Variant::Ours);
-        let ratio = |sample: &Sample| {
+        let pair = |sample: &Sample| {
             let peer = samples.iter().find(|s| s.variant == to && s.round == sample.round)?;
-            let (ours, theirs) = (figure.of(sample)?, figure.of(peer)?);
-            (theirs > 0.0).then(|| ours / theirs)
+            figure.of(sample).zip(figure.of(peer))
         };
-        let ratio_runs: Vec<f64> = ours.filter_map(ratio).collect();
+        let ratio_runs = ratios(ours.filter_map(pair));
         let ratio_median = stats::median(&ratio_runs);
         let (at_most, at_least) = match bound {
             RatioBound::None => (None, None),
