@@ -13,4 +13,5 @@ pub mod loom;
 mod request;
 pub mod titan;
 
+pub(crate) use request::Native;
 pub use request::{ExperimentError, ExperimentRequest};

@@ -1,6 +1,34 @@
-//! Common parts of experiments: the request, and the errors.
+//! Common parts of native experiments: what they are, the request, and the errors.
 
 use thiserror::Error;
+use weft_report::reproduce::Experiment;
+
+/// Runs an experiment, given the request, a stop condition, and an observer for the steps done and in all.
+type NativeRun = fn(
+    &ExperimentRequest,
+    &(dyn Fn() -> bool + Sync),
+    &mut dyn FnMut(usize, usize),
+) -> Result<Experiment, ExperimentError>;
+
+/// An experiment that runs on this machine, and is not simulated.
+pub(crate) struct Native {
+    /// The id.
+    pub(crate) id: &'static str,
+    /// The title.
+    pub(crate) title: &'static str,
+    /// The publication.
+    pub(crate) source: &'static str,
+    /// Whether it needs network rights, for namespaces.
+    pub(crate) needs_rights: bool,
+    pub(crate) run: NativeRun,
+}
+
+impl Native {
+    /// Returns the experiment's record, without cells.
+    pub(crate) fn record(&self) -> Experiment {
+        Experiment::new(self.id, self.title, self.source)
+    }
+}
 
 /// A request for an experiment that runs on this machine.
 #[derive(Clone, Debug, Default)]

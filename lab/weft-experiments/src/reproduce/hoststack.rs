@@ -30,41 +30,22 @@ const WARM_UP: Nanos = Nanos::from_secs(1);
 const ROWS: [(&str, Level); 4] =
     [("NoOpt", Level::NoOpt), ("TSO-GRO", Level::TsoGro), ("Jumbo", Level::Jumbo), ("aRFS", Level::Arfs)];
 
-/// Measures the outcast pattern.
-pub(super) fn fill_outcast(
+/// Measures the pattern of the experiment, outcast or all-to-all.
+pub(super) fn fill(
     experiment: &mut Experiment,
     _: &MeasuringOptions,
     runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize),
 ) -> Result<(), ReproduceError> {
-    fill(experiment, Pattern::Outcast, runs, cancelled, progress)
-}
-
-/// Measures the all-to-all pattern.
-pub(super) fn fill_all_to_all(
-    experiment: &mut Experiment,
-    _: &MeasuringOptions,
-    runs: u32,
-    cancelled: &(dyn Fn() -> bool + Sync),
-    progress: &mut dyn FnMut(usize),
-) -> Result<(), ReproduceError> {
-    fill(experiment, Pattern::AllToAll, runs, cancelled, progress)
-}
-
-fn fill(
-    experiment: &mut Experiment,
-    pattern: Pattern,
-    runs: u32,
-    cancelled: &(dyn Fn() -> bool + Sync),
-    progress: &mut dyn FnMut(usize),
-) -> Result<(), ReproduceError> {
+    let id = experiment.id.clone();
+    let pattern = if id == OUTCAST { Pattern::Outcast } else { Pattern::AllToAll };
     let failed = |error: ProfileError| match error {
         ProfileError::Stopped => ReproduceError::Stopped,
         ProfileError::Rights(missing) => {
-            ReproduceError::NotHere { id: experiment_id(pattern).to_owned(), reason: missing.to_string() }
+            ReproduceError::NotHere { id: id.clone(), reason: missing.to_string() }
         }
-        other => ReproduceError::Native { id: experiment_id(pattern).to_owned(), reason: other.to_string() },
+        other => ReproduceError::Native { id: id.clone(), reason: other.to_string() },
     };
     let categories = Categories::shipped().map_err(|error| failed(error.into()))?;
     let mut flows: Vec<u32> = experiment.cells.iter().map(|cell| cell.flows).collect();
@@ -94,10 +75,6 @@ fn fill(
     measured_claims(experiment)?;
     experiment.notes.extend(statements::over_flows(&reports).iter().map(|s| format!("measured: {s}")));
     Ok(())
-}
-
-fn experiment_id(pattern: Pattern) -> &'static str {
-    if pattern == Pattern::Outcast { OUTCAST } else { ALL_TO_ALL }
 }
 
 fn options(pattern: Pattern, flows: u32, runs: u32) -> Result<SessionOptions, ProfileError> {

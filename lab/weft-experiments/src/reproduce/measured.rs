@@ -1,7 +1,7 @@
 //! `--measured`: Titan's tables and figures with measurements on real packets of this machine.
 
-use super::local_experiments::LocalExperiment;
-use super::{ReproduceError, ReproduceOptions, catalogue, local_experiments, native};
+use super::catalogue::{self, Fill, Measures, Reproduction};
+use super::{ReproduceError, ReproduceOptions};
 use crate::experiments::titan::measured::error::MeasuredError;
 use crate::experiments::titan::measured::experiment::{self, Failed, MeasureSettings, Results, WEIGHTS_ID};
 use crate::experiments::titan::measured::settings::RunSettings;
@@ -10,20 +10,9 @@ use std::time::Instant;
 use weft_report::reproduce::Experiment;
 
 /// The name for a group of experiments: all of Titan's, or with `--measured` its tables.
-pub const TITAN: &str = "titan";
+pub(super) const TITAN: &str = "titan";
 /// The tables that [`TITAN`] names when they are measured.
 const TABLES: [&str; 2] = ["titan-tr-table3", "titan-tr-table5"];
-/// Experiments whose rows and columns can be measured: the report's tables and micro-benchmarks. Its table 4 shows
-/// best runs, its Figures 7 and 8 need several machines, and ATC'17 measures latency in another way.
-const MEASURABLE: [&str; 7] = [
-    "titan-tr-table3",
-    "titan-tr-table5",
-    "titan-tr-fig2",
-    "titan-tr-fig3",
-    "titan-tr-fig4",
-    "titan-tr-fig5",
-    "titan-tr-fig6",
-];
 /// The note of an experiment that was interrupted.
 pub(super) const INTERRUPTED: &str = "measured: interrupted; cells without a measured value were not reached";
 /// The default number of runs of a cell: the report's.
@@ -42,49 +31,51 @@ pub struct MeasuringOptions {
 /// tables if they are measured.
 ///
 /// # Errors
-/// Fails for an experiment that cannot be measured although asked to be, and for one that can only be measured.
-pub(super) fn resolve(options: &ReproduceOptions) -> Result<Vec<String>, ReproduceError> {
-    let all = || catalogue::ids().iter().copied();
-    let given: Vec<&str> = match (options.ids.is_empty(), &options.measured) {
-        (true, Some(_)) => vec![TITAN],
-        (true, None) => all().collect(),
+/// Fails for an unknown experiment, for one that cannot be measured although asked to be, and for one that can only be measured.
+pub(super) fn resolve(options: &ReproduceOptions) -> Result<Vec<&'static dyn Reproduction>, ReproduceError> {
+    let measured = options.measured.is_some();
+    let given: Vec<&str> = match (options.ids.is_empty(), measured) {
+        (true, true) => vec![TITAN],
+        (true, false) => catalogue::ids(),
         (false, _) => options.ids.iter().map(String::as_str).collect(),
     };
-    let mut ids: Vec<String> = Vec::new();
+    let mut all: Vec<&'static dyn Reproduction> = Vec::new();
     for id in given {
-        let stands_for: Vec<&str> = match (id, &options.measured) {
+        let stands_for: Vec<&str> = match (id, measured) {
             // With a given flow count both tables would have the same cells.
-            (TITAN, Some(_)) => TABLES[..if options.flows.is_some() { 1 } else { 2 }].to_vec(),
+            (TITAN, true) => TABLES[..if options.flows.is_some() { 1 } else { 2 }].to_vec(),
             // Native experiments need rights and real time, so they run only when named.
-            (TITAN, None) => {
-                all().filter(|id| id.starts_with("titan-") && native::of(id).is_none()).collect()
+            (TITAN, false) => {
+                catalogue::ids_where(|one| one.id().starts_with("titan-") && one.is_simulated())
             }
-            (other, Some(_))
-                if !MEASURABLE.contains(&other)
-                    && other != WEIGHTS_ID
-                    && local_experiments::of(other).is_none() =>
-            {
-                return Err(ReproduceError::NotMeasured {
-                    given: other.to_owned(),
-                    known: known().join(", "),
-                });
-            }
-            (WEIGHTS_ID, None) => return Err(ReproduceError::OnlyMeasured(WEIGHTS_ID)),
             (other, _) => vec![other],
         };
         for id in stands_for {
-            if !ids.iter().any(|known| known == id) {
-                ids.push(id.to_owned());
+            let one = accepted(id, measured)?;
+            if !all.iter().any(|known| known.id() == id) {
+                all.push(one);
             }
         }
     }
-    Ok(ids)
+    Ok(all)
 }
 
-/// Returns all names that `--measured` accepts.
-fn known() -> Vec<&'static str> {
-    let local = local_experiments::LOCAL_EXPERIMENTS.iter().map(|local| local.id);
-    [&[TITAN], &MEASURABLE[..], &[WEIGHTS_ID]].concat().into_iter().chain(local).collect()
+/// Returns the experiment with this id if it can be measured, or run without.
+fn accepted(id: &str, measured: bool) -> Result<&'static dyn Reproduction, ReproduceError> {
+    let can_be_measured = |one: &dyn Reproduction| !matches!(one.measures(), Measures::Nothing);
+    let given = id.to_owned();
+    match catalogue::of(id) {
+        Some(one) if measured && can_be_measured(one) => Ok(one),
+        _ if measured => {
+            let known = [vec![TITAN], catalogue::ids_where(can_be_measured)].concat().join(", ");
+            Err(ReproduceError::NotMeasured { given, known })
+        }
+        Some(one) if matches!(one.measures(), Measures::Weights) => {
+            Err(ReproduceError::OnlyMeasured(one.id()))
+        }
+        Some(one) => Ok(one),
+        None => Err(ReproduceError::Unknown { given, known: catalogue::ids().join(", ") }),
+    }
 }
 
 /// Returns the options for simulating cells that are also measured: as many seeds as runs, or none.
@@ -116,28 +107,26 @@ pub(super) fn fill_local(
 ) -> Result<(), ReproduceError> {
     let Some(how) = &options.measured else { return Ok(()) };
     for experiment in experiments {
-        let Some(local) = local_experiments::of(&experiment.id) else { continue };
-        weft_host::require_network_rights().map_err(|missing| ReproduceError::NotHere {
-            id: local.id.to_owned(),
-            reason: missing.to_string(),
-        })?;
-        fill_one(local, (experiment, how), options, cancelled, progress)?;
+        let Some(one) = catalogue::of(&experiment.id) else { continue };
+        let Measures::Cells(cells, runs, fill) = one.measures() else { continue };
+        catalogue::require_rights(one.id())?;
+        let runs = options.seeds.unwrap_or(runs);
+        let mut progress = |done| progress(done, cells * runs as usize);
+        fill_one(fill, (experiment, how), runs, cancelled, &mut progress)?;
     }
     Ok(())
 }
 
 fn fill_one(
-    local: &LocalExperiment,
+    fill: Fill,
     (experiment, how): (&mut Experiment, &MeasuringOptions),
-    options: &ReproduceOptions,
+    runs: u32,
     cancelled: &(dyn Fn() -> bool + Sync),
-    progress: &mut dyn FnMut(usize, usize),
+    progress: &mut dyn FnMut(usize),
 ) -> Result<(), ReproduceError> {
     let begin = Instant::now();
     experiment.forget_measured();
-    let runs = options.seeds.unwrap_or(local.runs);
-    let of = local.cells * runs as usize;
-    match (local.fill)(experiment, how, runs, cancelled, &mut |done| progress(done, of)) {
+    match fill(experiment, how, runs, cancelled, progress) {
         Err(ReproduceError::Stopped) => experiment.notes.push(INTERRUPTED.to_owned()),
         other => other?,
     }
@@ -153,17 +142,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// Plans the rows and flow counts of experiments, and the experiment with weights if `ids` has it.
+    /// Plans the rows and flow counts of experiments, and the experiment with weights if it is one of them.
     pub(super) fn new<'a>(
         measured: &MeasuringOptions,
         options: &ReproduceOptions,
         cells: impl Iterator<Item = (&'a str, u32)>,
-        ids: &[String],
+        experiments: &[&dyn Reproduction],
     ) -> Self {
         let how = MeasureSettings { runs: runs(options), seed: options.seed, ..measured.measure.clone() };
         let here = cells.filter(|(row, _)| experiment::row(row, how.settings.inner).is_some());
         let keys = here.map(|(row, flows)| (row.to_owned(), flows)).collect();
-        let weighted = ids.iter().any(|id| id == WEIGHTS_ID);
+        let weighted = experiments.iter().any(|one| matches!(one.measures(), Measures::Weights));
         // With as many flows as groups, each has a separate queue.
         let weighted = weighted.then(|| experiment::weighted_experiment(options.flows.unwrap_or(3)));
         Self { how, keys, weighted }
@@ -191,8 +180,7 @@ impl Plan {
                 weighted: None,
             });
         }
-        weft_host::require_network_rights()
-            .map_err(|error| ReproduceError::NotHere { id: TITAN.to_owned(), reason: error.to_string() })?;
+        catalogue::require_rights(TITAN)?;
         let (results, seconds) = timed(&self.how, &self.keys, TITAN, cancelled, progress)?;
         let done = self.keys.len() * self.how.runs as usize;
         let weighted = match self.weighted {
@@ -240,7 +228,8 @@ impl Seen {
     pub(super) fn fill(self, experiments: Vec<Experiment>) -> Vec<Experiment> {
         let total = self.results.runs.values().map(Vec::len).sum::<usize>().max(1) as f64;
         let fill = |mut one: Experiment| {
-            if local_experiments::of(&one.id).is_some() {
+            let measures = catalogue::of(&one.id).map(|one| one.measures());
+            if let Some(Measures::Cells(..)) = measures {
                 return one;
             }
             let keys = experiment::keys(&one, self.settings.inner);
@@ -265,7 +254,6 @@ fn of(results: &Results, keys: &BTreeSet<experiment::RowKey>) -> Results {
 
 #[cfg(test)]
 mod tests {
-    use super::super::local_experiments::Fill;
     use super::*;
     use crate::experiments::titan::measured::nic;
     use crate::experiments::titan::measured::path::PathError;
@@ -285,7 +273,10 @@ mod tests {
 
     #[test]
     fn titan_is_a_group() {
-        let ids = |ids: &[&str], measured, flows| resolve(&options(ids, measured, flows)).expect("known");
+        let ids = |ids: &[&str], measured, flows| -> Vec<&str> {
+            let all = resolve(&options(ids, measured, flows)).unwrap_or_else(|error| panic!("{error}"));
+            all.iter().map(|one| one.id()).collect()
+        };
         assert_eq!(ids(&["titan"], true, None), TABLES);
         assert_eq!(ids(&[], true, None), TABLES);
         assert_eq!(ids(&["titan"], true, Some(24)), TABLES[..1]);
@@ -302,8 +293,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_measured_is_said() {
-        let text =
-            |ids: &[&str], measured| resolve(&options(ids, measured, None)).expect_err("refused").to_string();
+        let text = |ids: &[&str], measured| {
+            resolve(&options(ids, measured, None)).err().map(|error| error.to_string()).unwrap_or_default()
+        };
         let other = text(&["loom-fig9"], true);
         assert!(
             other.contains("loom-fig9") && other.contains("loom-fig2") && other.contains("titan-tr-table3"),
@@ -324,7 +316,8 @@ mod tests {
         let both = [table, figure.expect("no run, no failure")].concat();
         assert!(both[0].cells.iter().all(|cell| cell.simulated.is_none() && cell.published.is_some()));
         let cells = both.iter().flat_map(|one| &one.cells).map(|cell| (cell.row.as_str(), cell.flows));
-        let plan = Plan::new(&measured, &options, cells, &["titan-weights".to_owned()]);
+        let weights = catalogue::of("titan-weights").expect("listed");
+        let plan = Plan::new(&measured, &options, cells, &[weights]);
         // Eight rows at 3 and 12 flows; the figure's two at 6 and 48 more; one with weights.
         assert_eq!(plan.len(), (16 + 4 + 1) * 5);
     }
@@ -362,13 +355,12 @@ mod tests {
         // Of a file, and of another machine.
         experiment.cells[1].take_measured(vec![2.5]);
         experiment.measured_on = Some("elsewhere".to_owned());
+        let how = options.measured.as_ref().expect("measured");
         let fill: Fill = |experiment, _, _, _, _| {
             experiment.cells[0].take_measured(vec![1.5]);
             Err(ReproduceError::Stopped)
         };
-        let local = LocalExperiment { id: "hoststack-outcast", runs: 1, cells: 2, fill };
-        let how = options.measured.as_ref().expect("measured");
-        fill_one(&local, (&mut experiment, how), &options, &|| true, &mut |_, _| ()).expect("no failure");
+        fill_one(fill, (&mut experiment, how), 1, &|| true, &mut |_| ()).expect("no failure");
         assert!(experiment.notes.iter().any(|note| note == INTERRUPTED), "{:?}", experiment.notes);
         let measured: Vec<Option<f64>> = experiment.cells.iter().map(|cell| cell.measured).collect();
         assert_eq!((measured, experiment.measured_on), (vec![Some(1.5), None], None));

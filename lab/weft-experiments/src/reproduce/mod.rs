@@ -4,8 +4,8 @@
 //! `experiments/*.toml` state runs and comparisons (docs/reproducing.md). They are compiled in, so the program needs
 //! no source tree.
 //!
-//! 1. Ids are resolved (`measured`): to simulated experiments (`file`), native ones (`native`), and measured cells
-//!    (`local_experiments`).
+//! 1. Ids are resolved (`measured`) to experiments of the one list (`catalogue`), which says of each whether it is simulated from its
+//!    file (`file`), runs on this machine, or has cells that are measured here.
 //! 2. `run` plans units: a scenario with its seeds. A unit is keyed by the scenario's text, so runs that experiments
 //!    share are made once. Each metric is evaluated on an empty outcome first, so that an invalid name costs no
 //!    simulation.
@@ -33,19 +33,17 @@ mod generate;
 mod hoststack;
 mod judge;
 mod kernel_path;
-mod local_experiments;
 mod loom_cpu;
 mod measured;
 mod metric;
-mod native;
 mod result_cache;
 mod run;
 mod scores;
 
-pub use catalogue::{claims_of, ids, title};
+pub use catalogue::{claims_of, ids, names, title};
 pub use cross::{Cross, CrossOptions};
 pub use file::ExperimentFileError;
-pub use measured::{MeasuringOptions, RUNS as MEASURED_RUNS, TITAN};
+pub use measured::{MeasuringOptions, RUNS as MEASURED_RUNS};
 pub use result_cache::ResultCache;
 pub use run::{ReproduceError, ReproduceOptions, run};
 pub use scores::{stored_settings, stored_text};

@@ -1,12 +1,11 @@
 //! The runner: all runs of all experiments are spread over the threads, and runs that experiments share are made
 //! once.
 
-use super::catalogue;
+use super::catalogue::{self, Reproduction};
 use super::claim::Values;
 use super::file::{self, ExperimentFile, ExperimentFileError};
 use super::result_cache::{self, CachedResult, Refused, ResultCache};
-use super::{MeasuringOptions, generate, judge, measured, metric, native, scores};
-use crate::experiments::titan::measured::experiment::WEIGHTS_ID;
+use super::{MeasuringOptions, generate, judge, measured, metric, scores};
 use crate::experiments::{ExperimentError, ExperimentRequest};
 use crate::simulate::sweep;
 use std::collections::BTreeMap;
@@ -169,11 +168,11 @@ pub fn run(
     cancelled: &(dyn Fn() -> bool + Sync),
     mut progress: impl FnMut(usize, usize),
 ) -> Result<Vec<Experiment>, ReproduceError> {
-    let ids = measured::resolve(options)?;
+    let chosen = measured::resolve(options)?;
     let mut units = Units { costs: options.costs.clone(), ..Units::default() };
     let how = measured::simulated_options(options);
-    let simulated = ids.iter().filter(|id| native::of(id).is_none() && *id != WEIGHTS_ID);
-    let plans: Vec<Plan> = simulated.map(|id| units.plan(id, &how)).collect::<Result<_, _>>()?;
+    let simulated = chosen.iter().filter(|one| one.is_simulated());
+    let plans: Vec<Plan> = simulated.map(|one| units.plan(one.id(), &how)).collect::<Result<_, _>>()?;
     let units = units.units;
     let jobs: Vec<(usize, u32)> = units
         .iter()
@@ -181,7 +180,7 @@ pub fn run(
         .flat_map(|(index, unit)| (0..unit.seeds).map(move |seed| (index, seed)))
         .collect();
     let cells = plans.iter().flat_map(|plan| &plan.cells).map(|(row, flows, _)| (row.as_str(), *flows));
-    let measuring = options.measured.as_ref().map(|how| measured::Plan::new(how, options, cells, &ids));
+    let measuring = options.measured.as_ref().map(|how| measured::Plan::new(how, options, cells, &chosen));
     let before = measuring.as_ref().map_or(0, measured::Plan::len);
     let all = before + jobs.len();
     // Measurements run first, since their requirements may be missing.
@@ -203,12 +202,16 @@ pub fn run(
         runs[*index].push(run);
     }
     let mut plans = plans.iter();
-    let one = |id: &String| match native::of(id) {
-        Some(native) => Some(native.start(options, cancelled, &mut progress)),
-        None => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
+    let one = |one: &&dyn Reproduction| match one.native() {
+        Some(native) => {
+            let rights = if native.needs_rights { catalogue::require_rights(native.id) } else { Ok(()) };
+            let run = |()| Ok((native.run)(&options.request(), cancelled, &mut progress)?);
+            Some(rights.and_then(run))
+        }
+        None if one.is_simulated() => plans.next().map(|plan| conclude(plan, &units, &runs, options)),
+        None => None,
     };
-    let mut experiments: Vec<Experiment> =
-        ids.iter().filter(|id| *id != WEIGHTS_ID).filter_map(one).collect::<Result<_, _>>()?;
+    let mut experiments: Vec<Experiment> = chosen.iter().filter_map(one).collect::<Result<_, _>>()?;
     scores::hold(&mut experiments, options)?;
     measured::fill_local(&mut experiments, options, cancelled, &mut progress)?;
     Ok(match seen {
@@ -258,10 +261,6 @@ struct Units {
 
 impl Units {
     fn plan(&mut self, id: &str, options: &ReproduceOptions) -> Result<Plan, ReproduceError> {
-        if !catalogue::ids().contains(&id) {
-            let known = catalogue::ids().join(", ");
-            return Err(ReproduceError::Unknown { given: id.to_owned(), known });
-        }
         let mut file = file::experiment(id)?;
         if let Some(flows) = options.flows {
             file.flows = vec![flows];

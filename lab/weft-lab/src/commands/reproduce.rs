@@ -9,7 +9,7 @@ use weft_campaign::store::ResultStore;
 use weft_cli::output::{self, OutputTarget};
 use weft_cli::progress;
 use weft_cli::signals::{Removes, Stop};
-use weft_experiments::experiments::titan::measured::experiment::{MeasureSettings, WEIGHTS_ID};
+use weft_experiments::experiments::titan::measured::experiment::MeasureSettings;
 use weft_experiments::experiments::titan::measured::nic;
 use weft_experiments::experiments::titan::measured::settings::{InnerQdisc, RunSettings, SenderSettings};
 use weft_experiments::reproduce::{self, MeasuringOptions, ReproduceError, ReproduceOptions, ResultCache};
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with_all = ["ids", "list", "flows", "costs", "transfer", "time_scale", "measured", "html", "store"])]
     cross: bool,
     /// Experiments; all without any.
-    #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(ids()), hide_possible_values = true)]
+    #[arg(value_name = "ID", value_parser = clap::builder::PossibleValuesParser::new(reproduce::names()), hide_possible_values = true)]
     ids: Vec<String>,
     /// List the experiments and exit.
     #[arg(long)]
@@ -154,11 +154,6 @@ impl MeasuredArgs {
         let measure = MeasureSettings { settings, runs: reproduce::MEASURED_RUNS, seed: 0, open: nic::open };
         self.measured.then_some(MeasuringOptions { measure, simulate: !self.no_simulated })
     }
-}
-
-/// Returns the accepted names: all experiments, the group, and the experiment that is only measured.
-fn ids() -> Vec<&'static str> {
-    [&[reproduce::TITAN, WEIGHTS_ID], reproduce::ids()].concat()
 }
 
 fn rate(text: &str) -> Result<BitsPerSec, String> {
@@ -286,7 +281,7 @@ fn processors() -> usize {
 fn list() -> Table {
     let mut table =
         Table::new("Experiments").columns([Column::left("id"), Column::left("what"), Column::left("source")]);
-    for &id in reproduce::ids() {
+    for id in reproduce::ids() {
         let (title, source) = reproduce::title(id).unwrap_or_default();
         table.row([id.to_owned(), title, source]);
     }

@@ -5,7 +5,7 @@ use super::isolation::{
     Class, ClassRecord, IsolationError, IsolationEvent, IsolationOptions, IsolationOutcome, PhaseRecord,
     PlanInForce, RunPhase, run,
 };
-use crate::experiments::{ExperimentError, ExperimentRequest};
+use crate::experiments::{ExperimentError, ExperimentRequest, Native};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,11 +19,15 @@ use weft_steer::policy::{Balance, Isolate, PolicyFile};
 use weft_steer::search::{Options, PlanError, Planner, SteeredFlowId};
 
 /// The experiment's id.
-pub const ID: &str = "dragonet-isolation";
-/// The title.
-pub const TITLE: &str = "memcached with clients of high priority and best effort, 10 queues";
-/// The publication.
-pub const SOURCE: &str = "Dragonet, TRIOS'15, slides: performance isolation, panels e to h";
+const ID: &str = "dragonet-isolation";
+/// The experiment.
+pub(crate) const NATIVE: Native = Native {
+    id: ID,
+    title: "memcached with clients of high priority and best effort, 10 queues",
+    source: "Dragonet, TRIOS'15, slides: performance isolation, panels e to h",
+    needs_rights: true,
+    run: experiment,
+};
 
 /// The NIC model that plans are made for.
 const NIC: &str = "intel-82599";
@@ -70,11 +74,8 @@ impl Replanner {
     }
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails when it cannot run here, or was stopped.
-pub fn experiment(
+/// Runs the experiment; fails when it cannot run here, or was stopped.
+fn experiment(
     given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
@@ -82,7 +83,7 @@ pub fn experiment(
     let begin = Instant::now();
     let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let scale = given.time_scale.unwrap_or(DEFAULT_SCALE);
-    let mut experiment = Experiment::new(ID, TITLE, SOURCE);
+    let mut experiment = NATIVE.record();
     let mut outcomes = BTreeMap::new();
     let mut budget = IsolationOptions::default();
     for value_bytes in VALUES {

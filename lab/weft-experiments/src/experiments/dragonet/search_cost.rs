@@ -3,7 +3,7 @@
 //! `naive` and `incremental` are the paper's two algorithms, implemented again; `weftline` is ours. The paper's times
 //! are those of its Haskell program on its machine, so only the columns measured here are comparable.
 
-use crate::experiments::{ExperimentError, ExperimentRequest};
+use crate::experiments::{ExperimentError, ExperimentRequest, Native};
 use std::time::Instant;
 use weft_facts::stats;
 use weft_report::judgement::Judgement;
@@ -17,10 +17,14 @@ use weft_steer::search::{Options, PlanError, Planner};
 
 /// The experiment's id.
 pub const ID: &str = "dragonet-search-cost";
-/// The title.
-pub const TITLE: &str = "Search cost on an Intel 82599 with 10 queues, policy balance";
-/// The publication.
-pub const SOURCE: &str = "Dragonet, TRIOS'15, slides: search cost";
+/// The experiment.
+pub(crate) const NATIVE: Native = Native {
+    id: ID,
+    title: "Search cost on an Intel 82599 with 10 queues, policy balance",
+    source: "Dragonet, TRIOS'15, slides: search cost",
+    needs_rights: false,
+    run: experiment,
+};
 
 /// Flow counts of the slides.
 const FLOWS: [u32; 4] = [10, 100, 250, 500];
@@ -38,11 +42,8 @@ fn options(queues: u32) -> Options {
     Options { queues: Some(queues), reserve_default: true, all_tables: true, ..Options::default() }
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails when it was stopped.
-pub fn experiment(
+/// Runs the experiment; fails when it was stopped.
+fn experiment(
     given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
@@ -50,7 +51,7 @@ pub fn experiment(
     let begin = Instant::now();
     let failed = |reason: String| ExperimentError::Failed { id: ID.to_owned(), reason };
     let nic = dragonet_nic(QUEUES);
-    let mut experiment = Experiment::new(ID, TITLE, SOURCE);
+    let mut experiment = NATIVE.record();
     let published = published()?;
     let flows: Vec<u32> = given.flows.map_or_else(|| FLOWS.to_vec(), |flows| vec![flows]);
     let steps = flows.len() + usize::from(given.flows.is_none());

@@ -9,7 +9,7 @@
 use super::policy::{self, PolicyNicError};
 use super::run::{OrderReport, OrderRunError, OrderSettings, run};
 use super::{OrderStage, PacketPath};
-use crate::experiments::{ExperimentError, ExperimentRequest};
+use crate::experiments::{ExperimentError, ExperimentRequest, Native};
 use crate::traffic::churn::{self, ChurnError, ChurnReport, ClosingShares, ShortFlows};
 use crate::traffic::ordered::Mix;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,12 +27,15 @@ use weft_titan::settings::Settings;
 use weft_units::{BitsPerSec, Nanos, Packets};
 
 /// The experiment's id.
-pub(crate) const ID: &str = "titan-order";
-/// The title.
-pub(crate) const TITLE: &str = "Order of packets and exactness of counts on this machine";
-/// The publication.
-pub(crate) const SOURCE: &str =
-    "Titan, ATC 2017, section 3.1: a flow moves only when none of its packets is queued";
+const ID: &str = "titan-order";
+/// The experiment.
+pub(crate) const NATIVE: Native = Native {
+    id: ID,
+    title: "Order of packets and exactness of counts on this machine",
+    source: "Titan, ATC 2017, section 3.1: a flow moves only when none of its packets is queued",
+    needs_rights: true,
+    run: experiment,
+};
 
 /// The receiver's device.
 const WIRE: &str = "wire0";
@@ -124,11 +127,8 @@ enum RowError {
     Panicked,
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails when it cannot run here, or was stopped.
-pub(crate) fn experiment(
+/// Runs the experiment; fails when it cannot run here, or was stopped.
+fn experiment(
     given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
@@ -370,7 +370,7 @@ fn claim_order(experiment: &mut Experiment, claim: &str, rows: &[&Seen], wanted:
 
 /// Builds table and claims.
 fn conclude(seen: &[Seen]) -> Experiment {
-    let mut experiment = Experiment::new(ID, TITLE, SOURCE);
+    let mut experiment = NATIVE.record();
     for one in seen {
         for (column, unit, value) in &one.figures {
             let (row, column, unit) = (one.row.name().to_owned(), (*column).to_owned(), (*unit).to_owned());

@@ -5,7 +5,7 @@
 use super::error::ShuffleError;
 use super::run::{ShuffleOutcome, run};
 use super::settings::{ShuffleConfig, ShuffleSettings, ShuffleSettingsError, TOTAL_RATE};
-use crate::experiments::{ExperimentError, ExperimentRequest};
+use crate::experiments::{ExperimentError, ExperimentRequest, Native};
 use std::collections::BTreeMap;
 use std::time::Instant;
 use weft_facts::stats;
@@ -14,11 +14,15 @@ use weft_report::reproduce::{Experiment, Series, TableCell};
 use weft_units::ParseUnitError;
 
 /// The experiment's id.
-pub const ID: &str = "titan-shuffle";
-/// The title.
-pub const TITLE: &str = "Fairness of a shuffle of servers on this machine";
-/// The publication.
-pub const SOURCE: &str = "Titan technical report, Figures 7 and 8, on real packets";
+const ID: &str = "titan-shuffle";
+/// The experiment.
+pub(crate) const NATIVE: Native = Native {
+    id: ID,
+    title: "Fairness of a shuffle of servers on this machine",
+    source: "Titan technical report, Figures 7 and 8, on real packets",
+    needs_rights: true,
+    run: experiment,
+};
 
 /// The default number of runs of each configuration.
 const RUNS: u32 = 3;
@@ -52,11 +56,8 @@ enum RequestError {
     Settings(#[from] ShuffleSettingsError),
 }
 
-/// Runs the experiment.
-///
-/// # Errors
-/// Fails when it cannot run here, a NIC's accounting does not balance, or it was stopped.
-pub fn experiment(
+/// Runs the experiment; fails when it cannot run here, a NIC's accounting does not balance, or it was stopped.
+fn experiment(
     given: &ExperimentRequest,
     cancelled: &(dyn Fn() -> bool + Sync),
     progress: &mut dyn FnMut(usize, usize),
@@ -101,7 +102,7 @@ fn settings(given: &ExperimentRequest) -> Result<ShuffleSettings, RequestError> 
 
 /// Builds table, plots, claims and notes.
 fn conclude(common: &ShuffleSettings, outcomes: &Outcomes) -> Experiment {
-    let mut experiment = Experiment::new(ID, TITLE, SOURCE);
+    let mut experiment = NATIVE.record();
     for (config, runs) in outcomes {
         for (column, figure) in COLUMNS {
             let mut cell = TableCell {
