@@ -38,7 +38,7 @@ pub(crate) struct Row {
     synonyms: &'static [&'static str],
     /// The noun in messages.
     pub(crate) noun: &'static str,
-    /// The end of a sentence that begins with the word.
+    /// Its effect, behind its word.
     does: &'static str,
     /// Its line in `weft policy show`.
     pub(crate) shown: &'static str,
@@ -131,12 +131,12 @@ pub(crate) fn synonyms() -> Vec<Synonyms> {
     ROWS.iter().map(|row| (row.word, row.synonyms)).collect()
 }
 
-/// A sentence on all disciplines.
+/// The effect of each discipline, in a sentence.
 pub(crate) fn sentence() -> String {
     ROWS.iter().map(|row| format!("`{}` {}", row.word, row.does)).collect::<Vec<_>>().join(", ")
 }
 
-/// The beginnings of an expression, as alternatives. The discipline that merges its children is the last row, and stands behind `fair`.
+/// The beginnings of an expression, as alternatives behind a name. The one that merges its children is the last row, and is behind `fair`.
 pub(crate) fn expressions() -> String {
     let mut all = words();
     all.insert(all.len() - 1, "fair");

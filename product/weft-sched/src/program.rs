@@ -39,7 +39,7 @@ pub enum Discipline {
 }
 
 impl Discipline {
-    /// The makers of all disciplines but the user-defined ones; the weights are those of the children, where these have some.
+    /// A constructor of each discipline but the user-defined ones; the weights are those of the children, where these have some.
     pub const NATIVE: &[fn(Vec<Weight>) -> Self] = &[|_| Self::Priority, Self::Wfq];
 
     /// The place in [`Self::NATIVE`]; `None` for a user-defined algorithm.
