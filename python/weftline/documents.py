@@ -978,7 +978,7 @@ class Playground:
     """Another reason for which nothing was run."""
     link_bps: int | None
     """The link's rate, in bits per second."""
-    run: Outcome | None
+    run: ShownOutcome | None
     """The run, if there was one."""
     schema: Literal['weft-playground/1']
     """Name and version of this schema."""
@@ -1045,7 +1045,7 @@ class PolicyFix:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ShownOutcome:
     """The fate of the arrivals."""
     cut: bool
     """Whether the run was ended by a bound before all packets had left."""
@@ -1053,11 +1053,11 @@ class Outcome:
     """The first difference from what is expected."""
     packets: list[Packet]
     """The packets, in the order of the text."""
-    pifo: list[Departure] | None
+    pifo: list[ShownDeparture] | None
     """The departures in the order that a PIFO would have; `None` where ranks depend on more than the packet."""
     stated: bool
     """Whether the text states the departures or the drops that are expected."""
-    turns: list[Turn]
+    turns: list[ShownTurn]
     """The turns in which a packet left, in their order."""
 
 
@@ -1083,7 +1083,7 @@ class Packet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Departure:
+class ShownDeparture:
     """A departure."""
     at_ns: int
     """The time at which its transmission begins."""
@@ -1092,7 +1092,7 @@ class Departure:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turn:
+class ShownTurn:
     """A turn: the heads that the engine chose from, and its choice."""
     at_ns: int
     """Its time."""
@@ -1107,14 +1107,14 @@ class Head:
     """The next packet of a flow."""
     limited_ns: int | None
     """The time until which a limit delays it."""
-    orders: list[Order]
+    orders: list[ShownPlace]
     """Its place in each order, from the root to its class."""
     packet: int
     """Its number, from 0."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class ShownPlace:
     """A place in an order."""
     discipline: str
     """The discipline or the algorithm."""
