@@ -1,7 +1,7 @@
 //! The claims of senders about their packets, for algorithms that read them before a packet is fetched.
 //!
 //! A doorbell has one word for each kind of metadata, the least that senders claimed since the worker's last look
-//! (`bpf/claims.h`). The worker takes the words when it reads the ring's count, so what it finds belongs to the packets counted
+//! (`bpf/claims.h`). The worker takes the words and then reads the ring's count, so what it finds belongs to the packets counted
 //! since the look before ([`ClaimMarks`]). A ring keeps its packets' order, so the next packet's is that of the first mark.
 //!
 //! Resolution: packets that are posted between two looks share the least of their claims. A ring remembers at most
@@ -31,7 +31,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Takes the claims since the last call. Read the ring's count before: a word that is found then is that of a packet in the
+    /// Takes the claims since the last call. Read the ring's count afterwards: a word that is found is that of a packet in the
     /// count, since a packet is counted before it claims. One that claims later sets the ring's bit afterwards, so the next
     /// look finds it.
     pub(crate) fn take(bell: &RingBell, socket: &RingSocket) -> Self {
@@ -94,20 +94,25 @@ pub(crate) struct ClaimMarks {
     marks: VecDeque<Mark>,
     /// The packets posted until the last look.
     seen: u64,
+    /// Those posted until the look before the one that found more.
+    before: u64,
 }
 
 impl ClaimMarks {
     /// Notes that `count` packets were posted until now, and the claims since the last look.
     pub(crate) fn posted(&mut self, count: u64, claims: Claims) {
         let seen = core::mem::replace(&mut self.seen, count);
+        if count > seen {
+            self.before = seen;
+        }
         if claims == Claims::default() {
             return;
         }
         if count <= seen {
-            // Claimed a moment after its packet was counted.
+            // Claimed a moment after its packet was counted, which is one of those that the last look found.
             match self.marks.back_mut() {
                 Some(last) if last.to == count => last.claims = last.claims.least(claims),
-                _ => self.push(Mark { from: count.saturating_sub(1), to: count, claims }),
+                _ => self.push(Mark { from: self.before, to: count, claims }),
             }
             return;
         }

@@ -9,6 +9,7 @@
 
 use crate::claims::{ClaimMarks, Claims};
 use crate::counters::PortCounters;
+use crate::doorbell::protocol;
 use crate::in_hand::InHand;
 use crate::layout::{Page, RingBell, Shared};
 use crate::ring_accounting::{Arrival, Empty, RingAccounting};
@@ -235,8 +236,10 @@ impl Ring {
 
     /// Notes the packets that were posted until `now`, and the claims of their senders about them.
     pub(crate) fn look_closely(&mut self, now: Instant) {
-        let posted = self.look(now);
-        self.claims.posted(posted, Claims::take(self.bell(), &self.page.sockets[self.number]));
+        let (bell, socket) = (self.bell(), &self.page.sockets[self.number]);
+        let (claims, posted) = protocol::claims_and_count(&bell.packets, || Claims::take(bell, socket));
+        self.arrivals.posted(posted, now);
+        self.claims.posted(posted, claims);
     }
 
     /// The known metadata of the next packet. One that no look has found has just arrived.

@@ -386,3 +386,55 @@ fn the_model_notices_urgent_bits_that_are_not_checked_before_the_sleep() {
     }
     assert!(fails(1, urgent, look, unchecked));
 }
+
+/// The claim and the count of a look.
+type LookAtClaims = fn(packets: &AtomicU64, claim: &AtomicU64) -> (u64, u64);
+
+/// A packet with a claim waits, and a sender posts another one while the NIC looks twice, and once after the last bit. Each packet
+/// must be among those to which a claim is attributed (`ClaimMarks` of `src/claims.rs`).
+fn model_of_claims(look: LookAtClaims) {
+    loom::model(move || {
+        let page = Arc::new((AtomicU64::new(1), AtomicU64::new(1)));
+        let sender = {
+            let page = Arc::clone(&page);
+            thread::spawn(move || {
+                page.0.fetch_add(1, Ordering::SeqCst);
+                // Atomic operations of the kernel are full barriers.
+                fence(Ordering::SeqCst);
+                // `lower` of bpf/claims.h, for equal claims.
+                let _ = page.1.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst);
+            })
+        };
+        let (mut marks, mut seen, mut before) = (Vec::new(), 0, 0);
+        let mut note = |(claim, count): (u64, u64)| {
+            if count > seen {
+                (before, seen) = (seen, count);
+            }
+            if claim != 0 {
+                marks.push(before..count);
+            }
+        };
+        note(look(&page.0, &page.1));
+        note(look(&page.0, &page.1));
+        sender.join().expect("the sender");
+        note(look(&page.0, &page.1));
+        assert!((0..2).all(|packet| marks.iter().any(|mark| mark.contains(&packet))), "{marks:?}");
+    });
+}
+
+#[test]
+fn each_packet_has_its_claim() {
+    model_of_claims(|packets, claim| protocol::claims_and_count(packets, || claim.swap(0, Ordering::SeqCst)));
+}
+
+#[test]
+fn a_count_read_before_the_claims_loses_one() {
+    let fails = std::panic::catch_unwind(|| {
+        model_of_claims(|packets, claim| {
+            let count = packets.load(Ordering::Acquire);
+            fence(Ordering::SeqCst);
+            (claim.swap(0, Ordering::SeqCst), count)
+        });
+    });
+    assert!(fails.is_err(), "the model must detect it");
+}

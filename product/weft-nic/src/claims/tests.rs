@@ -31,6 +31,13 @@ fn claims_stay_with_their_packets() {
     assert_eq!(marks.newest(), NOTHING);
     marks.posted(7, asked(20));
     assert_eq!((marks.next(5), marks.next(6), marks.next(7)), (asked(30), asked(20), NOTHING));
+    marks.posted(9, NOTHING);
+    marks.posted(9, asked(10));
+    assert_eq!(
+        [7, 8, 9].map(|done| marks.clone().next(done)),
+        [asked(10), asked(10), NOTHING],
+        "either claimed late"
+    );
 }
 
 proptest! {

@@ -36,7 +36,9 @@
 //!   clears it.
 //!
 //! The claims of senders about a packet (`crate::claims`) are written after the count and before the ring's bit is read, and taken
-//! after the count is read. So they are those of a counted packet, and one that comes too late for a look has its bit set again.
+//! before the count is read (`claims_and_count`). So they are those of a counted packet, and one that comes too late for a look
+//! has its bit set again. In the other order a look can take the claims of a packet that it does not count, and the look that
+//! counts the packet finds none.
 //!
 //! A port's bit without a ring's is harmless: the NIC finds nothing there. It remains when the rings of a port were
 //! taken between the two writes of a posting side, and when a port is removed.
@@ -117,6 +119,14 @@ pub fn relocate(place: &AtomicU32, old: u32, new: u32, from: &AtomicU32, to: &At
     from.fetch_sub(1, Ordering::SeqCst);
     to.fetch_add(1, Ordering::SeqCst);
     true
+}
+
+/// Takes the claims by `take`, and then reads the number of packets posted.
+pub(crate) fn claims_and_count<T>(packets: &AtomicU64, take: impl FnOnce() -> T) -> (T, u64) {
+    let claims = take();
+    // A sender that leaves a word as it is, since a lesser claim is there, has counted its packet before.
+    fence(Ordering::SeqCst);
+    (claims, packets.load(Ordering::Acquire))
 }
 
 /// Takes the bits of one word: the ports, or the rings of a port, posted since the last call. What is read afterwards
