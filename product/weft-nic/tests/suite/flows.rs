@@ -22,15 +22,20 @@ use weft_units::Nanos;
 
 const POLICY: &str = "class u = udp\nclass t = tcp\nroot = wfq { fair of u: 1, fair of t: 1 }";
 
-/// Sends `packets` numbered packets on each of `flows` sockets, in turns, from processor `cpu`.
-fn numbered(bed: &Testbed, flows: usize, packets: u32, cpu: usize) {
+/// The sockets of two senders. They stay open until all have sent: the port of a closed one may be another's, and its numbers begin
+/// anew.
+fn senders(bed: &Testbed, flows: usize) -> [Vec<UdpSocket>; 2] {
+    [(); 2].map(|()| (0..flows).map(|_| bench::socket(&bed.sender, bench::unspecified(false))).collect())
+}
+
+/// Sends `packets` numbered packets on each of `sockets`, in turns, from processor `cpu`.
+fn numbered(sockets: &[UdpSocket], packets: u32, cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
     // On a machine with one processor both threads share it.
     let _ = sched_setaffinity(None, &set);
-    let sockets: Vec<_> = (0..flows).map(|_| bench::socket(&bed.sender, bench::unspecified(false))).collect();
     for number in 0..packets {
-        for socket in &sockets {
+        for socket in sockets {
             let mut packet = [0; 400];
             packet[..4].copy_from_slice(&number.to_ne_bytes());
             socket.send_to(&packet, (RECEIVER, 6000)).expect("send");
@@ -48,11 +53,11 @@ fn no_mode_reorders_a_flow() {
         let config = NicConfig { mode, flows: vec![6, 2, 1], rings: 12, ..config(200) };
         let bench = Bench::start(&format!("ord{}", mode.name()), POLICY, &config, 8000, |_| ());
         let sink = bench.receiver(false, 6000);
+        let senders = senders(&bench.bed, 4);
         let received = std::thread::scope(|scope| {
             let receive = scope.spawn(|| in_order(&sink, Until::Arrived(8000)));
-            for cpu in 0..2 {
-                let bed = &bench.bed;
-                scope.spawn(move || numbered(bed, 4, 1000, cpu));
+            for (cpu, sockets) in senders.iter().enumerate() {
+                scope.spawn(move || numbered(sockets, 1000, cpu));
             }
             let bed = &bench.bed;
             scope.spawn(move || transfer(bed, 5000, 500_000));
@@ -171,11 +176,11 @@ fn flows_beyond_the_bound_share_rings_and_harm_nobody() {
     let bench = Bench::start("bnd", text, &NicConfig { rings: 16, ..config(200) }, 8000, bound);
     let sink = bench.receiver(false, 6000);
     let other = bench.receiver(false, 7000);
+    let senders = senders(&bench.bed, 30);
     let received = std::thread::scope(|scope| {
         let receive = scope.spawn(|| in_order(&sink, Until::Arrived(6000)));
-        for cpu in 0..2 {
-            let bed = &bench.bed;
-            scope.spawn(move || numbered(bed, 30, 100, cpu));
+        for (cpu, sockets) in senders.iter().enumerate() {
+            scope.spawn(move || numbered(sockets, 100, cpu));
         }
         let bed = &bench.bed;
         scope.spawn(move || {
