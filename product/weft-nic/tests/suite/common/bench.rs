@@ -6,7 +6,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use weft_host::netns::NetNs;
 use weft_host::sock_diag::{SockDiag, Socket, State};
@@ -301,6 +301,11 @@ pub(crate) enum Until<'a> {
 /// Reads numbered packets until the stream is over and none arrives for a while. Checks that each flow's numbers only
 /// grow, and returns the count.
 pub(crate) fn in_order(socket: &UdpSocket, until: Until<'_>) -> usize {
+    in_order_so_far(socket, until, &AtomicU64::new(0))
+}
+
+/// The same, with the count so far for senders that keep few packets on their way.
+pub(crate) fn in_order_so_far(socket: &UdpSocket, until: Until<'_>, so_far: &AtomicU64) -> usize {
     let mut last = std::collections::HashMap::new();
     let mut buffer = [0; 2000];
     let (mut count, mut silent) = (0, Duration::ZERO);
@@ -327,5 +332,6 @@ pub(crate) fn in_order(socket: &UdpSocket, until: Until<'_>) -> usize {
             assert!(number > before, "{from}: {number} after {before}");
         }
         count += 1;
+        so_far.store(count as u64, Ordering::Relaxed);
     }
 }
