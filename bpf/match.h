@@ -40,10 +40,13 @@ static __always_inline int has_net_cls(void);
 /* The name of the process that made the sender's socket, in four words; 0: unknown. */
 static __always_inline const __u32 *process_of(struct __sk_buff *skb);
 
-/* The user of the sender's socket, as the socket's network namespace numbers users. */
+/*
+ * The user of the sender's socket, as the socket's network namespace numbers users. Of a connection that has ended or not yet
+ * begun (a reset, a last ACK), the helper says 65534, the number of a real user.
+ */
 static __always_inline __u32 user_of(struct __sk_buff *skb)
 {
-	return skb->sk ? bpf_get_socket_uid(skb) : WEFT_NO_USER;
+	return skb->sk && bpf_sk_fullsock(skb->sk) ? bpf_get_socket_uid(skb) : WEFT_NO_USER;
 }
 
 static __always_inline __u32 classid_of(struct __sk_buff *skb)

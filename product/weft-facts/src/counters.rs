@@ -78,6 +78,10 @@ counters! {
         ring_full,
         /// Their flow was changing its class, and its old ring still had packets.
         moving,
+        /// The kernel's qdisc of the class was full, or they had waited in it for long.
+        qdisc,
+        /// A limit by destination or port would have held them for longer than its horizon.
+        horizon,
     }
 }
 

@@ -27,6 +27,7 @@ pub mod ports;
 pub mod record;
 pub mod schema;
 
+pub mod apply;
 pub mod config;
 pub mod diagnostic;
 pub mod doctor;

@@ -71,6 +71,9 @@ pub struct ServiceStatus {
     /// uplink, or of the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub uplinks: Vec<ServiceStatus>,
+    /// Differences from what was made, as sentences: for a policy in the kernel.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// The receive steering of the host's NIC, where the configuration wants it and no single uplink was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steer: Option<StatusSteer>,
@@ -160,6 +163,17 @@ impl WorkerState {
     }
 }
 
+/// The carrier of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Backend {
+    /// The software NIC, for what goes through its ports.
+    #[default]
+    Port,
+    /// The kernel's qdiscs, for all that leaves by the interface.
+    Kernel,
+}
+
 /// The interface through which packets leave.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StatusUplink {
@@ -171,6 +185,9 @@ pub struct StatusUplink {
     /// Its namespace; null for the daemon's.
     #[serde(default)]
     pub netns: Option<String>,
+    /// The carrier of the policy.
+    #[serde(default)]
+    pub backend: Backend,
     /// Whether it has a carrier.
     pub up: bool,
     /// The rate of the link, if the policy or the configuration gives one.
@@ -316,11 +333,14 @@ impl ServiceStatus {
             (None, Some(rate)) => format!("its own rate, {} now", human::rate(rate)),
             (None, None) => "its own rate".to_owned(),
         };
-        let worker = self.worker.as_str();
+        let by = match uplink.backend {
+            Backend::Port => format!("; worker {}", self.worker.as_str()),
+            Backend::Kernel => ", in the kernel".to_owned(),
+        };
         let (interface, up) = (&uplink.interface, human::time(self.uptime_s));
         let name = uplink.name.as_ref().map_or_else(String::new, |name| format!("{name}: "));
         format!(
-            "{name}policy {policy} (generation {generation}, {hash}) by {interface} ({carrier}) at {rate}; worker {worker}, up {up}"
+            "{name}policy {policy} (generation {generation}, {hash}) by {interface} ({carrier}) at {rate}{by}, up {up}"
         )
     }
 
@@ -335,9 +355,13 @@ impl ServiceStatus {
         if let Some(counters) = self.counters.text() {
             classes.note(format!("counted in all: {counters}"));
         }
+        self.warnings.iter().for_each(|warning| {
+            classes.note(format!("WARNING: {warning}"));
+        });
         let limits = (!self.limits.is_empty()).then(|| self.limit_table());
         let tenants = (!self.tenants.is_empty()).then(|| self.tenant_table());
-        [classes].into_iter().chain(limits).chain([self.port_table()]).chain(tenants).collect()
+        let ports = (self.uplink.backend == Backend::Port).then(|| self.port_table());
+        [classes].into_iter().chain(limits).chain(ports).chain(tenants).collect()
     }
 
     /// The classes as a table.

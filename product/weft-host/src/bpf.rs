@@ -49,7 +49,7 @@ pub use layout::StructLayout;
 pub use map::{MapFd, wait_grace_period};
 pub use options::ObjectOptions;
 pub use program::{ProgramFd, ProgramInfo, SkbFields, TestRun, program_info, program_maps, programs_named};
-pub use tcx::tcx_egress;
+pub use tcx::{detach_tcx, has_tcx, tcx_egress};
 pub use tracing::TracingLink;
 
 /// An error of an eBPF operation.

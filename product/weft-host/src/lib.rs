@@ -16,6 +16,7 @@ pub mod cleanup;
 pub mod clock;
 pub mod cpus;
 pub mod descriptors;
+pub mod device_record;
 pub mod doctor;
 pub mod error;
 pub mod ethtool;

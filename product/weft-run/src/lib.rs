@@ -3,6 +3,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`session`] | a port with a policy or with plain queues, on the user's own uplink |
+//! | [`kernel`] | a policy in the kernel, on a device that exists: qdiscs and a classifying program |
 //! | [`cgroups`] | the cgroups of a policy, kept up to date as services stop and start |
 //! | [`steering`] | plans from a user's input; their application to a device, import from it, and live updates |
 //! | [`departures`] | departures of a session, as a table and as a trace |
@@ -15,6 +16,7 @@ pub mod accounting;
 pub mod cgroups;
 pub mod departures;
 pub mod host_facts;
+pub mod kernel;
 pub mod place;
 pub mod session;
 pub mod steering;

@@ -9,6 +9,7 @@
 //! uplink = "eth0"              # the interface through which packets leave
 //! uplink-netns = "outside"     # its namespace; without it the daemon's
 //! rate = "900mbps"             # the link's rate; without it the policy's
+//! backend = "port"             # or "kernel": the policy holds for all that leaves by the uplink; or "auto"
 //! workers = 2                  # transmit workers that share the policy; each port belongs to one
 //! policy = "tenants"           # /etc/weft/policies/tenants.weft, or a path
 //! socket = "/run/weft/io.weft" # the control socket
@@ -144,6 +145,8 @@ pub struct UplinkConfig {
     pub rate: Option<BitsPerSec>,
     /// The number of transmit workers.
     pub workers: NonZeroUsize,
+    /// The carrier of its policy.
+    pub backend: UplinkBackend,
     /// The file of the policy.
     pub policy: PathBuf,
     /// The ports.
@@ -155,6 +158,18 @@ impl UplinkConfig {
     pub fn title(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.device)
     }
+}
+
+/// The carrier of an uplink's policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum UplinkBackend {
+    /// The software NIC, for what goes through its ports.
+    #[default]
+    Port,
+    /// The kernel, for all that leaves by the interface.
+    Kernel,
+    /// The kernel if it keeps the policy and the uplink has no ports, otherwise the software NIC.
+    Auto,
 }
 
 /// A port of the configuration.

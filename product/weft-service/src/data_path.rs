@@ -3,6 +3,7 @@
 //! A policy changes in two steps: [`DataPath::prepare`] says what would change and changes nothing, and
 //! [`DataPath::commit`] changes it. Ports come and go between changes. All calls come from the daemon's one thread.
 
+pub mod kernel;
 pub mod missing;
 pub mod session;
 

@@ -43,12 +43,30 @@ fn entitlement(policy: &CompiledPolicy, class: usize, guaranteed: Option<&[BitsP
 }
 
 /// The entitlement of a class that the data path adds to the policy's.
-pub(crate) fn of_another(name: &str) -> Entitlement {
+fn of_another(name: &str) -> Entitlement {
     let reason = match name {
         INFRASTRUCTURE => "it is served before the policy, with a share of the link",
         _ => "it is no class of the policy",
     };
     Entitlement::Unknown(reason.to_owned())
+}
+
+/// Adds to the counters of classes what `policy` promises them on a link of `rate`.
+pub(crate) fn describe_classes(
+    policy: &CompiledPolicy,
+    rate: Option<BitsPerSec>,
+    classes: Vec<StatusClass>,
+) -> Vec<StatusClass> {
+    let entitled = entitlements(policy, rate);
+    let class = |(index, class): (usize, StatusClass)| {
+        let entitlement = entitled.get(index).cloned().unwrap_or_else(|| of_another(&class.class));
+        let (entitled_bps, entitled_reason) = match entitlement {
+            Entitlement::Rate(rate) => (Some(rate.get() as f64), None),
+            Entitlement::Unknown(reason) => (None, Some(reason)),
+        };
+        StatusClass { entitled_bps, entitled_reason, ..class }
+    };
+    classes.into_iter().enumerate().map(class).collect()
 }
 
 /// The limits of `policy`, with the rates of `classes` below them.

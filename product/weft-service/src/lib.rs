@@ -37,6 +37,7 @@ pub mod delegation;
 pub mod doctor;
 mod entitlement;
 pub mod holding;
+pub mod kernel;
 pub mod log;
 pub mod metrics;
 pub mod notify;

@@ -7,11 +7,13 @@ use std::io::Read;
 use std::path::Path;
 use weft_facts::diagnostic::PolicyDiagnostic;
 use weft_facts::ports::LimitedPort;
+use weft_facts::tenants::TenantText;
 use weft_policy::syntax::TEXT_MAX;
 use weft_policy::{
-    Compilation, CompileOptions, CompiledPolicy, Fallback, Source, Steps, Tenant, TenantFiles, TenantTexts,
-    TooManyRefused, compile_with_fallback, texts_of,
+    Compilation, CompileOptions, CompiledPolicy, Fallback, FileText, Source, Steps, Tenant, TenantFiles,
+    TenantTexts, TooManyRefused, compile_with_fallback, texts_of,
 };
+use weft_run::session::AuthoredPolicy;
 use weft_run::tenant_files::Beside;
 use weft_titan::host_users::host_users;
 use weft_units::BitsPerSec;
@@ -144,6 +146,31 @@ impl ServicePolicy {
         let policy = Self { name, hash, text, compiled, tenants, port_limits, rate, steps, diagnostics };
         let refused = refused.into_iter().map(|(tenant, error)| (tenant, error.one_line())).collect();
         Ok((policy, refused))
+    }
+
+    /// The policy as its author wrote it, for a successor of this process.
+    pub fn authored(&self) -> AuthoredPolicy {
+        let text =
+            |(tenant, file): (String, FileText)| TenantText { tenant, name: file.name, text: file.text };
+        AuthoredPolicy {
+            name: self.name.clone(),
+            text: self.text.clone(),
+            rate_bps: self.rate.map(BitsPerSec::get),
+            port_limits: self.port_limits.clone(),
+            tenants: self.tenant_texts().0.into_iter().map(text).collect(),
+        }
+    }
+
+    /// Compiles a policy as its author wrote it.
+    ///
+    /// # Errors
+    /// When it does not compile.
+    pub fn of_authored(source: &AuthoredPolicy) -> Result<Self, PolicyError> {
+        let file =
+            |of: &TenantText| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
+        let files = TenantTexts(source.tenants.iter().map(file).collect());
+        let rate = source.rate_bps.map(BitsPerSec);
+        Self::limited(&source.name, source.text.clone(), &files, rate, source.port_limits.clone())
     }
 
     /// The texts of its tenants' files, for another compilation.

@@ -13,11 +13,12 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use weft_facts::status::StatusSteer;
+use weft_host::device_record::RecordError;
 use weft_host::ethtool::{ContextId, EthtoolError, Kernel, Nic};
 use weft_host::netns::NetNsError;
 use weft_host::sock_diag::{SockDiag, SockDiagError};
 use weft_host::{NetNs, link};
-use weft_run::steering::device::record::{DeviceRecordError, FOLDER, OpenRecord};
+use weft_run::steering::device::record::{FOLDER, OpenRecord};
 use weft_run::steering::device::{self, BringError, WantedSteering};
 use weft_run::steering::input::{self, InputError};
 use weft_run::steering::watch;
@@ -48,7 +49,7 @@ pub enum Cause {
     Device(#[from] EthtoolError),
     /// The record cannot be had.
     #[error(transparent)]
-    Record(#[from] DeviceRecordError),
+    Record(#[from] RecordError),
     /// The sockets cannot be listed.
     #[error(transparent)]
     Sockets(#[from] SockDiagError),

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use weft_host::bpf::{RunStats, SharedLayout, SharedValue, program_info};
 use weft_host::bpffs::BpfFs;
 use weft_host::clock;
+use weft_host::device_record::{self, DeviceRecord};
 use weft_host::link;
 use weft_host::netns::NetNs;
 use weft_host::tc::{self, Filter, FilterAction, FilterRule, Handle, TcDevice, TcObject};
@@ -70,7 +71,7 @@ impl Titan {
     /// Nothing remains then.
     pub fn attach(ns: &NetNs, device: &str, settings: &Settings) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
-        let _lock = state::lock(&folder)?;
+        let _lock = device_record::lock(&folder)?;
         let found = inspect(ns, device)?;
         let netns = ns.inode()?;
         stale_pins::forget(&folder)?;
@@ -114,7 +115,7 @@ impl Titan {
             update_interval_ns: settings.update_interval.get(),
             segments_before: None,
             pins,
-            since: state::seconds_since_1970(),
+            since: device_record::seconds_since_1970(),
         };
         // Before the filter is added: a process killed in between leaves no filter without a record.
         undo.state = Some((folder.clone(), state.clone()));
@@ -136,7 +137,7 @@ impl Titan {
     /// When none is attached, with the devices where it is.
     pub fn open(ns: &NetNs, device: &str) -> Result<Self> {
         let folder = PathBuf::from(state::FOLDER);
-        let _lock = state::lock(&folder)?;
+        let _lock = device_record::lock(&folder)?;
         stale_pins::forget(&folder)?;
         let (netns, ifindex) = (ns.inode()?, link::index(ns, device)?);
         match ChangeRecord::read(&folder, netns, ifindex)? {
@@ -160,7 +161,7 @@ impl Titan {
     /// When a state file cannot be read.
     pub fn all(ns: Option<&NetNs>) -> Result<Vec<ChangeRecord>> {
         let folder = PathBuf::from(state::FOLDER);
-        let _lock = state::lock(&folder)?;
+        let _lock = device_record::lock(&folder)?;
         stale_pins::forget(&folder)?;
         let netns = ns.map(NetNs::inode).transpose()?;
         let mut states = ChangeRecord::all(&folder)?;
@@ -215,7 +216,7 @@ impl Titan {
 
     /// The time since it was attached.
     pub fn age(&self) -> Nanos {
-        Nanos::from_secs(state::seconds_since_1970().saturating_sub(self.state.since))
+        Nanos::from_secs(device_record::seconds_since_1970().saturating_sub(self.state.since))
     }
 
     /// The time of the programs per assigned packet in nanoseconds, departures included; `None` while the kernel's
@@ -361,7 +362,7 @@ impl Titan {
     /// # Errors
     /// When the kernel refuses a step; the remaining steps are executed nevertheless.
     pub fn detach(mut self) -> Result<()> {
-        let _lock = state::lock(&self.folder)?;
+        let _lock = device_record::lock(&self.folder)?;
         self.page.use_weights.store(0, Ordering::Release);
         self.page.segment_bytes.store(0, Ordering::Release);
         let device = &self.name()?;

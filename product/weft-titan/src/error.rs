@@ -2,9 +2,9 @@
 
 use crate::match_table::PrepareError;
 use crate::programs::PinError;
-use crate::state::StateError;
 use weft_host::OsError;
 use weft_host::bpf::BpfError;
+use weft_host::device_record::RecordError;
 use weft_host::link::LinkError;
 use weft_host::net_shaper::ShaperError;
 use weft_host::netns::NetNsError;
@@ -38,7 +38,7 @@ pub enum TitanError {
     Xps(#[from] XpsError),
     /// The state file could not be read or written.
     #[error(transparent)]
-    State(#[from] StateError),
+    State(#[from] RecordError),
     /// The device has one queue.
     #[error("{device} has one transmit queue, so there is nothing to assign{hint}")]
     OneQueue {

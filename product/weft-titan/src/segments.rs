@@ -5,6 +5,7 @@ use crate::error::TitanError;
 use crate::state::{self, ChangeRecord, SegmentLimits};
 use std::fs::{File, TryLockError};
 use std::path::Path;
+use weft_host::device_record::{self, DeviceRecord, RecordError};
 use weft_host::link;
 use weft_host::netns::NetNs;
 
@@ -18,8 +19,8 @@ pub(crate) fn name_of(ns: &NetNs, ifindex: u32) -> Result<Option<String>> {
 /// Takes the device's lock, which excludes other driver syncs while the file is open. The kernel releases it with the
 /// process.
 pub(crate) fn hold(folder: &Path, state: &ChangeRecord) -> Result<File> {
-    let path = state::path(folder, state.netns, state.ifindex).with_extension(state::LOCK);
-    let file = File::create(&path).map_err(|source| state::StateError::File {
+    let path = device_record::path(folder, state.netns, state.ifindex).with_extension(state::LOCK);
+    let file = File::create(&path).map_err(|source| RecordError::File {
         action: "make",
         path: path.display().to_string(),
         source,
@@ -28,7 +29,7 @@ pub(crate) fn hold(folder: &Path, state: &ChangeRecord) -> Result<File> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(TitanError::Actuated { device: state.device.clone() }),
         Err(TryLockError::Error(source)) => {
-            Err(state::StateError::File { action: "lock", path: path.display().to_string(), source }.into())
+            Err(RecordError::File { action: "lock", path: path.display().to_string(), source }.into())
         }
     }
 }
@@ -46,7 +47,7 @@ fn refresh(folder: &Path, state: &mut ChangeRecord) -> Result<()> {
 
 /// Limits the device's segments to `bytes`. The original limits are recorded first, unless they are already.
 pub(crate) fn lower(folder: &Path, state: &mut ChangeRecord, ns: &NetNs, bytes: u32) -> Result<()> {
-    let _lock = state::lock(folder)?;
+    let _lock = device_record::lock(folder)?;
     refresh(folder, state)?;
     let Some(device) = name_of(ns, state.ifindex)? else {
         return Err(TitanError::Gone { device: state.device.clone(), ifindex: state.ifindex });
@@ -62,7 +63,7 @@ pub(crate) fn lower(folder: &Path, state: &mut ChangeRecord, ns: &NetNs, bytes: 
 
 /// Restores the original limits of the device, if they were changed.
 pub(crate) fn restore(folder: &Path, state: &mut ChangeRecord, ns: &NetNs) -> Result<()> {
-    let _lock = state::lock(folder)?;
+    let _lock = device_record::lock(folder)?;
     refresh(folder, state)?;
     restore_known(folder, state, ns)
 }

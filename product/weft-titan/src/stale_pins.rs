@@ -8,6 +8,7 @@ use crate::state::ChangeRecord;
 use std::path::{Path, PathBuf};
 use weft_host::bpf::{MapFd, program_maps, programs_named};
 use weft_host::bpffs::BpfFs;
+use weft_host::device_record::DeviceRecord;
 
 /// The prefix of the names of pin folders.
 const PREFIX: &str = "weft-titan-";
@@ -88,7 +89,7 @@ mod tests {
         if !privileged("pins_that_nobody_knows_of_go_when_their_classifier_has_gone") {
             return;
         }
-        let _lock = crate::state::lock(Path::new(crate::state::FOLDER)).expect("the lock");
+        let _lock = weft_host::device_record::lock(Path::new(crate::state::FOLDER)).expect("the lock");
         let empty = tempfile::tempdir().expect("a folder");
         let loaded = Loaded::load(&ProgramConfig::TRIAL, None).expect("loads");
         let filesystem = BpfFs::open().expect("a bpf file system");

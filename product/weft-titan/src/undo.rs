@@ -4,6 +4,7 @@ use crate::programs::HANDLE;
 use crate::stale_pins::drop_pins;
 use crate::state::ChangeRecord;
 use std::path::PathBuf;
+use weft_host::device_record::DeviceRecord;
 use weft_host::netns::NetNs;
 use weft_host::tc::{Handle, TcDevice};
 

@@ -18,6 +18,7 @@ use weft_cli::manual::{Completions, Manual};
 Examples:
   weft demo                                  a policy holds on real traffic
   weft policy check policies/tenants.weft    is the policy right?
+  weft apply my.weft --device eth0           the policy holds on eth0, in the kernel
   weft run my.weft --uplink eth0 --dry-run   what would be created on this host?
   weft daemon                                the policy of /etc/weft, as a service
   weft top                                   rates and shares of a running daemon
@@ -41,6 +42,8 @@ pub(crate) struct Cli {
 /// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Apply(commands::apply::Args),
+    Remove(commands::apply::RemoveArgs),
     Run(commands::run::Args),
     Daemon(commands::daemon::Args),
     Keeper(commands::keeper::Args),
@@ -76,8 +79,10 @@ impl Command {
             Self::Run(args) => commands::run::run(args),
             Self::Daemon(args) => commands::daemon::run(&args),
             Self::Keeper(args) => commands::keeper::run(&args),
+            Self::Apply(args) => commands::apply::run(&args),
+            Self::Remove(args) => commands::apply::remove(&args),
             Self::Status(args) => commands::status::run(&args),
-            Self::Top(args) => commands::top::run(&args),
+            Self::Top(args) => commands::top::run(args),
             Self::Port(args) => commands::port::run(args),
             Self::Tenant(args) => commands::tenant::run(args),
             Self::Config(args) => commands::config::run(&args),

@@ -6,6 +6,7 @@ use weft_facts::record::Document;
 
 #[test]
 fn documents_are_what_their_schemas_say() {
+    check(&fixture::apply_report());
     check(&fixture::replay_report());
     check(&fixture::policy_check_report());
     check(&fixture::policy_cost_report());

@@ -155,6 +155,15 @@ impl MapFd {
         self.handle.lookup(key, MapFlags::ANY).map_err(|e| refused("read map", &self.name(), e))
     }
 
+    /// The values of an element on each processor, if the element exists, of a map that has one for each.
+    ///
+    /// # Errors
+    /// If it is no such map, the key has the wrong size, or the kernel refuses the lookup.
+    pub fn lookup_per_cpu(&self, key: &[u8]) -> Result<Vec<Vec<u8>>, BpfError> {
+        let values = self.handle.lookup_percpu(key, MapFlags::ANY);
+        Ok(values.map_err(|e| refused("read map", &self.name(), e))?.unwrap_or_default())
+    }
+
     /// Writes an element.
     ///
     /// # Errors

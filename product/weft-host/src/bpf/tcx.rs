@@ -15,6 +15,27 @@ const PROGRAMS_MAX: usize = 64;
 /// # Errors
 /// If the device does not exist, or capabilities are missing.
 pub fn tcx_egress(ifindex: u32) -> Result<Vec<u32>, BpfError> {
+    Ok(query(ifindex)?.unwrap_or_default())
+}
+
+/// Whether device `ifindex` of the calling thread's namespace has a place for tcx programs.
+///
+/// # Errors
+/// As [`tcx_egress`].
+pub fn has_tcx(ifindex: u32) -> Result<bool, BpfError> {
+    Ok(query(ifindex)?.is_some())
+}
+
+/// Detaches the tcx program with this id from the egress of device `ifindex` of the calling thread's namespace.
+///
+/// # Errors
+/// If it is not attached there.
+pub fn detach_tcx(program: u32, ifindex: u32) -> Result<(), BpfError> {
+    detach(&ProgramFd::by_id(program)?, ifindex)
+}
+
+/// The programs at the egress of a device; `None` on a kernel without tcx.
+fn query(ifindex: u32) -> Result<Option<Vec<u32>>, BpfError> {
     let mut ids = vec![0_u32; PROGRAMS_MAX];
     let mut query = libbpf_sys::bpf_prog_query_opts {
         sz: size_of::<libbpf_sys::bpf_prog_query_opts>() as libbpf_sys::size_t,
@@ -30,7 +51,7 @@ pub fn tcx_egress(ifindex: u32) -> Result<Vec<u32>, BpfError> {
     match -result {
         0 => {}
         // Before Linux 6.6 the kind of place is unknown.
-        libc::EINVAL => return Ok(Vec::new()),
+        libc::EINVAL => return Ok(None),
         error => {
             let error = io::Error::from_raw_os_error(error);
             return Err(failed("read the tcx programs of interface", &ifindex.to_string(), error.into()));
@@ -38,7 +59,17 @@ pub fn tcx_egress(ifindex: u32) -> Result<Vec<u32>, BpfError> {
     }
     // SAFETY: both fields of the union are the same number.
     ids.truncate(unsafe { query.__bindgen_anon_1.count } as usize);
-    Ok(ids)
+    Ok(Some(ids))
+}
+
+impl ProgramFd {
+    /// Attaches this program after all others at the egress of device `ifindex` of the calling thread's namespace.
+    ///
+    /// # Errors
+    /// If the kernel refuses it or has no tcx.
+    pub fn attach_last(&self, ifindex: u32) -> Result<(), BpfError> {
+        attach(self, ifindex, libbpf_sys::BPF_F_AFTER, None)
+    }
 }
 
 impl Object {

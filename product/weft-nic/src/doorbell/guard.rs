@@ -91,7 +91,7 @@ impl Guard {
     }
 
     /// Sets the lane of infrastructure; `None` where the policy has a class for it.
-    pub(crate) fn set_infrastructure(&self, lane: Option<LaneId>) {
+    pub fn set_infrastructure(&self, lane: Option<LaneId>) {
         self.infrastructure.store(lane.map_or(u32::MAX, |lane| lane.0), Ordering::Relaxed);
     }
 

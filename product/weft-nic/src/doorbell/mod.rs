@@ -22,7 +22,7 @@ pub use egress::EgressError;
 pub use guard::Guard;
 pub use maps::NicMaps;
 pub(crate) use maps::{OWN, shared_maps};
-pub use table::{MatchTables, PrepareError, PreparedTables, TableError, check, tables};
+pub use table::{MatchTables, PrepareError, PreparedTables, TableError, build_tables, check, tables};
 
 use crate::plan::RingPlan;
 use crate::ring_accounting::NEVER_CAME;

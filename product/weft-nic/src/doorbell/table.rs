@@ -37,7 +37,7 @@ pub fn tables(plan: &RingPlan) -> Result<Tables, TableError> {
 ///
 /// # Errors
 /// As [`check`].
-pub(super) fn build_tables(policy: &CompiledPolicy, own_rings: bool) -> Result<Tables, TableError> {
+pub fn build_tables(policy: &CompiledPolicy, own_rings: bool) -> Result<Tables, TableError> {
     let Tested { ports, .. } = tested(policy.rules.iter().map(|rule| &rule.matcher));
     build(policy, Tested { ports: ports && own_rings, cgroups: !policy.cgroups.is_empty() })
 }

@@ -277,6 +277,7 @@ fn a_classifier_that_nobody_knows_of_is_not_joined_by_a_second() {
     let sender = &assigned.bed.sender;
     let state = assigned.titan().state().clone();
     // The state left by a process that is killed before it writes its record.
+    use weft_host::device_record::DeviceRecord;
     state.remove(std::path::Path::new(weft_titan::state::FOLDER));
     let twice = Titan::attach(sender, "port0", &Settings::default()).err();
     let said = twice.as_ref().map(ToString::to_string).unwrap_or_default();

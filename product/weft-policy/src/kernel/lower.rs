@@ -4,6 +4,7 @@ use super::Lowered;
 use super::classes::{self, ClassMap};
 use super::parts::{self, Claim, FRAME, Fraction, LEAST_BURST, QUANTUM, burst, divide, limit_burst, whole};
 use super::promises::{self, NodeForm, Notes};
+use super::qdiscs::KernelQdiscs;
 use super::shape::{BANDS, Form, LEVELS, Shape};
 use super::tree::{Class, ClassKind, Handle, HtbClass, KernelPart, Parent, Qdisc, QdiscKind};
 use crate::compiled::{CompiledPolicy, infrastructure_rate};
@@ -67,18 +68,26 @@ impl LowerError {
     }
 }
 
-/// The kernel form of `policy`.
+/// The kernel form of `policy`, for a kernel that has all qdiscs.
 ///
 /// # Errors
 /// If the kernel has no form of the policy, even one that keeps less.
 pub fn lower(policy: &CompiledPolicy) -> Result<Lowered, LowerError> {
+    lower_on(policy, KernelQdiscs::ALL)
+}
+
+/// The kernel form of `policy`, for a kernel that has these qdiscs.
+///
+/// # Errors
+/// As [`lower`].
+pub fn lower_on(policy: &CompiledPolicy, has: KernelQdiscs) -> Result<Lowered, LowerError> {
     let link = policy.link.ok_or(LowerError::NoLinkRate)?;
     let program = &policy.program;
     let (leaves, nodes) = (program.leaves.len(), program.nodes.len());
     if leaves > Handle::LEAVES_MAX || nodes > Handle::NODES_MAX {
         return Err(LowerError::TooManyParts { leaves, nodes });
     }
-    let shape = Shape::new(program);
+    let shape = Shape::new(program, has);
     let classes = shape.htb_leaves(program.root, false);
     let infrastructure = (!policy.names_infrastructure()).then(|| {
         let share = infrastructure_rate(link);
@@ -415,12 +424,13 @@ impl Builder<'_> {
         let held = clocks.map(|clock| clock.rate.bytes_in(clock.horizon).get().div_ceil(FRAME.get())).max();
         let fifo = self.policy.program.leaves.get(leaf.index()).map(|leaf| &leaf.discipline);
         let kind = match held {
-            Some(packets) => {
+            Some(packets) if self.shape.has.fq => {
                 let flow_limit = fits(Packets(packets.max(FLOW_LIMIT)));
                 QdiscKind::Fq { limit: fits(Packets(flow_limit.get().saturating_mul(10))), flow_limit }
             }
+            _ if !self.shape.has.fq_codel => QdiscKind::Pfifo { limit },
             None if bounds.len() > 1 && fifo == Some(&LeafDiscipline::Fifo) => QdiscKind::Pfifo { limit },
-            None => QdiscKind::FqCodel { limit, target: parts::target(rate) },
+            _ => QdiscKind::FqCodel { limit, target: parts::target(rate) },
         };
         if let Some(slot) = self.leaves.get_mut(leaf.index()) {
             *slot = Some(at);

@@ -27,14 +27,16 @@ mod commands;
 mod lower;
 mod parts;
 mod promises;
+mod qdiscs;
 mod shape;
 mod tree;
 
 pub use changes::{Edits, KernelDifference, NewRoot, diff};
 pub use classes::{ClassFilter, ClassMap};
-pub use lower::{LowerError, lower};
+pub use lower::{LowerError, lower, lower_on};
 pub use parts::{FRAME, OVERHEAD, SUPER_PACKET};
 pub use promises::KernelStatement;
+pub use qdiscs::KernelQdiscs;
 pub use shape::LimitClock;
 pub use tree::{Class, ClassKind, Handle, HtbClass, KernelPart, KernelTree, Parent, Qdisc, QdiscKind};
 

@@ -89,12 +89,12 @@ impl Notes {
 pub(super) fn statements(policy: &CompiledPolicy, shape: &Shape<'_>, notes: &Notes) -> Vec<KernelStatement> {
     let mut found = Found(Vec::new());
     found.classes(policy);
-    found.nodes(policy, notes);
+    found.nodes(policy, shape, notes);
     found.leaves(policy, notes);
     for (number, limit) in policy.program.limits.iter().enumerate().filter(|(_, limit)| !limit.is_vacant()) {
         let id = LimitId::from_index(number);
         let timed = shape.clock_of(id).is_some();
-        found.limit(limit, timed, notes.lost.contains(&id));
+        found.limit(limit, (timed, shape.has.fq), notes.lost.contains(&id));
     }
     found.whole(policy);
     found.0
@@ -147,14 +147,17 @@ impl Found {
         }
     }
 
-    fn nodes(&mut self, policy: &CompiledPolicy, notes: &Notes) {
+    fn nodes(&mut self, policy: &CompiledPolicy, shape: &Shape<'_>, notes: &Notes) {
         for (number, node) in policy.program.nodes.iter().enumerate().filter(|(_, node)| !node.is_vacant()) {
             let id = NodeId::from_index(number);
             let form = notes.forms.get(number).copied().flatten();
             match &node.discipline {
-                Discipline::Priority => self.add(named(&node.name), priority(&node.name, form)),
+                Discipline::Priority => {
+                    self.add(named(&node.name), priority(&node.name, form, why(shape, id)))
+                }
                 Discipline::Wfq(_) => {
-                    self.add(named(&node.name), weights(&node.name, form, notes.uneven.contains(&id)));
+                    let uneven = notes.uneven.contains(&id);
+                    self.add(named(&node.name), weights(&node.name, form, uneven, why(shape, id)));
                 }
                 other => self.algorithm(&node.name, of_discipline(other), node.children.len(), false),
             }
@@ -198,6 +201,13 @@ impl Found {
                     let named = custom.dropper.as_ref().unwrap_or(custom);
                     self.algorithm(&leaf.name, &named.algorithm.name, 0, custom.dropper.is_some());
                 }
+                LeafDiscipline::Fair if matches!(kind, Some(QdiscKind::Pfifo { .. })) => {
+                    let promise = format!("{}: fair over its flows", leaf.name);
+                    let instead = "load its module (sch_fq_codel), or run the policy by `weft run`";
+                    let broken =
+                        broken(promise, "this kernel has no fq_codel: its flows share a FIFO", instead);
+                    self.add(named(&leaf.name), broken);
+                }
                 LeafDiscipline::Fair => {
                     let bound = if timed {
                         "flows have turns (fq), each as far as the limits by destination and port let it"
@@ -226,13 +236,18 @@ impl Found {
         }
     }
 
-    fn limit(&mut self, limit: &LimitSpec, timed: bool, lost: bool) {
+    fn limit(&mut self, limit: &LimitSpec, (timed, has_fq): (bool, bool), lost: bool) {
         let name = &limit.name;
         let promise = format!("limit {name}");
         let about = named(name);
         if lost {
             let reason = "HTB has no level of classes left for it";
             return self.add(about, broken(promise, reason, "write fewer levels above it"));
+        }
+        if timed && !has_fq {
+            let instead = "load its module (sch_fq), or run the policy by `weft run`";
+            let reason = "this kernel has no fq, which holds packets until their time";
+            return self.add(about, broken(promise, reason, instead));
         }
         if timed {
             let bound =
@@ -270,20 +285,31 @@ impl Found {
     }
 }
 
-fn priority(name: &str, form: Option<NodeForm>) -> Promise {
+/// The reason why a node is classes of HTB and no qdisc.
+fn why(shape: &Shape<'_>, node: NodeId) -> &'static str {
+    if shape.holds_below(Child::Node(node)) {
+        "limits hold packets below it"
+    } else {
+        "this kernel has no drr or no prio qdisc for it"
+    }
+}
+
+fn priority(name: &str, form: Option<NodeForm>, why: &str) -> Promise {
     let promise = format!("{name}: strict priority");
     match form {
         Some(NodeForm::Bands) => Promise::kept(promise),
         Some(NodeForm::Flat) => broken(
             promise,
-            "limits hold packets below it, and HTB counts priority for all classes that share by weights above it: its children share evenly",
+            format!(
+                "{why}, and HTB counts priority for all classes that share by weights above it: its children share evenly"
+            ),
             format!("write `{name}` without limits, or above the `wfq`"),
         ),
         _ => Promise::within(promise, "each class below keeps 8 kb/s"),
     }
 }
 
-fn weights(name: &str, form: Option<NodeForm>, uneven: bool) -> Promise {
+fn weights(name: &str, form: Option<NodeForm>, uneven: bool, why: &str) -> Promise {
     let promise = format!("{name}: shares by weights");
     match form {
         _ if uneven => broken(
@@ -297,7 +323,9 @@ fn weights(name: &str, form: Option<NodeForm>, uneven: bool) -> Promise {
         ),
         Some(NodeForm::Spare) => Promise::within(
             promise,
-            "limits hold packets below it: classes share roughly by weight, since HTB sends a super-packet whole in each turn, and what an idle class leaves goes to all of them and not first to its siblings",
+            format!(
+                "{why}: classes share roughly by weight, since HTB sends a super-packet whole in each turn, and what an idle class leaves goes to all of them and not first to its siblings"
+            ),
         ),
         _ => Promise::within(promise, "1 % over 5 s, and 4 % in a single second"),
     }

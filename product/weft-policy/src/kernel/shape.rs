@@ -1,6 +1,7 @@
 //! The policy's tree with its limits: which branch each of them covers, and which of them need a clock.
 
 use super::parts::Fraction;
+use super::qdiscs::KernelQdiscs;
 use std::collections::{BTreeMap, BTreeSet};
 use weft_sched::program::{Child, Discipline, Program};
 use weft_units::{BitsPerSec, Bytes, LaneId, LeafId, LimitId, Nanos, NodeId};
@@ -71,10 +72,11 @@ pub(super) struct Shape<'a> {
     pub(super) lanes: Vec<Vec<LimitId>>,
     /// Whether priorities without limits below are prio qdiscs, since HTB has too few levels.
     compact: bool,
+    pub(super) has: KernelQdiscs,
 }
 
 impl<'a> Shape<'a> {
-    pub(super) fn new(program: &'a Program) -> Self {
+    pub(super) fn new(program: &'a Program, has: KernelQdiscs) -> Self {
         let mut shape = Self {
             program,
             nodes: vec![Branch::default(); program.nodes.len()],
@@ -82,6 +84,7 @@ impl<'a> Shape<'a> {
             clocks: Vec::new(),
             lanes: program.lanes.iter().map(|lane| lane.limits.clone()).collect(),
             compact: false,
+            has,
         };
         let (mut by_leaf, mut by_limit) = (vec![BTreeSet::new(); program.leaves.len()], BTreeMap::new());
         for (number, lane) in program.lanes.iter().enumerate() {
@@ -229,7 +232,7 @@ impl<'a> Shape<'a> {
         self.branch(child).map_or(BitsPerSec::MAX, |branch| branch.most)
     }
 
-    fn holds_below(&self, child: Child) -> bool {
+    pub(super) fn holds_below(&self, child: Child) -> bool {
         self.children_of(child).iter().any(|below| self.branch(*below).is_some_and(|branch| branch.held))
     }
 
@@ -244,12 +247,23 @@ impl<'a> Shape<'a> {
         match self.program.nodes.get(id.index()).map(|node| &node.discipline) {
             Some(Discipline::Custom(_)) if children.len() == 1 => Form::Through(children[0]),
             Some(Discipline::Priority) | None => {
-                let banded = (weighted || self.compact) && !held && self.bands(id).len() <= BANDS;
+                let banded = (weighted || self.compact)
+                    && !held
+                    && self.has.prio
+                    && self.takes_turns(child)
+                    && self.bands(id).len() <= BANDS;
                 if banded { Form::Turns(id) } else { Form::Order(id) }
             }
-            Some(_) if held => Form::Weights(id),
+            Some(_) if held || !self.takes_turns(child) => Form::Weights(id),
             Some(_) => Form::Turns(id),
         }
+    }
+
+    /// Whether the kernel has what a branch needs whose nodes are qdiscs below an HTB class.
+    fn takes_turns(&self, child: Child) -> bool {
+        let Child::Node(id) = child else { return true };
+        let has = if self.is_priority(id) { self.has.prio } else { self.has.drr };
+        has && self.children(id).iter().all(|below| self.takes_turns(*below))
     }
 
     /// The children of a priority, with those of the priorities among them in their places.

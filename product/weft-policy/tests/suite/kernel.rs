@@ -3,7 +3,9 @@
 use crate::common::compiled;
 use expect_test::{Expect, expect};
 use std::fmt::Write;
-use weft_policy::kernel::{KernelDifference, KernelPart, LowerError, Lowered, NewRoot, diff, lower};
+use weft_policy::kernel::{
+    KernelDifference, KernelPart, KernelQdiscs, LowerError, Lowered, NewRoot, diff, lower, lower_on,
+};
 use weft_policy::promise::{About, Kept};
 use weft_policy::{CompiledPolicy, infrastructure_rate, renumber};
 use weft_units::BitsPerSec;
@@ -520,4 +522,28 @@ fn infrastructure_has_a_small_share_of_any_link() {
     let rate = |megabits: u64| infrastructure_rate(BitsPerSec(megabits * 1_000_000)).get();
     assert_eq!([10_000, 100, 50, 5].map(rate), [100_000_000, 1_000_000, 1_000_000, 500_000]);
     assert_eq!(infrastructure_rate(BitsPerSec(1)).get(), 1);
+}
+
+#[test]
+fn a_kernel_without_qdiscs_has_htb_alone_and_says_what_is_lost() {
+    let text =
+        format!("{MEASURED}class e = mark 5\n").replace("default }\na.lim", "fair of e, default }\na.lim");
+    let policy = policy(&text);
+    let found = lower_on(&policy, KernelQdiscs::of(|_| false)).expect("a tree");
+    assert!(found.tree.qdiscs().all(|qdisc| ["htb", "pfifo"].contains(&qdisc.kind.name())));
+    assert!(found.map.filters.is_empty(), "HTB finds its own classes");
+    let refusal = found.refusal().expect("fair of");
+    assert!(
+        refusal.reason.contains("no fq_codel") && refusal.instead.contains("sch_fq_codel"),
+        "{refusal:?}"
+    );
+    let rest = found.statements.iter().find(|of| of.about == About::Named("rest".to_owned())).expect("rest");
+    assert_eq!(rest.promise.kept, Kept::Within);
+    let within = rest.promise.within.as_deref().unwrap_or_default();
+    assert!(within.starts_with("this kernel has no drr"), "{within}");
+    let text = MEASURED.replace("limit 2400kbps of a", "limit by destination { 192.0.2.0/24: 1mbps } of a");
+    let refusal = lower_on(&crate::kernel::policy(&text), KernelQdiscs::of(|kind| kind != "fq"))
+        .expect("a tree")
+        .refusal();
+    assert!(refusal.is_some_and(|refusal| refusal.reason.contains("no fq,")), "limits by destination");
 }

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use weft_policy::kernel::{
-    ClassKind, FRAME, Handle, HtbClass, KernelDifference, KernelPart, KernelTree, LowerError, Lowered,
-    Parent, QdiscKind, diff, lower,
+    ClassKind, FRAME, Handle, HtbClass, KernelDifference, KernelPart, KernelQdiscs, KernelTree, LowerError,
+    Lowered, Parent, QdiscKind, diff, lower, lower_on,
 };
 use weft_policy::{CompiledPolicy, renumber};
 use weft_units::BitsPerSec;
@@ -429,7 +429,11 @@ fn check_default(tree: &KernelTree, found: &Lowered) -> Result<(), TestCaseError
 
 /// The lowered form. `None` for a tree that is too deep or too wide, the only reasons that are accepted.
 fn lowered(policy: &CompiledPolicy) -> Option<Lowered> {
-    match lower(policy) {
+    accepted(lower(policy))
+}
+
+fn accepted(lowered: Result<Lowered, LowerError>) -> Option<Lowered> {
+    match lowered {
         Ok(found) => Some(found),
         Err(LowerError::TooManyBands(_, bands)) => {
             assert!(bands > 16, "{bands}");
@@ -473,6 +477,20 @@ proptest! {
         let policy = policy(&draft.text(classes));
         if let Some(found) = lowered(&policy) {
             check(&found, &policy)?;
+        }
+    }
+
+    #[test]
+    fn every_tree_has_only_qdiscs_that_the_kernel_has(seed in any::<u64>(), kernel in 0_u8..16) {
+        let (draft, classes) = Draft::random(seed, ANYTHING);
+        let policy = policy(&draft.text(classes));
+        let kinds = ["drr", "prio", "fq_codel", "fq"];
+        let has = |kind: &str| kinds.iter().position(|known| *known == kind).is_none_or(|at| kernel >> at & 1 == 1);
+        if let Some(found) = accepted(lower_on(&policy, KernelQdiscs::of(has))) {
+            check(&found, &policy)?;
+            for qdisc in found.tree.qdiscs() {
+                prop_assert!(has(qdisc.kind.name()), "{} of {kernel:04b}", qdisc.kind.name());
+            }
         }
     }
 

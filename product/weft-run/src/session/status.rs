@@ -106,6 +106,7 @@ impl Session {
                 bound: totals.bound.packets,
                 ring_full: totals.full.packets,
                 moving: totals.moving.packets,
+                ..ClassDrops::default()
             },
             counters: totals.events,
             backlog_bytes: waiting.map_or(0, |bytes| bytes.get()),

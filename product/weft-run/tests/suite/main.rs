@@ -4,6 +4,7 @@ mod cgroups;
 mod changes;
 mod common;
 mod gate;
+mod kernel;
 mod port_limits;
 mod ports;
 mod sojourn;

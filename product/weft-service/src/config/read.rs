@@ -4,7 +4,7 @@ use super::ports::read_port;
 use super::steer::{SteerLayer, read_steer};
 use super::uplinks::{Head, UplinkLayer, under};
 use super::values::{Mistakes, each, each_key, interface, list, non_empty, not_read, one_of};
-use super::{Config, ConfigError, ConfiguredPort, GROUP, Hold, Metrics, OnFailure, Watchdog};
+use super::{Config, ConfigError, ConfiguredPort, GROUP, Hold, Metrics, OnFailure, UplinkBackend, Watchdog};
 use core::num::NonZeroUsize;
 use core::ops::Range;
 use std::collections::BTreeMap;
@@ -16,12 +16,13 @@ use weft_text::{LocatedError, ParseError, quoted};
 use weft_units::BitsPerSec;
 
 /// The keys of a file.
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "uplink",
     "uplink-netns",
     "default-uplink",
     "rate",
     "workers",
+    "backend",
     "policy",
     "socket",
     "group",
@@ -33,7 +34,7 @@ const KEYS: [&str; 14] = [
     "steer",
 ];
 /// The keys of an uplink's table.
-const UPLINK_KEYS: [&str; 6] = ["device", "netns", "rate", "workers", "policy", "ports"];
+const UPLINK_KEYS: [&str; 7] = ["device", "netns", "rate", "workers", "backend", "policy", "ports"];
 /// The longest name of an uplink.
 const UPLINK_MAX: usize = 32;
 /// Other words for keys.
@@ -136,6 +137,7 @@ fn set(layer: &mut Layer, item: TomlItem<'_>, file: &Path, policies: &Path) -> R
         "default-uplink" => layer.head.default = Some(non_empty(item)?),
         "rate" => layer.head.rate = Some(rate(item)?),
         "workers" => layer.head.workers = Some(workers(item)?),
+        "backend" => layer.head.backend = Some(backend(item)?),
         "policy" => layer.head.policy = Some(policy(&non_empty(item)?, file, policies)),
         "socket" => layer.socket = Some(absolute(item, item.text()?)?),
         "group" => layer.group = Some(non_empty(item)?),
@@ -196,6 +198,7 @@ fn read_uplink(
             "netns" => uplink.netns = Some(non_empty(item)?),
             "rate" => uplink.rate = Some(rate(item)?),
             "workers" => uplink.workers = Some(workers(item)?),
+            "backend" => uplink.backend = Some(backend(item)?),
             "policy" => uplink.policy = Some(policy(&non_empty(item)?, file, policies)),
             _ => each(list(item)?, |item| {
                 let port = read_port(item, ports)?;
@@ -216,6 +219,12 @@ fn read_uplink(
 fn workers(item: TomlItem<'_>) -> Result<NonZeroUsize, ParseError> {
     let number = item.whole(&(1..=WORKERS as u64))?;
     Ok(NonZeroUsize::new(number as usize).unwrap_or(NonZeroUsize::MIN))
+}
+
+fn backend(item: TomlItem<'_>) -> Result<UplinkBackend, ParseError> {
+    let known =
+        [("port", UplinkBackend::Port), ("kernel", UplinkBackend::Kernel), ("auto", UplinkBackend::Auto)];
+    one_of(item, &known)
 }
 
 fn rate(item: TomlItem<'_>) -> Result<BitsPerSec, ParseError> {

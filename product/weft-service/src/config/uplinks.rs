@@ -1,12 +1,12 @@
 //! The uplinks of a configuration: one without a name, or a table for each.
 
-use super::{ConfigError, ConfiguredPort, UplinkConfig};
+use super::{ConfigError, ConfiguredPort, UplinkBackend, UplinkConfig};
 use core::num::NonZeroUsize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use weft_units::BitsPerSec;
 
-/// The keys of the single uplink. With tables, rate, workers and policy hold for those that have none.
+/// The keys of the single uplink. With tables, rate, workers, backend and policy hold for those that have none.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Head {
     pub(super) uplink: Option<String>,
@@ -14,6 +14,7 @@ pub(super) struct Head {
     pub(super) default: Option<String>,
     pub(super) rate: Option<BitsPerSec>,
     pub(super) workers: Option<NonZeroUsize>,
+    pub(super) backend: Option<UplinkBackend>,
     pub(super) policy: Option<PathBuf>,
 }
 
@@ -24,6 +25,7 @@ pub(super) struct UplinkLayer {
     pub(super) netns: Option<String>,
     pub(super) rate: Option<BitsPerSec>,
     pub(super) workers: Option<NonZeroUsize>,
+    pub(super) backend: Option<UplinkBackend>,
     pub(super) policy: Option<PathBuf>,
 }
 
@@ -46,6 +48,7 @@ impl UplinkLayer {
             netns: above.netns.or(self.netns),
             rate: above.rate.or(self.rate),
             workers: above.workers.or(self.workers),
+            backend: above.backend.or(self.backend),
             policy: above.policy.or(self.policy),
         }
     }
@@ -59,6 +62,7 @@ impl Head {
             default: above.default.or(self.default),
             rate: above.rate.or(self.rate),
             workers: above.workers.or(self.workers),
+            backend: above.backend.or(self.backend),
             policy: above.policy.or(self.policy),
         }
     }
@@ -118,6 +122,7 @@ impl Head {
             netns: self.netns,
             rate: self.rate,
             workers: self.workers.unwrap_or(NonZeroUsize::MIN),
+            backend: self.backend.unwrap_or_default(),
             policy: self.policy.ok_or_else(|| lacks("policy", "tenants"))?,
             ports: Vec::new(),
         })
@@ -151,8 +156,9 @@ impl Head {
             }
             let rate = table.rate.or(self.rate);
             let workers = table.workers.or(self.workers).unwrap_or(NonZeroUsize::MIN);
+            let backend = table.backend.or(self.backend).unwrap_or_default();
             let (name, netns, ports) = (Some(name), table.netns, Vec::new());
-            uplinks.push(UplinkConfig { name, device, netns, rate, workers, policy, ports });
+            uplinks.push(UplinkConfig { name, device, netns, rate, workers, backend, policy, ports });
         }
         Ok(uplinks)
     }

@@ -4,21 +4,21 @@
 //! A prepared policy is kept until it is committed, since it was numbered and planned for the policy in force and for the
 //! ports at that time. If either has changed since, it is prepared again.
 
+use super::kernel::{KernelUplink, is_wanted};
 use super::{DaemonMemory, DataPath, DataPathError, Former, Maker, PolicyPlan, PortSpec, Started};
 use crate::config::{Config, Hold, OnFailure, UplinkConfig};
 use crate::holding::Opened;
 use crate::policy::ServicePolicy;
 use core::num::NonZeroUsize;
 use weft_facts::status::ServiceStatus;
-use weft_facts::tenants::TenantText;
 use weft_host::store::{Kept, Store};
 use weft_host::{NetNs, cleanup_stale, link};
-use weft_policy::{CompiledPolicy, FileText, TenantTexts};
+use weft_policy::CompiledPolicy;
 use weft_run::session::{
     Abandoned, AdoptedSession, AuthoredPolicy, NicSettings, PortKind, PortSettings, PortStatus,
     PreparedChange, Receive, Session, SessionError,
 };
-use weft_units::{BitsPerSec, Nanos};
+use weft_units::Nanos;
 
 /// The time in which the packets of all ports are sent at the end.
 const GRACE: Nanos = Nanos::from_secs(2);
@@ -32,7 +32,7 @@ pub struct SessionPath {
     prepared: Option<(CompiledPolicy, PreparedChange)>,
 }
 
-/// The maker of sessions.
+/// The maker of sessions, and of policies in the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sessions;
 
@@ -44,7 +44,16 @@ impl Maker for Sessions {
         config: &Config,
         store: Option<Opened>,
     ) -> Result<Started, DataPathError> {
-        SessionPath::start(policy, uplink, config, store)
+        let (kernel, note) = is_wanted(policy, uplink);
+        let mut started = if kernel {
+            // What a former daemon has left belongs to ports.
+            store.map_or(Ok(()), abandon)?;
+            KernelUplink::start(policy, uplink)?
+        } else {
+            SessionPath::start(policy, uplink, config, store)?
+        };
+        started.notes.extend(note);
+        Ok(started)
     }
 
     fn may_start(&self, uplink: &UplinkConfig) -> bool {
@@ -91,7 +100,7 @@ impl SessionPath {
         let mut session = Session::start_without_port(&policy.compiled, &settings)?;
         match store {
             Some(store) => {
-                session.hold(store, source(policy), serde_json::Value::Null)?;
+                session.hold(store, policy.authored(), serde_json::Value::Null)?;
                 session.on_failure(on_failure(config));
             }
             None if several && config.hold != Hold::Off => {
@@ -155,27 +164,6 @@ fn on_failure(config: &Config) -> weft_nic::nic::OnFailure {
     }
 }
 
-/// The text of `policy`, for a successor.
-fn source(policy: &ServicePolicy) -> AuthoredPolicy {
-    let text = |(tenant, file): (String, FileText)| TenantText { tenant, name: file.name, text: file.text };
-    AuthoredPolicy {
-        name: policy.name.clone(),
-        text: policy.text.clone(),
-        rate_bps: policy.rate.map(BitsPerSec::get),
-        port_limits: policy.port_limits.clone(),
-        tenants: policy.tenant_texts().0.into_iter().map(text).collect(),
-    }
-}
-
-/// The policy of a text.
-fn policy_of(source: &AuthoredPolicy) -> Option<ServicePolicy> {
-    let file =
-        |of: &TenantText| (of.tenant.clone(), FileText { name: of.name.clone(), text: of.text.clone() });
-    let files = TenantTexts(source.tenants.iter().map(file).collect());
-    let rate = source.rate_bps.map(BitsPerSec);
-    ServicePolicy::limited(&source.name, source.text.clone(), &files, rate, source.port_limits.clone()).ok()
-}
-
 /// Takes over what a former daemon has left. The error is the store, empty now, and the reason.
 fn adopt(
     config: &Config,
@@ -183,13 +171,14 @@ fn adopt(
     store: Box<dyn Store>,
     kept: Kept,
 ) -> Result<Started, (Option<Box<dyn Store>>, String)> {
-    let compile = |source: &AuthoredPolicy| policy_of(source).map(|policy| policy.compiled);
+    let compile =
+        |source: &AuthoredPolicy| ServicePolicy::of_authored(source).ok().map(|policy| policy.compiled);
     let adopted = Session::adopt(store, kept, compile, |policy| settings(policy, uplink));
     let failed = |Abandoned { error, store }| {
         (store, format!("{error}; the ports are made anew, and connections through them have lost packets"))
     };
     let AdoptedSession { session, source, note, notes } = adopted.map_err(failed)?;
-    let Some(policy) = policy_of(&source) else {
+    let Ok(policy) = ServicePolicy::of_authored(&source) else {
         return Err((None, format!("the policy {} does not compile", source.name)));
     };
     session.on_failure(on_failure(config));
@@ -239,7 +228,7 @@ impl DataPath for SessionPath {
     }
 
     fn commit(&mut self, policy: &ServicePolicy) -> Result<(), DataPathError> {
-        let change = self.prepared_for(&policy.compiled)?.with_source(source(policy));
+        let change = self.prepared_for(&policy.compiled)?.with_source(policy.authored());
         self.session.change_policy(change)?;
         Ok(())
     }

@@ -260,7 +260,8 @@ fn is_as(port: &ConfiguredPort, spec: &PortSpec) -> bool {
 fn restarts(old: &Config, new: &Config) -> Vec<String> {
     let keys = [
         ("default-uplink", default_of(old) != default_of(new)),
-        ("workers", other_workers(old, new)),
+        ("workers", differs(old, new, |uplink| uplink.workers)),
+        ("backend", differs(old, new, |uplink| uplink.backend)),
         ("socket", old.socket != new.socket),
         ("group", old.group != new.group),
         ("metrics", old.metrics != new.metrics),
@@ -281,9 +282,9 @@ fn default_of(config: &Config) -> Option<&str> {
     config.uplinks.get(default).map(UplinkConfig::title)
 }
 
-/// Whether an uplink of both has another number of workers.
-fn other_workers(old: &Config, new: &Config) -> bool {
-    let differs = |a: &UplinkConfig, b: &UplinkConfig| a.name == b.name && a.workers != b.workers;
+/// Whether an uplink of both has another value.
+fn differs<T: PartialEq>(old: &Config, new: &Config, of: impl Fn(&UplinkConfig) -> T) -> bool {
+    let differs = |a: &UplinkConfig, b: &UplinkConfig| a.name == b.name && of(a) != of(b);
     old.uplinks.iter().any(|a| new.uplinks.iter().any(|b| differs(a, b)))
 }
 

@@ -1,12 +1,12 @@
 //! The counters of the data path, beside what the policy promises.
 
 use super::{DaemonService, Owner, Uplink};
-use crate::entitlement::{Entitlement, entitlements, limits, of_another};
+use crate::entitlement::{describe_classes, limits};
 use crate::steering::KeptSteering;
 use std::time::Instant;
 use weft_control::error::ControlError;
 use weft_control::interface::{ListPortsReply, Reply};
-use weft_facts::status::{ServiceStatus, StatusClass, StatusPort, StatusUplink};
+use weft_facts::status::{ServiceStatus, StatusPort, StatusUplink};
 use weft_units::{BitsPerSec, Nanos};
 
 /// The age of a heartbeat from which on the transmit worker is taken for hung.
@@ -111,16 +111,7 @@ impl Uplink {
     fn describe(&self, path: ServiceStatus) -> ServiceStatus {
         let compiled = &self.policy.compiled;
         let rate = compiled.link.or(path.uplink.observed_bps.map(|bps| BitsPerSec(bps as u64)));
-        let entitled = entitlements(compiled, rate);
-        let class = |(index, class): (usize, StatusClass)| {
-            let entitlement = entitled.get(index).cloned().unwrap_or_else(|| of_another(&class.class));
-            let (entitled_bps, entitled_reason) = match entitlement {
-                Entitlement::Rate(rate) => (Some(rate.get() as f64), None),
-                Entitlement::Unknown(reason) => (None, Some(reason)),
-            };
-            StatusClass { entitled_bps, entitled_reason, ..class }
-        };
-        let classes: Vec<StatusClass> = path.classes.into_iter().enumerate().map(class).collect();
+        let classes = describe_classes(compiled, rate, path.classes);
         ServiceStatus {
             generation: self.generation,
             policy_hash: self.policy.hash.clone(),

@@ -131,6 +131,7 @@ fn service(ports: Vec<ConfiguredPort>) -> (TempDir, DaemonService) {
         netns: None,
         rate: None,
         workers: core::num::NonZeroUsize::MIN,
+        backend: crate::config::UplinkBackend::Port,
         policy: folder.path().join("p.weft"),
         ports,
     };

@@ -60,6 +60,14 @@ impl MatchTables {
         })
     }
 
+    /// The tables of maps that outlive the process that loaded them: that of the page, and that of the entries.
+    ///
+    /// # Errors
+    /// When the page cannot be mapped.
+    pub fn of_maps(page: MapFd, entries: MapFd) -> Result<Self, BpfError> {
+        Ok(Self { page: page.shared()?, page_map: page, entries, preparing: AtomicBool::new(false) })
+    }
+
     /// The maps by their names, for [`Object::load_reusing`] of further programs.
     pub fn maps(&self) -> [(&'static str, &MapFd); 2] {
         let [page, entries] = MAPS;
@@ -153,6 +161,11 @@ pub struct Prepared<'a> {
 impl Prepared<'_> {
     fn bank(&self) -> &Bank {
         &self.tables.page.bank[self.bank]
+    }
+
+    /// The number of the bank, 0 or 1, which the generation has as its lowest bit once the tables are in use.
+    pub fn bank_number(&self) -> usize {
+        self.bank
     }
 
     /// Puts the tables in use by one store, at time `now` of the kernel's monotonic clock: each packet after it is classified by

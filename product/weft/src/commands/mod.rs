@@ -1,5 +1,6 @@
 //! One file for each subcommand.
 
+pub(crate) mod apply;
 pub(crate) mod config;
 pub(crate) mod daemon;
 pub(crate) mod doctor;

@@ -56,7 +56,7 @@ struct Interface {
     netns: Option<String>,
 }
 
-fn namespace(name: Option<&String>) -> anyhow::Result<NetNs> {
+pub(super) fn namespace(name: Option<&String>) -> anyhow::Result<NetNs> {
     Ok(match name {
         Some(name) => NetNs::named(name)?,
         None => NetNs::current()?,
@@ -136,7 +136,7 @@ fn segment(text: &str) -> Result<Bytes, String> {
 /// Fails where pinned objects would end with this process. In a mount namespace without a bpf file system ours would
 /// be mounted for this process alone; `ip netns exec` makes one for each command (it mounts its own /sys,
 /// lib/namespace.c of iproute2).
-fn refuse_passing_mounts() -> anyhow::Result<()> {
+pub(super) fn refuse_passing_mounts() -> anyhow::Result<()> {
     let mounts = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).ok();
     // The first process may be hidden from us; the parent's mounts serve as well.
     let parent = std::os::unix::process::parent_id().to_string();
@@ -144,7 +144,7 @@ fn refuse_passing_mounts() -> anyhow::Result<()> {
     let apart = mounts("self").is_some_and(|ours| others.any(|theirs| theirs != ours));
     if apart && BpfFs::find().is_none() {
         anyhow::bail!(
-            "there is no bpf file system in this mount namespace (`ip netns exec` hides the host's), and queue assignment would \
+            "there is no bpf file system in this mount namespace (`ip netns exec` hides the host's), and what is attached would \
              end with this command; run it outside, with --netns NAME"
         );
     }

@@ -1,9 +1,11 @@
-//! `weft top`: what a running daemon does, again and again.
+//! `weft top`: what a running daemon or a policy in the kernel does, again and again.
 //!
-//! A separate thread waits for the daemon's replies, so that a key or a signal ends the command at once.
+//! A separate thread waits for the readings, so that a key or a signal ends the command at once.
 
+use super::apply::AtDevice;
 use crate::live::top::{TopView, events};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 use weft_cli::control::{ControlSocket, UplinkName, told};
@@ -11,7 +13,6 @@ use weft_cli::output;
 use weft_cli::screen::Screen;
 use weft_cli::signals::{Removes, Stop};
 use weft_cli::{terminal, values};
-use weft_control::ClientError;
 use weft_control::interface::ServiceStatus;
 use weft_facts::human;
 use weft_facts::status::reasons;
@@ -20,19 +21,22 @@ use weft_units::Nanos;
 /// The longest time that a signal waits.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Watch a running daemon: rates against shares, backlogs, delays and drops, for classes, limits and ports.
+/// Watch a running daemon, or a policy in the kernel: rates against shares, backlogs, delays and drops, for classes, limits and ports.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weft top
   weft top --interval 500ms
   weft top --uplink wan
+  weft top --device eth0
   weft top --plain --count 3")]
 pub(crate) struct Args {
     #[command(flatten)]
     socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
+    #[command(flatten)]
+    at: AtDevice,
     /// The time between two readings.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::span)]
     interval: Nanos,
@@ -45,35 +49,45 @@ pub(crate) struct Args {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut client = args.socket.connect_about(&args.uplink)?;
-    let interval = Duration::from(args.interval);
-    told(client.monitor(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)))?;
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let args = Arc::new(args);
+    let mut next = readings(&args)?;
     let (send, replies) = channel();
     std::thread::Builder::new()
         .name("weft-top".to_owned())
-        .spawn(move || while send.send(client.next_status()).is_ok() {})
-        .map_err(|e| anyhow::anyhow!("cannot start the thread that waits for the daemon: {e}"))?;
+        .spawn(move || while send.send(next()).is_ok() {})
+        .map_err(|e| anyhow::anyhow!("cannot start the thread that waits for readings: {e}"))?;
     let stop = Stop::install(Removes::Nothing)?;
-    let result = watch(args, &replies, &stop);
+    let result = watch(&args, &replies, &stop);
     result?;
     // Ending it is how it is used.
     Ok(ExitCode::SUCCESS)
 }
 
-fn watch(
-    args: &Args,
-    replies: &Receiver<Result<ServiceStatus, ClientError>>,
-    stop: &Stop,
-) -> anyhow::Result<()> {
+/// A function that waits for the next reading, of the interface that is named, or of the daemon.
+fn readings(args: &Arc<Args>) -> anyhow::Result<Box<dyn FnMut() -> anyhow::Result<ServiceStatus> + Send>> {
+    // The first reading shows whether there is something to watch.
+    if args.at.status(Nanos::ZERO)?.is_some() {
+        let args = Arc::clone(args);
+        return Ok(Box::new(move || {
+            args.at.status(args.interval)?.ok_or_else(|| anyhow::anyhow!("no interface is named"))
+        }));
+    }
+    let mut client = args.socket.connect_about(&args.uplink)?;
+    let interval = Duration::from(args.interval);
+    told(client.monitor(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX)))?;
+    Ok(Box::new(move || told(client.next_status())))
+}
+
+fn watch(args: &Args, replies: &Receiver<anyhow::Result<ServiceStatus>>, stop: &Stop) -> anyhow::Result<()> {
     let live = !args.plain && terminal::possible();
     let screen = live.then(|| Screen::open(TopView::default(), stop)).transpose()?;
     let mut count = 0;
     while !stop.asked() && args.count.is_none_or(|most| count < most) {
         let status = match replies.recv_timeout(LOOK) {
-            Ok(status) => told(status)?,
+            Ok(status) => status?,
             Err(RecvTimeoutError::Timeout) => continue,
-            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the connection to the daemon ended"),
+            Err(RecvTimeoutError::Disconnected) => anyhow::bail!("the readings ended"),
         };
         count += 1;
         match &screen {

@@ -3,6 +3,7 @@
 /// The program of this crate.
 const PROGRAM: &str = env!("CARGO_BIN_EXE_weft");
 
+mod apply;
 mod bad_input;
 mod books;
 mod common;

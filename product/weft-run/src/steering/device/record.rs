@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use weft_host::OsError;
+use weft_host::device_record::{self, DeviceRecord, RecordError};
 use weft_host::ethtool::{
     self, EthtoolError, HashFields, HashFlow, Location, Rss, RssChange, RuleTable, RxRule,
 };
@@ -18,9 +19,11 @@ pub const FOLDER: &str = "/run/weftline/steer";
 /// Our settings in a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct DeviceRecord {
+pub struct SteeringRecord {
     /// The name of the device, for display.
     pub device: String,
+    /// The inode number of its network namespace, and its number there.
+    pub place: (u64, u32),
     /// Our rules by location, as the kernel lists them. Recorded before a rule is inserted: a missing rule was never
     /// set.
     pub rules: BTreeMap<u32, String>,
@@ -30,34 +33,18 @@ pub struct DeviceRecord {
     pub table: Option<Vec<u32>>,
 }
 
-/// Errors of reading or writing a record.
-#[derive(Debug, thiserror::Error)]
-pub enum DeviceRecordError {
-    /// A file or folder operation failed.
-    #[error(transparent)]
-    File(#[from] OsError),
-    /// The file is not a valid record.
-    #[error(
-        "{path} is not a record of this version of weft ({reason}); remove it if no rules of weft are set"
-    )]
-    Foreign {
-        /// The file.
-        path: String,
-        /// The error.
-        reason: String,
-    },
-}
-
-fn failed(action: &str, path: &Path, error: std::io::Error) -> OsError {
-    OsError::new(format!("{action} {}", path.display()), error).needs("root")
+impl DeviceRecord for SteeringRecord {
+    fn place(&self) -> (u64, u32) {
+        self.place
+    }
 }
 
 /// The open record of a device. No other process changes the device's settings while this value lives.
 #[derive(Debug)]
 pub struct OpenRecord {
     /// The recorded settings.
-    pub record: DeviceRecord,
-    path: PathBuf,
+    pub record: SteeringRecord,
+    folder: PathBuf,
     _lock: File,
 }
 
@@ -67,21 +54,11 @@ impl OpenRecord {
     ///
     /// # Errors
     /// When the folder cannot be created or locked, or its file cannot be read.
-    pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, DeviceRecordError> {
-        std::fs::create_dir_all(folder).map_err(|e| failed("create the folder", folder, e))?;
-        let lock_path = folder.join("lock");
-        let lock = File::create(&lock_path).map_err(|e| failed("make", &lock_path, e))?;
-        lock.lock().map_err(|e| failed("lock", &lock_path, e))?;
-        let path = folder.join(format!("{netns}-{ifindex}.json"));
-        let record = match std::fs::read_to_string(&path) {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| DeviceRecordError::Foreign {
-                path: path.display().to_string(),
-                reason: error.to_string(),
-            })?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => DeviceRecord::default(),
-            Err(error) => return Err(failed("read", &path, error).into()),
-        };
-        Ok(Self { record: DeviceRecord { device: device.to_owned(), ..record }, path, _lock: lock })
+    pub fn open(folder: &Path, netns: u64, ifindex: u32, device: &str) -> Result<Self, RecordError> {
+        let lock = device_record::lock(folder)?;
+        let record = SteeringRecord::read(folder, netns, ifindex)?.unwrap_or_default();
+        let record = SteeringRecord { device: device.to_owned(), place: (netns, ifindex), ..record };
+        Ok(Self { record, folder: folder.to_owned(), _lock: lock })
     }
 
     /// Whether we have no settings in the device.
@@ -110,18 +87,10 @@ impl OpenRecord {
     /// When the file cannot be written.
     pub fn write(&self) -> Result<(), OsError> {
         if self.is_empty() {
-            return match std::fs::remove_file(&self.path) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(failed("remove", &self.path, error))
-                }
-                _ => Ok(()),
-            };
+            self.record.remove(&self.folder);
+            return Ok(());
         }
-        let new = self.path.with_extension("new");
-        let text = serde_json::to_string_pretty(&self.record)
-            .map_err(|error| failed("write", &self.path, error.into()))?;
-        std::fs::write(&new, text).map_err(|error| failed("write", &new, error))?;
-        std::fs::rename(&new, &self.path).map_err(|error| failed("write", &self.path, error))
+        Ok(self.record.write(&self.folder)?)
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn policy(text: &str) -> CompiledPolicy {
 }
 
 /// A namespace whose stack sends nothing by itself.
-fn silent(role: &str) -> NetNs {
+pub(crate) fn silent(role: &str) -> NetNs {
     let ns = NetNs::create(&unique(role)).expect("namespace");
     sysctl::disable_ipv6(&ns);
     ns

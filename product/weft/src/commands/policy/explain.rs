@@ -1,5 +1,6 @@
 //! `weft policy explain`: the fate of one packet under a policy.
 
+use crate::commands::apply::AtDevice;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use weft_cli::control::{ControlSocket, UplinkName, told};
@@ -20,7 +21,7 @@ use weft_run::host_facts;
 use weft_sched::program::LeafDiscipline;
 use weft_service::policy;
 use weft_service::wait_reasons::reasons;
-use weft_units::{BitsPerSec, Bytes, LaneId};
+use weft_units::{BitsPerSec, Bytes, LaneId, Nanos};
 
 /// Explain what a policy does with a packet: class, row, path, limits, guaranteed rate.
 #[derive(Debug, clap::Args)]
@@ -32,10 +33,11 @@ Examples:
   weft policy explain my.weft --packet 'icmp 192.0.2.1 > 192.0.2.2' --rate 10gbps --json -
   weft policy explain --live --packet 'tcp 192.0.2.1:1234 > 192.0.2.2:80'
 
-With --live it asks the daemon for the policy in force, and says why packets of the class wait now.")]
+With --live it asks the daemon for the policy in force, and says why packets of the class wait now. With --device it does
+so for a policy in the kernel.")]
 pub(crate) struct Args {
     /// The policy; with --live that of the daemon if none is given.
-    #[arg(required_unless_present = "live")]
+    #[arg(required_unless_present_any = ["live", "device"])]
     file: Option<PathBuf>,
     /// The packet: protocol, addresses with their ports, and what else is known (mark, priority, cgroup, port; for algorithms
     /// length, deadline, slack, late, txtime, left, pace).
@@ -54,18 +56,27 @@ pub(crate) struct Args {
     socket: ControlSocket,
     #[command(flatten)]
     uplink: UplinkName,
+    #[command(flatten)]
+    at: AtDevice,
     /// Write the explanation to a file as JSON (`-` for standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
+/// The time over which rates at an interface are measured.
+const WINDOW: Nanos = Nanos::from_millis(250);
+
 /// Runs the command.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let json = OutputTarget::open(args.json.as_deref())?;
-    let status = if args.live { Some(told(daemon(args)?.status())?) } else { None };
-    let text = match &args.file {
-        Some(file) => PolicyText::read(file)?,
-        None => {
+    let status = match args.at.status(WINDOW)? {
+        None if args.live => Some(told(daemon(args)?.status())?),
+        other => other,
+    };
+    let text = match (&args.file, args.at.policy()?) {
+        (Some(file), _) => PolicyText::read(file)?,
+        (None, Some(text)) => text,
+        (None, None) => {
             let reply = told(daemon(args)?.config())?;
             PolicyText { name: reply.policy, text: reply.text }
         }
@@ -100,7 +111,7 @@ fn waiting(
 ) -> anyhow::Result<ExplainedWaiting> {
     if status.policy_hash != policy::hash(&text.text) {
         anyhow::bail!(
-            "the daemon has another policy in force, {} of generation {}; leave {} out to explain that one",
+            "another policy is in force, {} of generation {}; leave {} out to explain that one",
             status.policy,
             status.generation,
             text.name
