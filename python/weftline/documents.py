@@ -82,6 +82,57 @@ def _expect(holds: bool, place: str, what: str, value: Any) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Apply:
+    """The document of `weft apply`."""
+    action: Literal['checked', 'planned', 'applied', 'changed']
+    """What the command did."""
+    device: str
+    """The interface."""
+    generation: int | None
+    """The number of the policy at the device, 1 for the first; null where nothing was changed."""
+    host: Host
+    """The host."""
+    netns: str | None
+    """Its namespace; null for that of the command."""
+    objects: str | None = field(default=None, metadata={'required': False})
+    """The objects that would be made, with `--dry-run`."""
+    policy: str
+    """The policy."""
+    promises: list[PlacePromise]
+    """The statements of the policy, each with what the kernel keeps of it."""
+    schema: Literal['weft-apply/1']
+    """Name and version of this schema."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """The host on which a document was made."""
+    cores: int
+    """The number of CPUs available to the program."""
+    detected: dict[str, Any]
+    """Other detected facts that may explain a figure: name -> value."""
+    kernel: str
+    """Kernel release, as printed by `uname -r`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacePromise:
+    """A statement of a policy, and the extent to which a place keeps it."""
+    file: str
+    """The policy."""
+    instead: str | None
+    """The remedy."""
+    kept: Literal['yes', 'within', 'no']
+    """`yes`, `within` or `no`."""
+    place: str
+    """The place."""
+    promise: str
+    """The statement."""
+    within: str | None
+    """The bound, the condition or the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class BenchCost:
     """The document of `weft bench cost`."""
     cases: list[CaseReport]
@@ -129,7 +180,7 @@ class CaseReport:
     """99th percentile of the round trips, in seconds, of ours."""
     parts: Parts | None
     """Our processor time by part, in core-seconds per gigabit."""
-    peer: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder'] | None
+    peer: Literal['ours', 'busy', 'kernel', 'htb', 'redirect', 'forwarder'] | None
     """The peer; null without one."""
     peer_bps: float | None = field(default=None, metadata={'required': False})
     """Payload per second of the peer."""
@@ -159,7 +210,7 @@ class CaseReport:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Ratios of ours to another variant."""
+    """Ratios of a variant of weftline to another variant."""
     at_least: float | None = field(default=None, metadata={'required': False})
     """The smallest allowed ratio, if bounded below."""
     at_most: float | None = field(default=None, metadata={'required': False})
@@ -168,13 +219,15 @@ class Comparison:
     """The figure."""
     met: bool | None
     """Whether the median is within its bound; null without a bound or a median."""
+    of: Literal['ours', 'busy', 'kernel', 'htb', 'redirect', 'forwarder']
+    """The variant of weftline."""
     rank: Literal['required', 'aim']
     """The weight of the bound."""
     ratio_median: float | None
     """Median of `ratio_runs`; null without a round that has both."""
     ratio_runs: list[float]
-    """Ours divided by the other's, round by round."""
-    to: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
+    """The first divided by the other's, round by round."""
+    to: Literal['ours', 'busy', 'kernel', 'htb', 'redirect', 'forwarder']
     """The other variant."""
 
 
@@ -224,7 +277,7 @@ class BenchCostSample:
     """Measured time."""
     stolen_s: float
     """Time stolen by other machines on the same processors; it is contained in the times above."""
-    variant: Literal['ours', 'busy', 'htb', 'redirect', 'forwarder']
+    variant: Literal['ours', 'busy', 'kernel', 'htb', 'redirect', 'forwarder']
     """The variant."""
     worker_s: float
     """Processor time of the transmit worker and the NIC's other threads but the next."""
@@ -241,17 +294,6 @@ class RoundTrips:
     """90th percentile, in seconds."""
     p99_s: float
     """99th percentile, in seconds."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Host:
-    """The host on which a document was made."""
-    cores: int
-    """The number of CPUs available to the program."""
-    detected: dict[str, Any]
-    """Other detected facts that may explain a figure: name -> value."""
-    kernel: str
-    """Kernel release, as printed by `uname -r`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1154,23 +1196,6 @@ class PlaceAnswer:
     """The reason why not."""
     runs: bool
     """Whether it can run the policy."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlacePromise:
-    """A statement of a policy, and the extent to which a place keeps it."""
-    file: str
-    """The policy."""
-    instead: str | None
-    """The remedy."""
-    kept: Literal['yes', 'within', 'no']
-    """`yes`, `within` or `no`."""
-    place: str
-    """The place."""
-    promise: str
-    """The statement."""
-    within: str | None
-    """The bound, the condition or the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -2500,6 +2525,8 @@ class Status:
 uplink, or of the first."""
     uptime_s: float
     """The time since the daemon started, in seconds."""
+    warnings: list[str] | None = field(default=None, metadata={'required': False})
+    """What is not as it was made, as sentences: for a policy in the kernel."""
     worker: Literal['waiting', 'running', 'ended']
     """The state of the transmit worker."""
     worker_bound: bool
@@ -2540,8 +2567,12 @@ class ClassDrops:
     """Packets of a class dropped, by reason."""
     bound: int
     """The class had reached its bound."""
+    late: int
+    """A limit by destination or port would have held them for longer than its horizon."""
     moving: int
     """Their flow was changing its class, and its old ring still had packets."""
+    qdisc: int
+    """The kernel's qdisc of the class was full, or they had waited in it for long."""
     refused: int
     """The uplink refused them."""
     ring_full: int
@@ -2719,6 +2750,8 @@ class StatusRefusal:
 @dataclass(frozen=True, kw_only=True)
 class StatusUplink:
     """The interface through which packets leave."""
+    backend: Literal['port', 'kernel']
+    """The carrier of the policy."""
     interface: str
     """The name of the interface."""
     name: str | None = field(default=None, metadata={'required': False})
@@ -2773,6 +2806,8 @@ class ServiceStatus:
 uplink, or of the first."""
     uptime_s: float
     """The time since the daemon started, in seconds."""
+    warnings: list[str] | None = field(default=None, metadata={'required': False})
+    """What is not as it was made, as sentences: for a policy in the kernel."""
     worker: Literal['waiting', 'running', 'ended']
     """The state of the transmit worker."""
     worker_bound: bool
@@ -3217,6 +3252,7 @@ class TuneVerdict:
 
 
 DOCUMENTS: dict[str, type[Any]] = {
+    'weft-apply/1': Apply,
     'weft-bench-cost/1': BenchCost,
     'weft-bench-roofline/1': BenchRoofline,
     'weft-bench-workers/1': BenchWorkers,

@@ -15,6 +15,9 @@ const LONG: Nanos = Nanos::from_secs(3);
 /// The measured time of other rounds: 2000 requests, or some gigabytes.
 const SHORT: Nanos = Nanos::from_secs(2);
 
+/// The most that a policy in the kernel costs beside a tree made by hand, and the most of its round trips.
+const KERNEL_COST: f64 = 1.05;
+const KERNEL_LATENCY: f64 = 1.2;
 /// The most that idle ports may add to the cost of the busy ones: cost does not grow with ports.
 const IDLE_PORTS_COST: f64 = 1.05;
 
@@ -196,13 +199,13 @@ impl CostCase {
 
     /// The variants of a round, for a session with this number of ports.
     pub(super) fn variants(self, ports: PortCount) -> Vec<Variant> {
-        use Variant::{Busy, Forwarder, Htb, Ours, Redirect};
+        use Variant::{Busy, Forwarder, Htb, Kernel, Ours, Redirect};
         match self {
             _ if ports.has_idle() => vec![Busy, Ours],
             Self::ReceiveInbound => vec![Redirect, Ours],
             Self::Port4Flows => vec![Forwarder, Ours],
-            _ if self.has_web_server() || self.has_requests() => vec![Htb, Ours],
-            _ => vec![Htb, Ours, Forwarder],
+            _ if self.has_web_server() || self.has_requests() => vec![Htb, Ours, Kernel],
+            _ => vec![Htb, Ours, Kernel, Forwarder],
         }
     }
 
@@ -219,7 +222,14 @@ impl CostCase {
     /// The comparisons and their bounds; the first is the main ratio.
     pub(super) fn requirements(self, ports: PortCount) -> Vec<Requirement> {
         use Figure::{Cores, P50, P99, Requests, Throughput};
-        let wanted = |figure, to, bound| Requirement { figure, to, bound, rank: BoundRank::Required };
+        let wanted = |figure, to, bound| Requirement {
+            figure,
+            of: Variant::Ours,
+            to,
+            bound,
+            rank: BoundRank::Required,
+        };
+        let kernel = |figure, to, bound| Requirement { of: Variant::Kernel, ..wanted(figure, to, bound) };
         let aim = |figure, to, bound| Requirement { rank: BoundRank::Aim, ..wanted(figure, to, bound) };
         match self {
             _ if ports.has_idle() => {
@@ -244,28 +254,39 @@ impl CostCase {
                 wanted(P99, Variant::Htb, RatioBound::AtMost(1.5)),
                 aim(P50, Variant::Htb, RatioBound::AtMost(1.5)),
                 aim(Requests, Variant::Htb, RatioBound::AtLeast(0.9)),
+                kernel(P99, Variant::Htb, RatioBound::AtMost(KERNEL_LATENCY)),
+                kernel(P50, Variant::Htb, RatioBound::AtMost(KERNEL_LATENCY)),
             ],
             _ if self.has_requests() => vec![
                 wanted(P99, Variant::Htb, RatioBound::AtMost(2.0)),
                 wanted(P50, Variant::Htb, RatioBound::AtMost(2.0)),
+                kernel(P99, Variant::Htb, RatioBound::AtMost(KERNEL_LATENCY)),
+                kernel(P50, Variant::Htb, RatioBound::AtMost(KERNEL_LATENCY)),
             ],
             _ => {
                 let most = if self == Self::Flows8At1G { 1.4 } else { 1.2 };
                 vec![
                     wanted(Cores, Variant::Htb, RatioBound::AtMost(most)),
                     wanted(Cores, Variant::Forwarder, RatioBound::None),
+                    kernel(Cores, Variant::Htb, RatioBound::AtMost(KERNEL_COST)),
+                    kernel(Cores, Variant::Ours, RatioBound::AtMost(1.0)),
                 ]
             }
         }
     }
 
-    /// Compiles the policy.
-    pub(super) fn policy(self) -> Result<CompiledPolicy, CostError> {
+    /// The text of the policy.
+    pub(super) fn text(self) -> String {
         let root = match self.sharing() {
             Sharing::Priority => "priority { requests, default }",
             Sharing::Wfq => "wfq { requests: 1, default: 1 }",
         };
-        let text = format!("class requests = tcp port {REQUEST_PORT}\nroot = {root}\n");
+        format!("class requests = tcp port {REQUEST_PORT}\nroot = {root}\n")
+    }
+
+    /// Compiles the policy.
+    pub(super) fn policy(self) -> Result<CompiledPolicy, CostError> {
+        let text = self.text();
         let options = CompileOptions { link: Some(self.rate()), ..CompileOptions::default() };
         let compilation = compile(Source { name: "cost", text: &text }, &options);
         let said = || compilation.diagnostics.iter().map(|d| d.one_line()).collect::<Vec<_>>().join("; ");
@@ -302,7 +323,11 @@ mod tests {
                 ports.0 == 64,
                 "idle ports have a peer without them"
             );
-            assert!(wanted.iter().all(|w| variants.contains(&w.to)), "{}", case.name());
+            assert!(
+                wanted.iter().all(|w| variants.contains(&w.to) && variants.contains(&w.of)),
+                "{}",
+                case.name()
+            );
             assert!(wanted.iter().any(|w| w.rank == BoundRank::Required && w.bound != RatioBound::None));
         }
     }

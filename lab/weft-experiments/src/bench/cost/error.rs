@@ -9,6 +9,7 @@ use weft_host::tc::TcError;
 use weft_host::{OsError, RightsError};
 use weft_nic::port::PortError;
 use weft_profile::error::ProfileError;
+use weft_run::kernel::KernelError;
 use weft_run::session::SessionError;
 
 /// The reason that a cost could not be measured.
@@ -38,6 +39,9 @@ pub enum CostError {
     /// The port ended by itself.
     #[error("the port ended while it was measured; were its devices deleted?")]
     Ended,
+    /// The policy could not be put into the kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// HTB or its filter failed.
     #[error(transparent)]
     Htb(#[from] TcError),

@@ -4,7 +4,7 @@
 //! sender: applications - port0 - [variant] - up0 ===== wire0 - applications :receiver
 //! ```
 //!
-//! With HTB the uplink itself has the address, and there is no port.
+//! With HTB, and with the policy in the kernel, the uplink itself has the address, and there is no port.
 
 use super::case::{CostCase, REQUEST_PORT, Sharing};
 use super::error::CostError;
@@ -21,7 +21,8 @@ use weft_host::tc::{ETH_P_IP, Filter, FilterRule, Handle, TcDevice, TcObject, U3
 use weft_host::{NetNs, RunId, sysctl};
 use weft_packet::ethernet;
 use weft_report::bench::cost::Variant;
-use weft_run::session::Session;
+use weft_run::kernel::{KernelPath, KernelPlan};
+use weft_run::session::{AuthoredPolicy, Session};
 use weft_units::BitsPerSec;
 
 /// The sender's address.
@@ -63,7 +64,12 @@ pub(super) struct Testbed {
 #[derive(Debug)]
 pub(super) enum Way {
     /// Devices and qdiscs of the kernel alone.
-    Kernel,
+    Plain,
+    /// A policy in the kernel.
+    Applied {
+        /// Held for its removal.
+        _held: Applied,
+    },
     /// The port of `weft run`.
     Session(Box<Session>),
     /// The floor.
@@ -76,6 +82,16 @@ pub(super) enum Way {
         /// Held for its programs.
         _running: Redirect,
     },
+}
+
+/// A policy in the kernel at the uplink, which is removed when the value is dropped.
+#[derive(Debug)]
+pub(super) struct Applied(NetNs);
+
+impl Drop for Applied {
+    fn drop(&mut self) {
+        let _ = KernelPath::remove(&self.0, UPLINK);
+    }
 }
 
 impl Way {
@@ -127,7 +143,11 @@ impl Testbed {
         let mut way = match variant {
             Variant::Htb => {
                 self.install_htb(case)?;
-                Way::Kernel
+                Way::Plain
+            }
+            Variant::Kernel => {
+                self.apply(case)?;
+                Way::Applied { _held: Applied(self.sender.handle()?) }
             }
             Variant::Forwarder => Way::Forwarder { _running: Box::new(Forwarder::start(self, case.rate())?) },
             Variant::Redirect => Way::Redirect { _running: Redirect::start(self)? },
@@ -137,7 +157,8 @@ impl Testbed {
                 Way::Session(Box::new(Session::start(&case.policy()?, &settings)?))
             }
         };
-        let (device, mac) = if variant == Variant::Htb { (UPLINK, UPLINK_MAC) } else { (PORT, PORT_MAC) };
+        let on_uplink = matches!(variant, Variant::Htb | Variant::Kernel);
+        let (device, mac) = if on_uplink { (UPLINK, UPLINK_MAC) } else { (PORT, PORT_MAC) };
         // A session has given the port its address.
         if !matches!(way, Way::Session(_)) {
             link::add_address(&self.sender, device, SENDER, PREFIX)?;
@@ -149,6 +170,20 @@ impl Testbed {
             ports::add(session, self, ports, WIRE_MAC)?;
         }
         Ok(way)
+    }
+
+    /// Puts the policy into the kernel at the uplink.
+    fn apply(&self, case: CostCase) -> Result<(), CostError> {
+        let plan = KernelPlan::new(&case.policy()?, KernelPlan::qdiscs_here())?;
+        let source = AuthoredPolicy {
+            name: "cost".to_owned(),
+            text: case.text(),
+            rate_bps: Some(case.rate().get()),
+            port_limits: Vec::new(),
+            tenants: Vec::new(),
+        };
+        KernelPath::apply(&self.sender, UPLINK, source, plan, false)?;
+        Ok(())
     }
 
     /// Installs a class of HTB for each class of the policy.

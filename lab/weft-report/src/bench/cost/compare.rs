@@ -87,29 +87,33 @@ pub enum BoundRank {
     Aim,
 }
 
-/// A comparison of weftline with another variant, and its bound.
+/// A comparison of a variant of weftline with another variant, and its bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Requirement {
     /// The figure.
     pub figure: Figure,
+    /// The variant of weftline.
+    pub of: Variant,
     /// The other variant.
     pub to: Variant,
-    /// The bound of ours divided by the other's.
+    /// The bound of the first divided by the other's.
     pub bound: RatioBound,
     /// The weight of the bound.
     pub rank: BoundRank,
 }
 
-/// Ratios of ours to another variant.
+/// Ratios of a variant of weftline to another variant.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The figure.
     pub figure: Figure,
+    /// The variant of weftline.
+    pub of: Variant,
     /// The other variant.
     pub to: Variant,
     /// Median of `ratio_runs`; null without a round that has both.
     pub ratio_median: Option<f64>,
-    /// Ours divided by the other's, round by round.
+    /// The first divided by the other's, round by round.
     pub ratio_runs: Vec<f64>,
     /// The largest allowed ratio, if bounded above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -126,8 +130,8 @@ pub struct Comparison {
 impl Comparison {
     /// Compares round by round.
     pub(super) fn of(wanted: &Requirement, samples: &[Sample]) -> Self {
-        let Requirement { figure, to, bound, rank } = *wanted;
-        let ours = samples.iter().filter(|s| s.variant == Variant::Ours);
+        let Requirement { figure, of, to, bound, rank } = *wanted;
+        let ours = samples.iter().filter(|s| s.variant == of);
         let pair = |sample: &Sample| {
             let peer = samples.iter().find(|s| s.variant == to && s.round == sample.round)?;
             figure.of(sample).zip(figure.of(peer))
@@ -140,7 +144,7 @@ impl Comparison {
             RatioBound::AtLeast(least) => (None, Some(least)),
         };
         let met = ratio_median.filter(|_| bound != RatioBound::None).map(|ratio| bound.allows(ratio));
-        Self { figure, to, ratio_median, ratio_runs, at_most, at_least, rank, met }
+        Self { figure, of, to, ratio_median, ratio_runs, at_most, at_least, rank, met }
     }
 
     /// Whether it has a bound.
@@ -187,7 +191,8 @@ pub(super) fn obstacle(samples: &[Sample], comparisons: &[Comparison], cores: u3
         ));
     }
     let missing = comparisons.iter().find(|c| c.is_bounded() && c.ratio_median.is_none())?;
-    Some(format!("no round has the {} of both ours and {}", missing.figure.name(), missing.to.name()))
+    let [of, to] = [missing.of, missing.to].map(Variant::name);
+    Some(format!("no round has the {} of both {of} and {to}", missing.figure.name()))
 }
 
 /// The required bounds in words.
@@ -200,7 +205,8 @@ pub(super) fn goal(requirements: &[Requirement]) -> String {
             RatioBound::AtLeast(least) => format!("at least {least}"),
         };
         let aim = if wanted.rank == BoundRank::Aim { " (aim)" } else { "" };
-        Some(format!("{figure} {bound} times {to}'s{aim}"))
+        let of = if wanted.of == Variant::Ours { String::new() } else { format!("{}'s ", wanted.of.name()) };
+        Some(format!("{of}{figure} {bound} times {to}'s{aim}"))
     };
     requirements.iter().filter_map(words).collect::<Vec<_>>().join(", ")
 }

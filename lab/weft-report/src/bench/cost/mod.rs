@@ -50,6 +50,8 @@ pub enum Variant {
     Ours,
     /// The same session with only the ports that carry flows; `Ours` has idle ones beside them.
     Busy,
+    /// The policy in the kernel, on the uplink as it is (`weft apply`).
+    Kernel,
     /// The kernel's HTB on the uplink, without weftline.
     Htb,
     /// An eBPF redirect between two devices, without weftline.
@@ -64,6 +66,7 @@ impl Variant {
         match self {
             Self::Ours => "ours",
             Self::Busy => "busy",
+            Self::Kernel => "kernel",
             Self::Htb => "htb",
             Self::Redirect => "redirect",
             Self::Forwarder => "forwarder",
@@ -359,7 +362,7 @@ impl CaseReport {
         let Measured { case, peer, link_bps, samples, statistics, requirements, cores } = measured;
         let comparisons: Vec<Comparison> =
             requirements.iter().map(|wanted| Comparison::of(wanted, &samples)).collect();
-        let main = comparisons.iter().find(|c| Some(c.to) == peer);
+        let main = comparisons.iter().find(|c| c.of == Variant::Ours && Some(c.to) == peer);
         let of = |variant: Variant| samples.iter().filter(|s| s.variant == variant).collect::<Vec<_>>();
         let pps = |variant| stats::median(&of(variant).iter().map(|s| s.pps()).collect::<Vec<_>>());
         let disturbed_rounds = compare::disturbed_rounds(&samples);

@@ -99,9 +99,10 @@ fn peer(case: &CaseReport, figure: String) -> String {
 
 /// The ratios with a bound. An aim that is not reached is no failure.
 fn goals(cases: &[CaseReport]) -> Table {
-    let mut table = Table::new("Goals: ours by the other's").columns([
+    let mut table = Table::new("Goals: one by the other's").columns([
         Column::left("case"),
         Column::left("figure"),
+        Column::left("of"),
         Column::left("beside"),
         Column::right("ratio"),
         Column::right("least .. most"),
@@ -114,6 +115,7 @@ fn goals(cases: &[CaseReport]) -> Table {
             table.row([
                 Cell::plain(&case.case),
                 one.figure.name().into(),
+                one.of.name().into(),
                 one.to.name().into(),
                 human::or_none(one.ratio_median, |ratio| format!("{ratio:.2}")).into(),
                 human::or_none(spread, |(a, b)| format!("{a:.2} .. {b:.2}")).into(),

@@ -4,6 +4,7 @@ use super::*;
 
 const COST: Requirement = Requirement {
     figure: Figure::Cores,
+    of: Variant::Ours,
     to: Variant::Htb,
     bound: RatioBound::AtMost(1.2),
     rank: BoundRank::Required,
