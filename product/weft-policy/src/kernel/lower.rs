@@ -124,6 +124,8 @@ struct Spot {
     prio: usize,
     /// The guarantee, if it has one.
     rate: Option<BitsPerSec>,
+    /// Without a guarantee, the rate that the classes of an order here may be guaranteed.
+    left: Option<BitsPerSec>,
     /// The part of a group with weights, inside one.
     weighted: Option<Fraction>,
     /// The part of the link while all send, without those that have priority.
@@ -170,6 +172,7 @@ impl Builder<'_> {
             limited: false,
             prio: 0,
             rate: weights.then(|| whole(available.min(self.shape.most(root)))),
+            left: (!weights).then(|| whole(available)),
             weighted: None,
             share: Fraction::ALL,
         };
@@ -204,7 +207,8 @@ impl Builder<'_> {
         match self.shape.limit(child) {
             Some((rate, stated)) if rate < spot.ceil => {
                 let (ceil, cburst) = (whole(rate), limit_burst(rate, stated));
-                Spot { ceil, cburst, limited: true, rate: spot.rate.map(|rate| rate.min(ceil)), ..spot }
+                let most = |of: Option<BitsPerSec>| of.map(|of| of.min(ceil));
+                Spot { ceil, cburst, limited: true, rate: most(spot.rate), left: most(spot.left), ..spot }
             }
             _ => spot,
         }
@@ -218,16 +222,38 @@ impl Builder<'_> {
         self.notes.form(node, if flat { NodeForm::Flat } else { NodeForm::Order });
         let inside = self.inner(child, node, spot);
         let children = self.shape.children(node);
+        let mut guaranteed = self.in_order(children, spot).into_iter();
         let mut next = spot.prio;
         let mut last = spot.prio;
         for below in children {
             let even = |of: Fraction| if flat { of.of(1, children.len() as u64) } else { of };
             let prio = if flat { spot.prio } else { next };
-            let at = Spot { prio, rate: None, weighted: spot.weighted.map(even), ..inside };
+            let of = guaranteed.next().flatten();
+            let ordered = matches!(self.shape.form(*below, spot.weighted.is_some()), Form::Order(_));
+            let (rate, left) = if ordered { (None, of) } else { (of, None) };
+            let at = Spot { prio, rate, left, weighted: spot.weighted.map(even), ..inside };
             next = self.htb(*below, at)?;
             last = last.max(next);
         }
         Ok(last)
+    }
+
+    /// The guarantees of the children of a priority, which are what they have while all send: each takes what those before it leave. A class
+    /// that only borrows waits until the link has paid for the super-packet of another one, 0.5 ms at 1 Gb/s; one within its guarantee does not.
+    fn in_order(&self, children: &[Child], spot: Spot) -> Vec<Option<BitsPerSec>> {
+        let least = |child: &Child| {
+            let leaves = self.shape.htb_leaves(*child, spot.weighted.is_some()) as u64;
+            BitsPerSec(self.least.get().saturating_mul(leaves))
+        };
+        let Some(all) = spot.rate.or(spot.left) else { return Vec::new() };
+        let mut left = all.saturating_sub(children.iter().map(least).sum());
+        let take = |child: &Child| {
+            let most = self.shape.most(*child).min(spot.ceil);
+            let more = left.min(most.saturating_sub(least(child)));
+            left = left.saturating_sub(more);
+            (more > BitsPerSec::ZERO).then(|| whole(least(child) + more))
+        };
+        children.iter().map(take).collect()
     }
 
     /// Adds the classes of a node with weights, below which limits hold packets. HFSC, which is exact here but stalls on some kernels,
@@ -245,7 +271,7 @@ impl Builder<'_> {
         for (at, below) in children.iter().enumerate() {
             let rate = rates.as_ref().and_then(|rates| rates.get(at)).map(|rate| whole(*rate));
             let share = shares.get(at).copied().unwrap_or(Fraction::ALL);
-            let place = Spot { rate, weighted: fractions.get(at).copied(), share, ..inside };
+            let place = Spot { rate, left: None, weighted: fractions.get(at).copied(), share, ..inside };
             last = last.max(self.htb(*below, place)?);
         }
         if outermost {
@@ -293,12 +319,13 @@ impl Builder<'_> {
         }
         let handle = Handle::ROOT.node(node);
         let leaves = self.shape.htb_leaves(child, spot.weighted.is_some()) as u64;
-        let rate = spot.rate.unwrap_or(BitsPerSec(self.least.get().saturating_mul(leaves)));
+        let guaranteed = spot.rate.or(spot.left);
+        let rate = guaranteed.unwrap_or(BitsPerSec(self.least.get().saturating_mul(leaves)));
         let rate = rate.min(spot.ceil);
         let class = HtbClass {
             rate,
             ceil: spot.ceil,
-            burst: if spot.rate.is_some() {
+            burst: if guaranteed.is_some() {
                 burst(rate, Bytes::ZERO)
             } else {
                 parts::fitting(rate, LEAST_BURST)

@@ -319,7 +319,9 @@ fn weights(name: &str, form: Option<NodeForm>, uneven: bool, why: &str) -> Promi
         ),
         Some(NodeForm::Guaranteed) => Promise::within(
             promise,
-            "0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was)",
+            format!(
+                "{why}: 0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was)"
+            ),
         ),
         Some(NodeForm::Spare) => Promise::within(
             promise,

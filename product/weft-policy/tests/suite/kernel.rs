@@ -107,9 +107,9 @@ fn the_measured_policy_is_the_measured_tree() {
             qdisc add parent 7e57:14 handle 14: fq_codel limit 10000 target 5000us
             class add parent 7e57:1 classid 7e57:2 htb rate 2000000bit ceil 2000000bit burst 67050b cburst 67050b prio 0 quantum 60000 overhead 24
             qdisc add parent 7e57:2 handle 2: pfifo limit 1000
-            class add parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 2400000bit burst 1600b cburst 67050b prio 0 quantum 60000 overhead 24
+            class add parent 7e57:1 classid 7e57:10 htb rate 2400000bit ceil 2400000bit burst 67050b cburst 67050b prio 0 quantum 60000 overhead 24
             qdisc add parent 7e57:10 handle 10: fq_codel limit 10000 target 10094us
-            class add parent 7e57:1 classid 7e57:8001 htb rate 8000bit ceil 24000000bit burst 1600b cburst 67050b prio 1 quantum 60000 overhead 24
+            class add parent 7e57:1 classid 7e57:8001 htb rate 19592000bit ceil 24000000bit burst 67050b cburst 67050b prio 1 quantum 60000 overhead 24
             qdisc add parent 7e57:8001 handle 7e59: drr
             class add parent 7e59: classid 7e59:8002 drr quantum 4542
             qdisc add parent 7e59:8002 handle 7e5a: drr
@@ -191,11 +191,11 @@ fn a_rate_limit_is_a_ceiling() {
     expect![[r#"
         qdisc add root handle 7e57: htb default 11
         class add parent 7e57: classid 7e57:1 htb rate 10000000000bit ceil 10000000000bit burst 2500000b cburst 2500000b prio 0 quantum 60000 overhead 24
-        class add parent 7e57:1 classid 7e57:11 htb rate 8000bit ceil 10000000000bit burst 1600b cburst 2500000b prio 1 quantum 60000 overhead 24
+        class add parent 7e57:1 classid 7e57:11 htb rate 7800000000bit ceil 10000000000bit burst 1950000b cburst 2500000b prio 1 quantum 60000 overhead 24
         qdisc add parent 7e57:11 handle 11: fq_codel limit 10000 target 5000us
         class add parent 7e57:1 classid 7e57:2 htb rate 200000000bit ceil 200000000bit burst 67050b cburst 67050b prio 0 quantum 60000 overhead 24
         qdisc add parent 7e57:2 handle 2: pfifo limit 1000
-        class add parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 2000000000bit burst 1600b cburst 503076b prio 0 quantum 60000 overhead 24
+        class add parent 7e57:1 classid 7e57:10 htb rate 2000000000bit ceil 2000000000bit burst 500000b cburst 503076b prio 0 quantum 60000 overhead 24
         qdisc add parent 7e57:10 handle 10: fq_codel limit 10000 target 5000us
         class memcached = 7e57:10
         class default = 7e57:11
@@ -223,7 +223,7 @@ fn figure_1_is_refused_unless_the_order_in_vm_1_may_go() {
         qdisc add parent 7e57:16 handle 16: fq_codel limit 10000 target 5000us
         class add parent 7e57:1 classid 7e57:2 htb rate 800000000bit ceil 800000000bit burst 200000b cburst 200000b prio 0 quantum 60000 overhead 24
         qdisc add parent 7e57:2 handle 2: pfifo limit 1000
-        class add parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 0 quantum 60000 overhead 24
+        class add parent 7e57:1 classid 7e57:10 htb rate 39199952000bit ceil 40000000000bit burst 9799988b cburst 10000000b prio 0 quantum 60000 overhead 24
         qdisc add parent 7e57:10 handle 10: fq_codel limit 10000 target 5000us
         class add parent 7e57:1 classid 7e57:11 htb rate 8000bit ceil 40000000000bit burst 1600b cburst 10000000b prio 1 quantum 24998 overhead 24
         qdisc add parent 7e57:11 handle 11: fq limit 165130 flow_limit 16513
@@ -294,8 +294,8 @@ fn figure_11_has_guarantees_and_a_clock() {
         class default = 7e57:16
         clock destination2 2.5 Gb/s horizon 100 ms
         packets are in their classes: within (`cgroup` has packets of this host's sockets: none that the host routes, and those that it bridges only where br_netfilter is off)
-        root: shares by weights: within (0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was))
-        T1.jobs: shares by weights: within (0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was))
+        root: shares by weights: within (limits hold packets below it: 0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was))
+        T1.jobs: shares by weights: within (limits hold packets below it: 0.1 % while all send; what others leave goes by class and not by the tree, so a share may be off by as much as is left (2.0 to 2.6 for 3 where a tenth of the link was))
         J0: fair over its flows: within (flows have turns (fq), each as far as the limits by destination and port let it)
         J1: fair over its flows: within (flows have turns (fq), each as far as the limits by destination and port let it)
         J2: fair over its flows: within (flows have turns (fq), each as far as the limits by destination and port let it)
@@ -479,11 +479,12 @@ fn values_change_in_place_with_all_parameters() {
         .replace("c: 4", "c: 2")
         .replace("default }", "default }\nbound 50 packets of d");
     expect![[r#"
-        change class parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 6000000bit burst 1600b cburst 67050b prio 0 quantum 60000 overhead 24
         change qdisc parent 7e57:10 handle 10: fq_codel limit 10000 target 5000us
+        change class parent 7e57:1 classid 7e57:8001 htb rate 15992000bit ceil 24000000bit burst 67050b cburst 67050b prio 1 quantum 60000 overhead 24
         change qdisc parent 7e5a:11 handle 11: fq_codel limit 10000 target 5000us
         change class parent 7e5a: classid 7e5a:12 drr quantum 3028
         change qdisc parent 7e59:13 handle 13: fq_codel limit 50 target 5000us
+        change class parent 7e57:1 classid 7e57:10 htb rate 6000000bit ceil 6000000bit burst 67050b cburst 67050b prio 0 quantum 60000 overhead 24
     "#]].assert_eq(&changes(MEASURED, &new));
 }
 
@@ -506,7 +507,7 @@ fn another_shape_needs_a_new_root() {
     let said = [changes(MEASURED, &moved), changes(MEASURED, &limited)].concat();
     expect![[r#"
         new root: `d` moves to another place
-        new root: `b` moves to another place
+        new root: `rest: wfq` has a queue in one tree and classes in the other
     "#]]
     .assert_eq(&said);
     let old = lowered("link 1gbps\nroot = default\n").tree;

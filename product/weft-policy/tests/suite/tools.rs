@@ -134,11 +134,11 @@ fn a_policy_becomes_commands_of_tc() {
         tc qdisc add dev eth0 parent 7e57:2 handle 2: pfifo limit 1000
 
         # web
-        tc class add dev eth0 parent 7e57:1 classid 7e57:10 htb rate 8000bit ceil 2000000000bit burst 1600b cburst 503076b prio 0 quantum 60000 overhead 24
+        tc class add dev eth0 parent 7e57:1 classid 7e57:10 htb rate 2000000000bit ceil 2000000000bit burst 500000b cburst 503076b prio 0 quantum 60000 overhead 24
         tc qdisc add dev eth0 parent 7e57:10 handle 10: fq_codel limit 10000 target 5000us
 
         # root#1: wfq
-        tc class add dev eth0 parent 7e57:1 classid 7e57:8001 htb rate 8000bit ceil 10000000000bit burst 1600b cburst 2500000b prio 1 quantum 60000 overhead 24
+        tc class add dev eth0 parent 7e57:1 classid 7e57:8001 htb rate 7799992000bit ceil 10000000000bit burst 1949998b cburst 2500000b prio 1 quantum 60000 overhead 24
         tc qdisc add dev eth0 parent 7e57:8001 handle 7e59: drr
 
         # bulk
