@@ -85,7 +85,7 @@ def _expect(holds: bool, place: str, what: str, value: Any) -> None:
 class Apply:
     """The document of `weft apply`."""
     action: Literal['checked', 'planned', 'applied', 'changed']
-    """What the command did."""
+    """The effect of the command."""
     device: str
     """The interface."""
     generation: int | None
@@ -2526,7 +2526,7 @@ uplink, or of the first."""
     uptime_s: float
     """The time since the daemon started, in seconds."""
     warnings: list[str] | None = field(default=None, metadata={'required': False})
-    """What is not as it was made, as sentences: for a policy in the kernel."""
+    """Differences from what was made, as sentences: for a policy in the kernel."""
     worker: Literal['waiting', 'running', 'ended']
     """The state of the transmit worker."""
     worker_bound: bool
@@ -2567,7 +2567,7 @@ class ClassDrops:
     """Packets of a class dropped, by reason."""
     bound: int
     """The class had reached its bound."""
-    late: int
+    horizon: int
     """A limit by destination or port would have held them for longer than its horizon."""
     moving: int
     """Their flow was changing its class, and its old ring still had packets."""
@@ -2807,7 +2807,7 @@ uplink, or of the first."""
     uptime_s: float
     """The time since the daemon started, in seconds."""
     warnings: list[str] | None = field(default=None, metadata={'required': False})
-    """What is not as it was made, as sentences: for a policy in the kernel."""
+    """Differences from what was made, as sentences: for a policy in the kernel."""
     worker: Literal['waiting', 'running', 'ended']
     """The state of the transmit worker."""
     worker_bound: bool

@@ -3,7 +3,7 @@
 use crate::entitlement::{describe_classes, limits};
 use crate::policy::{PolicyError, ServicePolicy};
 use std::time::Duration;
-use weft_facts::counters::{ClassDrops, PortEvents};
+use weft_facts::counters::{ClassDrops, PathDrops, PortEvents};
 use weft_facts::status::{Backend, ServiceStatus, StatusClass, StatusUplink, WorkerState};
 use weft_host::tc::QdiscCounters;
 use weft_host::{NetNs, link};
@@ -79,6 +79,7 @@ pub(crate) fn counted(before: &KernelCounters, after: &KernelCounters, passed: D
         // The kernel is what works, and it does not end.
         worker: WorkerState::Running,
         uplink: StatusUplink { backend: Backend::Kernel, ..StatusUplink::default() },
+        dropped: PathDrops { qdisc: after.root.dropped, ..PathDrops::default() },
         classes: classes(before, after, passed),
         counters: PortEvents { infrastructure_excess: after.excess, ..PortEvents::default() },
         ..ServiceStatus::default()

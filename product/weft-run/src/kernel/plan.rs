@@ -56,17 +56,17 @@ impl KernelPlan {
 
     /// The objects that would be made at `device`, as commands and comments, in their order.
     pub fn objects(&self, device: &str) -> String {
-        let filters = self.lowered.map.filters.iter().map(|filter| {
-            format!(
-                "tc filter add dev {device} parent {} bpf direct-action   # weft_find_class\n",
-                filter.qdisc
-            )
-        });
+        let filter = |qdisc| {
+            format!("tc filter add dev {device} parent {qdisc} bpf direct-action   # weft_find_class\n")
+        };
+        let mut filters: String = self.lowered.map.filters.iter().map(|of| filter(of.qdisc)).collect();
+        if !filters.is_empty() {
+            filters.insert_str(0, "\n# The filters of the qdiscs above the leaves\n");
+        }
         let (groups, destinations) = self.tables.groups();
         format!(
-            "{}\n# The filters of the qdiscs above the leaves\n{}\n# The program at the egress, with {} entries of the match tables in {} groups\n# weft_classify\n",
+            "{}{filters}\n# The program at the egress, with {} entries of the match tables in {} groups\n# weft_classify\n",
             self.lowered.tree.commands(device),
-            filters.collect::<String>(),
             self.tables.entries(),
             groups + destinations,
         )

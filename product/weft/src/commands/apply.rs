@@ -94,7 +94,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         objects: None,
     };
     if args.check {
-        output::tables(&report.tables(), &json)?;
+        if !json.is_stdout() {
+            output::print(&kept_lines(&promises))?;
+        }
         json.write_json(&report)?;
         let kept = promises.iter().all(|promise| promise.kept != Kept::No);
         return Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE });
@@ -165,6 +167,17 @@ fn repair() -> anyhow::Result<()> {
         output::note(&format!("{}: {}", repaired.device, repaired.result));
     }
     Ok(())
+}
+
+/// The statements with what is kept of them. The reasons are too long for a table.
+fn kept_lines(promises: &[Promise]) -> String {
+    let lines = promises.iter().map(|Promise { promise, kept, within, instead }| {
+        let within = within.as_ref().map(|within| format!("        {within}\n")).unwrap_or_default();
+        let instead =
+            instead.as_ref().map(|instead| format!("        instead: {instead}\n")).unwrap_or_default();
+        format!("{:<7} {promise}\n{within}{instead}", kept.as_str())
+    });
+    lines.collect()
 }
 
 fn shown(file: &str, promise: &Promise) -> PlacePromise {

@@ -1,6 +1,8 @@
 //! `weft apply`, `weft remove` and `weft status --device` as a user runs them, on an interface of the test.
 
+use crate::common::service::{PATIENCE, Service};
 use crate::common::{Said, assert_fits, file, run, weft, weft_without_rights};
+use rustix::process::Signal;
 use serde_json::Value;
 use std::net::IpAddr;
 use std::net::UdpSocket;
@@ -261,4 +263,72 @@ fn a_policy_that_is_not_confirmed_is_taken_back() {
         .expect("runs");
     let text = String::from_utf8_lossy(&refused.stderr);
     assert!(refused.status.code() == Some(2) && text.contains("--confirm 60s"), "{text}");
+}
+
+/// A policy that each kernel keeps, with a limit of bulk.
+fn kept(limit: &str) -> String {
+    format!(
+        "link 100mbps\nclass bulk = udp dport 9\nroot = priority {{ bulk.lim, default }}\nbulk.lim = limit {limit} of bulk\n"
+    )
+}
+
+#[test]
+fn a_daemon_keeps_a_policy_in_the_kernel_and_its_end_changes_nothing() {
+    let name = "a_daemon_keeps_a_policy_in_the_kernel_and_its_end_changes_nothing";
+    if !privileged(name) {
+        return;
+    }
+    let service = Service::bare("backend = \"kernel\"\n");
+    let netns = service.world.host.name();
+    let _removed = RemovedAtEnd(netns);
+    file(&service.world.folder, "p.weft", kept("20mbps"));
+    let mut running = service.start();
+    let status = service.status();
+    assert_fits(&status, "weft-status");
+    assert_eq!(status["uplink"]["backend"].as_str(), Some("kernel"));
+    let refused = service.refused(&["port", "add", "p0", "--netns", service.world.app.name()]);
+    assert!(refused.contains("without ports"), "{refused}");
+    let other = file(&service.world.folder, "q.weft", kept("30mbps"));
+    assert!(service.done(&["policy", "diff", &other]).contains("change 7e57:"), "a class changes");
+    service.done(&["policy", "load", &other]);
+    let rate = || {
+        let said = run(&["status", "--device", "up0", "--netns", netns, "--window", "10ms", "--json", "-"]);
+        let status: Value = serde_json::from_str(&said.out).unwrap_or_default();
+        status["limits"][0]["limit_bps"].as_f64()
+    };
+    assert_eq!(rate(), Some(30e6));
+    // Not even a sudden end changes anything.
+    running.0.kill().expect("kill");
+    running.0.wait().expect("end");
+    assert_eq!(rate(), Some(30e6));
+    // The next daemon has the policy of its configuration, and changes to it in place.
+    let running = service.start();
+    assert_eq!(rate(), Some(20e6));
+    running.signal(Signal::TERM);
+    assert_eq!(running.wait(PATIENCE).code, 0);
+    assert_eq!(rate(), Some(20e6), "it stays when the daemon is stopped");
+}
+
+#[test]
+fn a_policy_that_the_kernel_does_not_keep_is_for_ports() {
+    let name = "a_policy_that_the_kernel_does_not_keep_is_for_ports";
+    if !privileged(name) {
+        return;
+    }
+    let service = Service::bare("backend = \"auto\"\n");
+    let text = "link 100mbps\nclass web = tcp port 5201\nroot = edf { web, default }\n";
+    file(&service.world.folder, "p.weft", text);
+    let running = service.start_with_log();
+    service.wait_for_line("by ports, since the kernel does not keep the policy: algorithm edf");
+    assert_eq!(service.status()["uplink"]["backend"].as_str(), Some("port"));
+    service.stop(running);
+}
+
+/// Takes the policy away, whatever the test has left.
+struct RemovedAtEnd<'a>(&'a str);
+
+impl Drop for RemovedAtEnd<'_> {
+    fn drop(&mut self) {
+        let _ = run(&["remove", "up0", "--netns", self.0]);
+    }
 }
