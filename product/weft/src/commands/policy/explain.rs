@@ -111,7 +111,7 @@ fn waiting(
 ) -> anyhow::Result<ExplainedWaiting> {
     if status.policy_hash != policy::hash(&text.text) {
         anyhow::bail!(
-            "another policy is in force, {} of generation {}; leave {} out to explain that one",
+            "there is another policy in force, {} of generation {}; leave {} out to explain that one",
             status.policy,
             status.generation,
             text.name
