@@ -48,6 +48,16 @@ pub enum KernelError {
         /// The reason.
         source: TcError,
     },
+    /// A policy is in the kernel at the device already.
+    #[error(
+        "a policy is in the kernel at {device} already, since {since}; `weft remove {device}` takes it away"
+    )]
+    Applied {
+        /// The device.
+        device: String,
+        /// The time since it was applied.
+        since: String,
+    },
     /// No policy is in the kernel at the device.
     #[error(
         "no policy is in the kernel at {device}{others}; `weft apply POLICY --device {device}` puts one there"

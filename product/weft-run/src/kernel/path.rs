@@ -59,7 +59,8 @@ impl KernelPath {
     /// `replace`: a former root that cannot be restored is lost.
     ///
     /// # Errors
-    /// If the device is unsuitable, a policy is there already, or the kernel refuses a step. Nothing remains then.
+    /// If the device is unsuitable, a policy is there already (also an incomplete one: [`repair`](Self::repair)), or the kernel refuses a
+    /// step. Nothing remains then.
     pub fn apply(
         ns: &NetNs,
         device: &str,
@@ -75,12 +76,10 @@ impl KernelPath {
             return Err(KernelError::NotEthernet { device: device.to_owned(), kind });
         }
         let mut tc = TcDevice::open(ns, device)?;
-        let saved = match tc.save() {
-            Ok(saved) => saved,
-            Err(TcError::NotRestorable { .. }) if replace => Saved::new(Vec::new()),
-            Err(source @ TcError::NotRestorable { .. }) => return Err(KernelError::Occupied { source }),
-            Err(error) => return Err(error.into()),
-        };
+        if let Some(record) = KernelRecord::read(folder, ns.inode()?, tc.index())? {
+            return Err(KernelError::Applied { device: device.to_owned(), since: record.since() });
+        }
+        let saved = save(&mut tc, replace)?;
         let object = programs::load()?;
         let (netns, ifindex) = (ns.inode()?, tc.index());
         let files = BpfFs::open()?;
@@ -466,6 +465,15 @@ fn namespace_of(record: &KernelRecord) -> Place {
     match &record.netns_name {
         Some(name) => NetNs::named(name).ok().filter(is_it).map_or(Place::Gone, Place::Found),
         None => NetNs::current().ok().filter(is_it).map_or(Place::Hidden, Place::Found),
+    }
+}
+
+/// The former root. One that cannot be restored is given up if it may be replaced.
+fn save(tc: &mut TcDevice, replace: bool) -> Result<Saved> {
+    match tc.save() {
+        Err(TcError::NotRestorable { .. }) if replace => Ok(Saved::new(Vec::new())),
+        Err(source @ TcError::NotRestorable { .. }) => Err(KernelError::Occupied { source }),
+        other => Ok(other?),
     }
 }
 
