@@ -135,8 +135,8 @@ static __noinline int give_time(struct __sk_buff *skb, const struct weft_leaf *l
 		if (from > at)
 			at = from;
 	}
-	/* A later time that the sender asked for stays. */
-	if (at > now && at > skb->tstamp)
+	/* A later time that the sender asked for stays. One that is far away is of another clock. */
+	if (at > now && (at > skb->tstamp || skb->tstamp - now > WEFT_ASKED_MAX_NS))
 		bpf_skb_set_tstamp(skb, at, BPF_SKB_TSTAMP_DELIVERY_MONO);
 	return 1;
 }

@@ -167,7 +167,7 @@ mod tests {
         if std::env::var_os(INSIDE).is_some() {
             let peer = PeerProcess::of(io::stdin()).expect("credentials");
             assert_eq!(peer.pid, None);
-            let refused = AccessCheck::start(peer).expect_err("nobody to ask about");
+            let refused = AccessCheck::start(peer).expect_err("no process to ask about");
             assert!(matches!(refused, NoPolkit::Elsewhere | NoPolkit::Missing), "{refused}");
             return;
         }

@@ -231,7 +231,7 @@ fn hystart_ends_slow_start_when_round_trips_grow() {
         let mut sender = Sender::new(Cubic::default());
         sender.burst(least, Nanos(10));
         sender.burst(small, Nanos(10));
-        assert_eq!(sender.window, CongestionWindow { cwnd: 40, ssthresh: u32::MAX }, "a small rise is none");
+        assert_eq!(sender.window, CongestionWindow { cwnd: 40, ssthresh: u32::MAX }, "unchanged");
         sender.burst(small, Nanos(10));
         assert_eq!(sender.window, CongestionWindow { cwnd: 80, ssthresh: u32::MAX });
         sender.burst(large, Nanos(10));

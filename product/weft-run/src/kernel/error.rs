@@ -83,6 +83,12 @@ pub enum KernelError {
         /// The packets in the tree.
         waiting: Packets,
     },
+    /// Another process has changed the policy.
+    #[error("another command has changed the policy at {device} meanwhile; look at it, and try again")]
+    Meanwhile {
+        /// The device.
+        device: String,
+    },
     /// Another program has put a root in place of the tree.
     #[error(
         "the root of {device} is {kind} {handle} by now, which another program put in place of the policy's; `weft remove {device}` forgets the policy and leaves that root"

@@ -7,7 +7,7 @@
 //! 2. The former root is saved, as the messages that made it. One that cannot be restored is replaced only if the caller says so.
 //! 3. The programs are loaded and pinned, with their maps.
 //! 4. The record of the device is written, with all that must be undone. A process that is killed after this leaves a record that says
-//!    so, and the next one undoes the change ([`KernelPath::repair`]).
+//!    so, and the next one undoes the change ([`KernelPath::repair`]). A change that is interrupted later ends with the former policy.
 //! 5. The tree is made from the root on, each qdisc with its filter, what leads to the class `default` first.
 //! 6. The maps are filled, and the match tables put in use.
 //! 7. The classifier is attached, last among the programs of the egress, and the record says that the policy is in force.
@@ -26,6 +26,7 @@ mod path;
 mod plan;
 mod programs;
 mod record;
+mod survey;
 
 #[cfg(test)]
 mod layout_tests;
@@ -35,3 +36,4 @@ pub use error::KernelError;
 pub use path::{Interrupted, KernelPath};
 pub use plan::KernelPlan;
 pub use record::{FOLDER, KernelRecord};
+pub use survey::survey;

@@ -4,7 +4,7 @@ use super::error::KernelError;
 use super::objects::{handle, object};
 use super::plan::KernelPlan;
 use super::programs::{self, CLASSIFIER, INFRASTRUCTURE, Maps};
-use super::record::{Attachment, FOLDER, FormerQdisc, KernelRecord};
+use super::record::{Attachment, FOLDER, FormerQdisc, KernelRecord, UnderWay};
 use crate::cgroups;
 use crate::session::AuthoredPolicy;
 use std::path::Path;
@@ -106,7 +106,7 @@ impl KernelPath {
             attachment,
             program: program.as_ref().map_or(0, ProgramFd::id),
             pins,
-            complete: false,
+            under_way: Some(UnderWay::Whole),
             generation: 1,
             since: seconds_since_1970(),
         };
@@ -116,7 +116,7 @@ impl KernelPath {
             install(&mut tc, &maps, &plan)?;
             fill(ns, &maps, &plan)?;
             attach(ns, &mut tc, &object, &record)?;
-            record.complete = true;
+            record.under_way = None;
             record.write(folder)?;
             Ok(maps)
         });
@@ -191,10 +191,11 @@ impl KernelPath {
     }
 
     /// Undoes the changes of processes that were killed before they had completed them, and forgets devices that no longer exist.
+    /// `compile` compiles a policy in force.
     ///
     /// # Errors
     /// If a record cannot be read, or a device cannot be put back.
-    pub fn repair() -> Result<Vec<Interrupted>> {
+    pub fn repair(compile: Compile<'_>) -> Result<Vec<Interrupted>> {
         let folder = Path::new(FOLDER);
         let _lock = device_record::lock(folder)?;
         let mut repaired = Vec::new();
@@ -214,14 +215,23 @@ impl KernelPath {
                 record.remove(folder);
                 continue;
             };
-            if record.complete {
-                continue;
-            }
-            let mut tc = TcDevice::open(&ns, &there.name)?;
-            undo(&ns, &mut tc, &record)?;
-            record.remove(folder);
-            let result = "a change was interrupted, and the device is as it was before".to_owned();
-            repaired.push(Interrupted { device: there.name, result });
+            let result = match record.under_way {
+                None => continue,
+                Some(UnderWay::Whole) => {
+                    let mut tc = TcDevice::open(&ns, &there.name)?;
+                    undo(&ns, &mut tc, &record)?;
+                    record.remove(folder);
+                    "a change was interrupted, and the device is as it was before"
+                }
+                Some(UnderWay::Edit) => {
+                    let mut path = Self::open(&ns, &there.name, compile)?;
+                    path.make_anew()?;
+                    path.record.under_way = None;
+                    path.record.write(folder)?;
+                    "a change was interrupted, and the former policy is in force"
+                }
+            };
+            repaired.push(Interrupted { device: there.name, result: result.to_owned() });
         }
         Ok(repaired)
     }
@@ -244,8 +254,10 @@ impl KernelPath {
     pub fn remove(ns: &NetNs, device: &str) -> Result<Option<String>> {
         let folder = Path::new(FOLDER);
         let _lock = device_record::lock(folder)?;
-        let record = Self::record_of(ns, device)?;
+        let mut record = Self::record_of(ns, device)?;
         let mut tc = TcDevice::open(ns, device)?;
+        record.under_way = Some(UnderWay::Whole);
+        record.write(folder)?;
         let undone = undo(ns, &mut tc, &record);
         record.remove(folder);
         undone
@@ -294,12 +306,16 @@ impl KernelPath {
     /// of another kind, or, with `replace`, in the whole tree where it must be made anew.
     ///
     /// # Errors
-    /// If a new root is needed and `replace` is not set, another program has replaced the tree, or the kernel refuses a step. The former
-    /// policy is then in force.
+    /// If a new root is needed and `replace` is not set, another program has replaced the tree, another process has changed the policy since
+    /// it was opened, or the kernel refuses a step. The former policy is then in force.
     pub fn change(&mut self, source: AuthoredPolicy, plan: KernelPlan, replace: bool) -> Result<()> {
         let folder = Path::new(FOLDER);
         let _lock = device_record::lock(folder)?;
         self.check_root()?;
+        let now = KernelRecord::read(folder, self.record.netns, self.record.ifindex)?;
+        if now.is_none_or(|now| now.generation != self.record.generation) {
+            return Err(KernelError::Meanwhile { device: self.record.device.clone() });
+        }
         let edits = match self.difference(&plan) {
             KernelDifference::InPlace(edits) => edits,
             KernelDifference::NewRoot(_) if replace => return self.renew(folder, source, plan),
@@ -307,9 +323,13 @@ impl KernelPath {
                 return Err(KernelError::NewRoot { reason, waiting: self.waiting()? });
             }
         };
+        self.record.under_way = Some(UnderWay::Edit);
+        self.record.write(folder)?;
         let mut done = Vec::new();
         if let Err(error) = self.edit(&edits, &plan, &mut done) {
             self.take_back(done);
+            self.record.under_way = None;
+            self.record.write(folder)?;
             return Err(error);
         }
         let removed = &edits.removed;
@@ -319,7 +339,8 @@ impl KernelPath {
             let _ = self.tc.apply(TcAction::Delete, &object(part));
         }
         self.maps.remove_ways(&self.plan.lowered.map.filters, &plan.lowered.map.filters);
-        self.keep(folder, source, plan)
+        self.plan = plan;
+        self.keep(folder, source)
     }
 
     /// Makes what `edits` add and change, and puts the tables of `plan` in use. `done` has what was made, for its reversal.
@@ -388,31 +409,38 @@ impl KernelPath {
         }
     }
 
-    /// Makes the tree anew, which loses what waits.
+    /// Puts the policy of `plan` in force by a new tree, which loses what waits.
     fn renew(&mut self, folder: &Path, source: AuthoredPolicy, plan: KernelPlan) -> Result<()> {
-        self.record.complete = false;
+        self.record.under_way = Some(UnderWay::Edit);
         self.record.write(folder)?;
-        self.tc.delete_qdisc(TcPlace::root(handle(Handle::ROOT)))?;
-        let made = install(&mut self.tc, &self.maps, &plan).and_then(|()| fill(&self.ns, &self.maps, &plan));
-        if let Err(error) = made {
-            let _ = self.tc.delete_qdisc(TcPlace::root(handle(Handle::ROOT)));
-            install(&mut self.tc, &self.maps, &self.plan)?;
-            fill(&self.ns, &self.maps, &self.plan)?;
-            self.record.complete = true;
+        let former = core::mem::replace(&mut self.plan, plan);
+        if let Err(error) = self.make_anew() {
+            self.plan = former;
+            self.make_anew()?;
+            self.record.under_way = None;
             self.record.write(folder)?;
             return Err(error);
         }
-        self.maps.remove_ways(&self.plan.lowered.map.filters, &plan.lowered.map.filters);
-        self.keep(folder, source, plan)
+        self.maps.remove_ways(&former.lowered.map.filters, &self.plan.lowered.map.filters);
+        self.keep(folder, source)
     }
 
-    /// Records the policy in force.
-    fn keep(&mut self, folder: &Path, source: AuthoredPolicy, plan: KernelPlan) -> Result<()> {
+    /// Makes the tree of the plan anew.
+    fn make_anew(&mut self) -> Result<()> {
+        let root = self.tc.root()?;
+        if root.is_some_and(|root| root.place.handle == handle(Handle::ROOT)) {
+            self.tc.delete_qdisc(TcPlace::root(handle(Handle::ROOT)))?;
+        }
+        install(&mut self.tc, &self.maps, &self.plan)?;
+        fill(&self.ns, &self.maps, &self.plan)
+    }
+
+    /// Records the policy of the plan as that in force.
+    fn keep(&mut self, folder: &Path, source: AuthoredPolicy) -> Result<()> {
         self.record.policy = source;
-        self.record.numbers = Numbers::of(&plan.policy);
+        self.record.numbers = Numbers::of(&self.plan.policy);
         self.record.generation += 1;
-        self.record.complete = true;
-        self.plan = plan;
+        self.record.under_way = None;
         Ok(self.record.write(folder)?)
     }
 

@@ -37,8 +37,8 @@ pub struct KernelRecord {
     pub(super) program: u32,
     /// The folder of the pins.
     pub(super) pins: PathBuf,
-    /// Whether the change that the record announces is complete.
-    pub complete: bool,
+    /// The change that is under way, until it is complete.
+    pub(super) under_way: Option<UnderWay>,
     /// The number of the policy: 1 for the first, one more with each change.
     pub generation: u64,
     /// The time of the first policy, in seconds since 1970.
@@ -49,6 +49,16 @@ impl DeviceRecord for KernelRecord {
     fn place(&self) -> (u64, u32) {
         (self.netns, self.ifindex)
     }
+}
+
+/// A change of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum UnderWay {
+    /// The first policy comes, or the last one goes: the device becomes what it was before.
+    Whole,
+    /// The tree is edited: it becomes that of the policy in the record.
+    Edit,
 }
 
 /// The place of the classifier at the device's egress.
@@ -102,6 +112,11 @@ impl KernelRecord {
     /// The former root.
     pub(super) fn saved(&self) -> Saved {
         Saved::new(self.former.iter().map(FormerQdisc::message).collect())
+    }
+
+    /// Whether no change is under way.
+    pub fn is_complete(&self) -> bool {
+        self.under_way.is_none()
     }
 
     /// The kind of the former root; `None` for the kernel's default.

@@ -382,6 +382,15 @@ fn a_failed_apply_leaves_the_device_as_it_was() {
     let error = KernelPath::apply(&bed.host, DEVICE, authored(&text), plan, true).expect_err("twice");
     assert!(matches!(error, KernelError::Applied { .. }), "{error}");
     assert!(bed.open().warnings().expect("read").is_empty(), "the first is in force");
+    // A process that has opened it before another one changed it changes nothing.
+    let [mut early, mut late] = [bed.open(), bed.open()];
+    let [one, two] = ["priority { b, a, c, default }", "priority { c, a, b, default }"]
+        .map(|root| format!("{CLASSES}root = {root}\n"));
+    let plan = early.plan_change(policy(&one)).expect("a plan");
+    early.change(authored(&one), plan, true).expect("changed");
+    let plan = late.plan_change(policy(&two)).expect("a plan");
+    let error = late.change(authored(&two), plan, true).expect_err("too late");
+    assert!(matches!(error, KernelError::Meanwhile { .. }), "{error}");
     KernelPath::remove(&bed.host, DEVICE).expect("removed");
     let after = TcDevice::open(&bed.host, DEVICE).expect("device").qdiscs().expect("read");
     let places = |found: &[weft_host::tc::QdiscFound]| {

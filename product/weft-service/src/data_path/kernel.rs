@@ -67,7 +67,7 @@ impl KernelUplink {
     pub fn start(policy: &ServicePolicy, uplink: &UplinkConfig) -> Result<Started, DataPathError> {
         let place = uplink.netns.as_deref().map_or_else(NetNs::current, NetNs::named);
         let ns = place.map_err(|error| DataPathError::Failed(error.to_string()))?;
-        let repaired = KernelPath::repair().map_err(|error| failed(&error))?;
+        let repaired = KernelPath::repair(&compile).map_err(|error| failed(&error))?;
         let mut notes: Vec<String> =
             repaired.into_iter().map(|one| format!("{}: {}", one.device, one.result)).collect();
         let path = if KernelPath::is_at(&ns, &uplink.device).map_err(|error| failed(&error))? {
@@ -89,6 +89,12 @@ impl KernelUplink {
         let now = Instant::now();
         let path = Self { path, ns, device, readings: Vec::new(), refreshed: now, warned: Vec::new() };
         Ok(Started { path: Box::new(path), former: None, notes, missing: None })
+    }
+
+    /// Opens the policy anew: `weft apply` may have changed it.
+    fn reopen(&mut self) -> Result<(), DataPathError> {
+        self.path = KernelPath::open(&self.ns, &self.device, &compile).map_err(|error| failed(&error))?;
+        Ok(())
     }
 
     fn read(&mut self) -> Result<(), KernelError> {
@@ -140,6 +146,7 @@ fn steps(edits: &Edits) -> Vec<String> {
 
 impl DataPath for KernelUplink {
     fn prepare(&mut self, policy: &CompiledPolicy) -> Result<PolicyPlan, DataPathError> {
+        self.reopen()?;
         let plan = kept(self.path.plan_change(policy.clone()))?;
         let rows =
             (plan.policy.rules != self.path.plan().policy.rules).then(|| "other rows of classes".to_owned());
@@ -155,6 +162,7 @@ impl DataPath for KernelUplink {
     }
 
     fn commit(&mut self, policy: &ServicePolicy) -> Result<(), DataPathError> {
+        self.reopen()?;
         let plan = kept(self.path.plan_change(policy.compiled.clone()))?;
         self.readings.clear();
         self.path.change(policy.authored(), plan, true).map_err(|error| failed(&error))

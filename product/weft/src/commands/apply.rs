@@ -19,7 +19,7 @@ use weft_run::host_facts;
 use weft_run::kernel::{KernelPath, KernelPlan};
 use weft_run::place::Place;
 use weft_run::session::missing_cgroups;
-use weft_service::kernel::open;
+use weft_service::kernel::{compile, open};
 use weft_service::policy::ServicePolicy;
 use weft_units::{BitsPerSec, Nanos};
 
@@ -137,7 +137,7 @@ fn put(
     plan: KernelPlan,
     source: ServicePolicy,
 ) -> anyhow::Result<(ApplyAction, u64)> {
-    let _watch = Repairer::start()?;
+    let _repairer = Repairer::start()?;
     repair()?;
     if !KernelPath::is_at(ns, &args.device)? {
         let path = KernelPath::apply(ns, &args.device, source.authored(), plan, args.replace)?;
@@ -163,7 +163,7 @@ fn put(
 
 /// Undoes what killed commands have left, and says so.
 fn repair() -> anyhow::Result<()> {
-    for repaired in KernelPath::repair()? {
+    for repaired in KernelPath::repair(&compile)? {
         output::note(&format!("{}: {}", repaired.device, repaired.result));
     }
     Ok(())
@@ -315,6 +315,7 @@ pub(crate) fn remove(args: &RemoveArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let ns = namespace(args.netns.as_ref())?;
+    let _repairer = Repairer::start()?;
     match KernelPath::remove(&ns, device)? {
         None => output::message(&format!("{device}: the policy is removed, and the former qdisc is back")),
         Some(kind) => output::message(&format!(

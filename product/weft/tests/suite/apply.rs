@@ -186,6 +186,42 @@ fn bad_input_is_a_line_and_changes_nothing() {
 }
 
 #[test]
+fn the_doctor_says_whether_an_interface_is_fit_and_who_uses_it() {
+    if !privileged("the_doctor_says_whether_an_interface_is_fit_and_who_uses_it") {
+        return;
+    }
+    let world = World::new();
+    let said = world.at(&["doctor", "up0"]);
+    let text = &World::done(&said).out;
+    assert!(text.starts_with("up0 can have a policy in the kernel, with "), "{text}");
+    let state = |id: &str| {
+        let said = world.at(&["doctor", "up0", "--json", "-"]);
+        let report: Value = serde_json::from_str(&World::done(&said).out).expect("JSON");
+        assert_fits(&report, "weft-doctor");
+        let all = report["facilities"].as_array().cloned().unwrap_or_default();
+        let found = all.into_iter().find(|f| f["id"] == id).expect(id);
+        (
+            found["state"].as_str().unwrap_or_default().to_owned(),
+            found["detail"].as_str().unwrap_or_default().to_owned(),
+        )
+    };
+    assert_eq!(state("device.others").0, "ready");
+    let tc = |args: &str| {
+        let args = args.split(' ');
+        let status = std::process::Command::new("tc").args(["-n", world.host.name()]).args(args).status();
+        assert!(status.expect("tc runs").success());
+    };
+    tc("qdisc add dev up0 root handle 5: htb");
+    tc("qdisc add dev up0 clsact");
+    tc("filter add dev up0 egress prio 9 u32 match u32 0 0 flowid 1:1");
+    let (root, others) = (state("device.root"), state("device.others"));
+    assert!(root.0 == "limited" && root.1.contains("htb 5:"), "{root:?}");
+    assert!(others.0 == "limited" && others.1.contains("a filter u32"), "{others:?}");
+    let lo = world.at(&["doctor", "lo"]);
+    assert!(World::done(&lo).out.starts_with("lo cannot have a policy"), "{}", lo.out);
+}
+
+#[test]
 fn without_rights_the_command_says_what_it_needs() {
     let folder = TempDir::new().expect("a folder");
     let policy = file(&folder, "p.weft", POLICY);
@@ -230,7 +266,7 @@ fn a_killed_apply_leaves_the_device_as_it_was_or_as_it_should_be() {
             let (now, programs) = (world.qdiscs(), world.programs());
             match record {
                 None => now == before && programs == 0,
-                Some(record) => record.complete && now == applied && programs == 1,
+                Some(record) => record.is_complete() && now == applied && programs == 1,
             }
         });
         assert!(settled, "round {round}: {:?}, {} programs", world.qdiscs(), world.programs());
@@ -239,6 +275,55 @@ fn a_killed_apply_leaves_the_device_as_it_was_or_as_it_should_be() {
         }
         assert_eq!((world.qdiscs(), world.programs()), (before.clone(), 0), "round {round}");
     }
+}
+
+#[test]
+fn a_killed_change_leaves_one_of_the_two_policies_whole() {
+    if !privileged("a_killed_change_leaves_one_of_the_two_policies_whole") {
+        return;
+    }
+    let world = World::new();
+    let classes = |count: u32| {
+        let class = |n: u32| format!("class c{n} = udp dport {}\n", 100 + n);
+        let names: String = (0..count).map(|n| format!("c{n}: {}, ", n + 1)).collect();
+        let text: String = (0..count).map(class).collect();
+        file(
+            &world.folder,
+            &format!("{count}.weft"),
+            format!("link 100mbps\n{text}root = wfq {{ {names}default: 1 }}\n"),
+        )
+    };
+    let policies = [classes(20), classes(40)];
+    let begin = Instant::now();
+    World::done(&world.apply(&policies[0], &[]));
+    let first = world.qdiscs();
+    World::done(&world.apply(&policies[1], &[]));
+    let (whole, second) = (begin.elapsed() / 2, world.qdiscs());
+    let rounds = if std::env::var_os("WEFT_LONG").is_some() { 200 } else { 20 };
+    for round in 0..rounds {
+        let to = &policies[round as usize % 2];
+        let mut child = weft()
+            .args(["apply", to, "--device", "up0", "--netns", world.host.name()])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("start weft");
+        std::thread::sleep(whole * (round % 10 + 1) / 10);
+        let _ = child.kill();
+        let _ = child.wait();
+        let settled = until(Duration::from_secs(20), || {
+            let record =
+                KernelPath::all(Some(&world.host)).expect("records").pop().expect("a policy is in force");
+            let tree = if record.policy.text.contains("c39") { &second } else { &first };
+            record.is_complete() && same(&world.qdiscs(), tree) && world.programs() == 1
+        });
+        assert!(settled, "round {round}: {:?}", world.qdiscs());
+    }
+}
+
+/// Whether two devices have the same qdiscs, in whatever order.
+fn same(a: &[(TcPlace, String)], b: &[(TcPlace, String)]) -> bool {
+    a.len() == b.len() && a.iter().all(|one| b.contains(one))
 }
 
 #[test]
