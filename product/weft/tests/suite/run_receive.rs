@@ -13,7 +13,7 @@ use weft_host::link::{self, Route};
 use weft_host::testing::{has_program, privileged, skip};
 use weft_host::{NetNs, sysctl};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = weft_host::testing::PATIENCE;
 const WAYS: [&str; 2] = ["kernel", "thread"];
 
 /// A run in one of the ways.
@@ -266,6 +266,7 @@ fn a_killed_run_leaves_no_program() {
     let programs = programs_of(running.0.id());
     assert_eq!(programs.len(), 1);
     running.signal(Signal::KILL);
+    // It ends when the kernel has closed its rings, each with a grace period, which takes seconds beside a busy program.
     running.wait(SOON);
     assert!(until(SOON, || program_info(programs[0]).is_err()), "the program is still loaded");
     let clean = || link::list(&world.host).is_ok_and(|links| links.len() == 2);
